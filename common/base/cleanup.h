@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Locals that clean up after themselves
+ *
+ * Own a local by attribute, hand it over with take():
+ *
+ *     CLEANUP(buf_free) struct buf *b = buf_new();
+ *     ...
+ *     *out = take(b);
+ *     return 0;
+ */
+#pragma once
+
+#include <stdlib.h>
+
+/* Calls fn##_p(&variable) at the end of its scope; define that with CLEANUP_DEFINE(). */
+#define CLEANUP(fn) __attribute__((cleanup(fn##_p)))
+
+/* For a destructor fn(type) that accepts NULL (or the type's empty value). */
+#define CLEANUP_DEFINE(type, fn)                                                                   \
+    static inline __attribute__((unused)) void fn##_p(type *p)                                     \
+    {                                                                                              \
+        fn(*p);                                                                                    \
+    }
+
+/* Hands a pointer over: yields its value and leaves NULL behind. */
+#define take(p)                                                                                    \
+    __extension__({                                                                                \
+        __auto_type take_ = (p);                                                                   \
+        (p) = NULL;                                                                                \
+        take_;                                                                                     \
+    })
+
+static inline void free_p(void *p)
+{
+    free(*(void **)p);
+}
+
+#define container_of(ptr, type, member)                                                            \
+    ((type *)(void *)((char *)(ptr) - __builtin_offsetof(type, member)))
+
+#define array_size(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Names, digests, tokens, partitions
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+#define ID_NAME_MAX 128  /* bytes of a job id, step, actor, workflow name */
+#define ID_DIGEST_LEN 32 /* characters: the first 128 bits of a SHA-256, in hex */
+#define ID_TOKEN_LEN 16  /* characters: 64 random bits, in hex */
+
+/* True for 1 to ID_NAME_MAX bytes of [A-Za-z0-9._-]. */
+bool id_name_valid(const char *name, size_t len);
+
+/* Hex of the first 128 bits of SHA-256(@data), NUL-terminated. */
+void id_digest(struct bytes data, char out[ID_DIGEST_LEN + 1]);
+
+/* Hex of 64 bits, NUL-terminated. */
+void id_token(uint64_t random, char out[ID_TOKEN_LEN + 1]);
+
+/**
+ * id_partition() - the partition of a job
+ * @partitions: how many the store has, at least 1
+ *
+ * 32-bit FNV-1a over the id, modulo @partitions. Part of the stored format: never change it.
+ */
+uint32_t id_partition(const char *job_id, uint32_t partitions);

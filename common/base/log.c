@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+
+/* Up to PIPE_BUF, a write to a pipe is whole: processes that share one do not mix their lines. */
+#define LINE_LIMIT 4096
+/* Of one text value, before escaping: leaves room for what else the line has to say. */
+#define VALUE_LIMIT 1024
+/* What log_write() puts behind the last field: the mark of a cut line, the end. */
+#define LINE_END 32
+
+static_assert(LINE_LIMIT <= PIPE_BUF, "a line goes through a pipe in one piece");
+
+struct level_name {
+    const char *text;
+    const char *json;
+};
+
+static const struct level_name level_names[] = {
+    [LOG_DEBUG] = {"debug", "DEBUG"},
+    [LOG_INFO] = {"info", "INFO"},
+    [LOG_WARN] = {"warn", "WARN"},
+    [LOG_ERROR] = {"error", "ERROR"},
+};
+
+static struct log_config log_config = {
+    .service = "drover",
+    .level = LOG_INFO,
+    .format = LOG_TEXT,
+    .fd = STDERR_FILENO,
+};
+
+_Atomic enum log_level log_level_ = LOG_INFO;
+
+void log_init(const struct log_config *config)
+{
+    log_config = *config;
+    log_level_ = config->level;
+}
+
+void log_set_level(enum log_level level)
+{
+    log_level_ = level;
+}
+
+int log_level_parse(const char *word, enum log_level *out)
+{
+    for (enum log_level l = LOG_DEBUG; l <= LOG_ERROR; l++) {
+        if (strcmp(word, level_names[l].text) == 0) {
+            *out = l;
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* True for a text that nobody can mistake for more than one word. */
+static bool is_word(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (s[i] <= ' ' || s[i] > '~' || s[i] == '"' || s[i] == '=' || s[i] == '\\')
+            return false;
+    }
+    return len > 0;
+}
+
+static void put_name(struct buf *line, const char *name)
+{
+    if (log_config.format == LOG_TEXT)
+        buf_printf(line, " %s=", name);
+    else if (strcmp(name, "job") == 0 || strcmp(name, "step") == 0)
+        buf_printf(line, ",\"drover.%s.id\":", name);
+    else
+        buf_printf(line, ",\"drover.%s\":", name);
+}
+
+/* Returns false where it cut the value. */
+static bool put_value(struct buf *line, const struct log_field *field)
+{
+    size_t len;
+
+    if (field->type == LOG_FIELD_INT) {
+        buf_printf(line, "%lld", (long long)field->i);
+        return true;
+    }
+    len = strnlen(field->s, VALUE_LIMIT);
+    if (log_config.format == LOG_TEXT && is_word(field->s, len))
+        buf_append(line, field->s, len);
+    else
+        buf_json(line, field->s, len);
+    return field->s[len] == '\0';
+}
+
+/* Returns false where it cut the value, or left out a field for which the line has no room. */
+static bool put_field(struct buf *line, const struct log_field *field)
+{
+    size_t before = line->len;
+    bool whole;
+
+    if (field->type == LOG_FIELD_STR && !field->s)
+        return true;
+    put_name(line, field->name);
+    whole = put_value(line, field);
+    if (line->len > LINE_LIMIT - LINE_END) {
+        line->len = before;
+        return false;
+    }
+    return whole;
+}
+
+static void put_head_text(struct buf *line, enum log_level level, const char *event)
+{
+    char now[CLOCK_ISO_LEN + 1];
+
+    clock_iso(clock_unix_ms(), now);
+    buf_printf(line, "%s %s %s %s", now, level_names[level].text, log_config.service, event);
+}
+
+static void put_head_json(struct buf *line, enum log_level level, const char *event)
+{
+    char now[CLOCK_ISO_LEN + 1];
+
+    clock_iso(clock_unix_ms(), now);
+    buf_printf(line, "{\"timestamp\":\"%s\",\"severity_text\":\"%s\"", now,
+               level_names[level].json);
+    buf_printf(line, ",\"service.name\":\"drover-%s\"", log_config.service);
+    if (log_config.instance) {
+        buf_puts(line, ",\"service.instance.id\":");
+        buf_json(line, log_config.instance, strnlen(log_config.instance, VALUE_LIMIT / 6));
+    }
+    buf_printf(line, ",\"event.name\":\"%s\"", event);
+}
+
+void log_write(enum log_level level, const char *event, const struct log_field *fields, int n)
+{
+    bool json = log_config.format == LOG_JSON;
+    CLEANUP(buf_deinit) struct buf line = {0};
+    bool whole = true;
+
+    if (json)
+        put_head_json(&line, level, event);
+    else
+        put_head_text(&line, level, event);
+    for (int i = 0; i < n; i++)
+        whole &= put_field(&line, &fields[i]);
+    if (!whole)
+        buf_puts(&line, json ? ",\"drover.truncated\":true" : " truncated=true");
+    buf_puts(&line, json ? "}\n" : "\n");
+    if (!line.failed && write(log_config.fd, line.data, line.len) < 0)
+        return; /* there is nobody left to tell */
+}

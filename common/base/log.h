@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Log: one event a line, with fields, never a payload
+ *
+ *     log_info("step_dispatched", LOG_S("job", id), LOG_I("attempt", 3));
+ *
+ * An event is a constant word; what varies is in fields. Text for people:
+ *     2026-01-31T12:03:10.123Z info scheduler step_dispatched job=order-17 attempt=3
+ * JSON for machines: {"timestamp":…,"severity_text":"INFO","service.name":"drover-scheduler",
+ * "service.instance.id":…,"event.name":"step_dispatched","drover.job.id":"order-17",
+ * "drover.attempt":3}: the fields job and step become drover.job.id and drover.step.id, any other
+ * drover.<name> (OpenTelemetry's log model).
+ * In a text line, a value that is not one plain word is quoted as in JSON. A line has at most 4096
+ * bytes, a text value 1024: a longer value is cut, a field without room left out, and the line then
+ * says truncated=true.
+ * A line goes out with one write(2); what cannot be written is dropped. Thread-safe. A line below
+ * the level costs one compare.
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum log_level {
+    LOG_DEBUG,
+    LOG_INFO,
+    LOG_WARN,
+    LOG_ERROR,
+};
+
+enum log_format {
+    LOG_TEXT,
+    LOG_JSON,
+};
+
+struct log_field {
+    const char *name;
+    enum {
+        LOG_FIELD_STR,
+        LOG_FIELD_INT,
+    } type;
+    const char *s; /* NULL: the field is left out */
+    int64_t i;
+};
+
+#define LOG_S(name_, value_)                                                                       \
+    ((struct log_field){.name = (name_), .type = LOG_FIELD_STR, .s = (value_)})
+#define LOG_I(name_, value_)                                                                       \
+    ((struct log_field){.name = (name_), .type = LOG_FIELD_INT, .i = (int64_t)(value_)})
+
+struct log_config {
+    const char *service;  /* "scheduler"; kept, not copied */
+    const char *instance; /* this process among its like; kept, not copied; may be NULL */
+    enum log_level level;
+    enum log_format format;
+    int fd; /* where to, usually 2 */
+};
+
+/* Before any thread starts; without it: text, LOG_INFO, service "drover", fd 2. */
+void log_init(const struct log_config *config);
+void log_set_level(enum log_level level);
+
+/* Parse what configuration says. Return: 0, or 1 where there is no such word. */
+int log_level_parse(const char *word, enum log_level *out);
+
+extern _Atomic enum log_level log_level_; /* for the macros only */
+
+void log_write(enum log_level level, const char *event, const struct log_field *fields, int n);
+
+#define log_event(level, event, ...)                                                               \
+    do {                                                                                           \
+        if ((level) >= log_level_) {                                                               \
+            const struct log_field log_fields_[] = {{.name = NULL}, __VA_ARGS__};                  \
+            log_write(level, event, log_fields_ + 1,                                               \
+                      (int)(sizeof(log_fields_) / sizeof(log_fields_[0])) - 1);                    \
+        }                                                                                          \
+    } while (0)
+
+#define log_debug(...) log_event(LOG_DEBUG, __VA_ARGS__)
+#define log_info(...) log_event(LOG_INFO, __VA_ARGS__)
+#define log_warn(...) log_event(LOG_WARN, __VA_ARGS__)
+#define log_error(...) log_event(LOG_ERROR, __VA_ARGS__)

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/str.h"
+
+/*
+ * Problems quote what strangers sent, and go into protobuf strings, which must be UTF-8: a stray
+ * byte or a character cut in half would make the whole answer undecodable for the client.
+ */
+static void scrub(char *text)
+{
+    size_t len = strlen(text);
+
+    for (size_t i = 0; i < len;) {
+        size_t n = utf8_length(text + i, len - i);
+
+        if (n == 0 || (unsigned char)text[i] < ' ') {
+            text[i] = '?';
+            n = 1;
+        }
+        i += n;
+    }
+}
+
+void problem_set(struct problem *p, const char *field, const char *reason, ...)
+{
+    va_list args;
+
+    if (!p)
+        return;
+    snprintf(p->field, sizeof(p->field), "%s", field);
+    va_start(args, reason);
+    vsnprintf(p->reason, sizeof(p->reason), reason, args);
+    va_end(args);
+    scrub(p->field);
+    scrub(p->reason);
+}

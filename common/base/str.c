@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/str.h"
+
+#define BUF_SIZE_FIRST 64
+
+bool bytes_is(struct bytes a, const char *s)
+{
+    return bytes_equal(a, bytes_str(s));
+}
+
+bool bytes_to_i64(struct bytes b, int64_t *out)
+{
+    bool minus = b.len > 0 && b.data[0] == '-';
+    int64_t value = 0;
+
+    if (b.len == (size_t)minus)
+        return false;
+    for (size_t i = minus; i < b.len; i++) {
+        int digit = b.data[i] - '0';
+
+        if (digit < 0 || digit > 9)
+            return false;
+        /* Counted away from zero on the right side: INT64_MIN has no positive counterpart. */
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, minus ? -digit : digit, &value))
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+char *bytes_dup(struct bytes b)
+{
+    char *copy = malloc(b.len + 1);
+
+    if (!copy)
+        return NULL;
+    if (b.len > 0)
+        memcpy(copy, b.data, b.len);
+    copy[b.len] = '\0';
+    return copy;
+}
+
+size_t utf8_length(const char *s, size_t len)
+{
+    const uint8_t *b = (const uint8_t *)s;
+    uint8_t low = b[0] == 0xe0 ? 0xa0 : b[0] == 0xf0 ? 0x90 : 0x80;
+    uint8_t high = b[0] == 0xed ? 0x9f : b[0] == 0xf4 ? 0x8f : 0xbf;
+    size_t n;
+
+    if (b[0] < 0x80)
+        return 1;
+    if (b[0] < 0xc2 || b[0] > 0xf4)
+        return 0;
+    n = b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : 4;
+    if (len < n || b[1] < low || b[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++) {
+        if ((b[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    return n;
+}
+
+void buf_deinit(struct buf *b)
+{
+    free(b->data);
+    *b = (struct buf){0};
+}
+
+void buf_clear(struct buf *b)
+{
+    b->len = 0;
+    b->failed = false;
+}
+
+/* Grows so that @len more bytes fit; doubles, so that appending byte by byte stays linear. */
+static bool grow(struct buf *b, size_t len)
+{
+    size_t size = b->size ? b->size : BUF_SIZE_FIRST;
+    uint8_t *data;
+
+    if (len > SIZE_MAX / 2 - b->len)
+        return false;
+    while (size < b->len + len)
+        size *= 2;
+    data = realloc(b->data, size);
+    if (!data)
+        return false;
+    b->data = data;
+    b->size = size;
+    return true;
+}
+
+uint8_t *buf_reserve(struct buf *b, size_t len)
+{
+    if (b->failed)
+        return NULL;
+    if ((!b->data || len > b->size - b->len) && !grow(b, len)) {
+        b->failed = true;
+        return NULL;
+    }
+    return b->data + b->len;
+}
+
+void buf_append(struct buf *b, const void *data, size_t len)
+{
+    uint8_t *to = buf_reserve(b, len);
+
+    if (!to || len == 0)
+        return;
+    memcpy(to, data, len);
+    b->len += len;
+}
+
+void buf_puts(struct buf *b, const char *s)
+{
+    buf_append(b, s, strlen(s));
+}
+
+void buf_putc(struct buf *b, char c)
+{
+    buf_append(b, &c, 1);
+}
+
+void buf_printf(struct buf *b, const char *format, ...)
+{
+    va_list args;
+    uint8_t *to;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (len < 0) {
+        b->failed = true;
+        return;
+    }
+    to = buf_reserve(b, (size_t)len + 1);
+    if (!to)
+        return;
+    va_start(args, format);
+    vsnprintf((char *)to, (size_t)len + 1, format, args);
+    va_end(args);
+    b->len += (size_t)len;
+}
+
+/* One byte that cannot stand in a JSON string as it is. */
+static void json_escape(struct buf *b, char c)
+{
+    static const char plain[] = "\"\\\b\f\n\r\t";
+    static const char letter[] = "\"\\bfnrt";
+    const char *at = c ? strchr(plain, c) : NULL;
+
+    if ((unsigned char)c >= 0x80)
+        buf_puts(b, "\xef\xbf\xbd");
+    else if (at)
+        buf_append(b, (const char[]){'\\', letter[at - plain]}, 2);
+    else
+        buf_printf(b, "\\u%04x", (unsigned)c);
+}
+
+void buf_json(struct buf *b, const char *s, size_t len)
+{
+    size_t from = 0; /* what was looked at but not copied begins here */
+    size_t i = 0;
+
+    buf_putc(b, '"');
+    while (i < len) {
+        size_t n = utf8_length(s + i, len - i);
+
+        if (n == 0 || (unsigned char)s[i] < ' ' || s[i] == '"' || s[i] == '\\') {
+            buf_append(b, s + from, i - from);
+            json_escape(b, s[i]);
+            from = i + 1;
+            n = 1;
+        }
+        i += n;
+    }
+    if (len > from)
+        buf_append(b, s + from, len - from);
+    buf_putc(b, '"');
+}
+
+const char *buf_str(struct buf *b)
+{
+    uint8_t *end = buf_reserve(b, 1);
+
+    if (!end)
+        return "";
+    *end = '\0';
+    return (const char *)b->data;
+}

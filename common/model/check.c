@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/id.h"
+#include "model/wire.h"
+
+/* Appends @path's own part behind that of its parents; returns how much of @out is used. */
+static size_t path_append(const struct path *path, char *out, size_t size)
+{
+    size_t used = path->up ? path_append(path->up, out, size) : 0;
+    const char *dot = used > 0 && path->name[0] ? "." : "";
+    int n;
+
+    if (path->index == PATH_NO_INDEX)
+        n = snprintf(out + used, size - used, "%s%s", dot, path->name);
+    else
+        n = snprintf(out + used, size - used, "%s%s[%" PRId64 "]", dot, path->name, path->index);
+    used += (size_t)n;
+    return used < size ? used : size - 1;
+}
+
+bool check_fail(struct problem *problem, const struct path *where, const char *reason, ...)
+{
+    va_list args;
+
+    if (!problem)
+        return false;
+    problem->field[0] = '\0';
+    if (where)
+        path_append(where, problem->field, sizeof(problem->field));
+    va_start(args, reason);
+    vsnprintf(problem->reason, sizeof(problem->reason), reason, args);
+    va_end(args);
+    return false;
+}
+
+bool check_name(const char *name, const struct path *where, struct problem *problem)
+{
+    return id_name_valid(name, strlen(name)) ||
+           check_fail(problem, where, "must be 1 to %d characters of A-Z a-z 0-9 . _ -",
+                      ID_NAME_MAX);
+}
+
+bool check_name_if(const char *name, const struct path *where, struct problem *problem)
+{
+    return name[0] == '\0' || check_name(name, where, problem);
+}
+
+bool check_text(const char *text, size_t max, const struct path *where, struct problem *problem)
+{
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return check_fail(problem, where, "must not have control characters");
+    return strlen(text) <= max || check_fail(problem, where, "must be at most %zu bytes", max);
+}
+
+bool check_text_given(const char *text, size_t max, const struct path *where,
+                      struct problem *problem)
+{
+    if (text[0] == '\0')
+        return check_fail(problem, where, "must be given");
+    return check_text(text, max, where, problem);
+}
+
+bool check_not_negative(int64_t value, const struct path *where, struct problem *problem)
+{
+    return value >= 0 || check_fail(problem, where, "must not be negative");
+}
+
+bool check_enum(const ProtobufCEnumDescriptor *type, int value, const struct path *where,
+                struct problem *problem)
+{
+    return protobuf_c_enum_descriptor_get_value(type, value) ||
+           check_fail(problem, where, "%d is no %s", value, type->short_name);
+}
+
+bool check_payload(const Drover__V1__Payload *payload, size_t max, const struct path *where,
+                   struct problem *problem)
+{
+    size_t size = wire_payload_size(payload);
+
+    if (!payload)
+        return true;
+    if (size > max)
+        return check_fail(problem, where, "must be at most %zu bytes, not %zu", max, size);
+    return check_text(payload->content_type, WIRE_CONTENT_TYPE_MAX, PATH(where, "content_type"),
+                      problem);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/effect.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BLOCK_SIZE ((size_t)64 * 1024)
+
+struct effect_block {
+    struct effect_block *next;
+    size_t used;
+    size_t size;
+    max_align_t data[];
+};
+
+static void *or_abort(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+static void block_push(struct effects *fx, size_t len)
+{
+    size_t size = len > BLOCK_SIZE ? len : BLOCK_SIZE;
+    struct effect_block *block = or_abort(malloc(sizeof(*block) + size));
+
+    block->next = fx->blocks;
+    block->used = 0;
+    block->size = size;
+    fx->blocks = block;
+}
+
+void effects_reset(struct effects *fx)
+{
+    while (fx->blocks && (fx->blocks->next || fx->blocks->size > BLOCK_SIZE)) {
+        struct effect_block *block = fx->blocks;
+
+        fx->blocks = block->next;
+        free(block);
+    }
+    if (fx->blocks)
+        fx->blocks->used = 0;
+    fx->n = 0;
+}
+
+void effects_deinit(struct effects *fx)
+{
+    effects_reset(fx);
+    free(fx->blocks);
+    free(fx->items);
+    *fx = (struct effects){0};
+}
+
+void *effects_alloc(struct effects *fx, size_t len)
+{
+    size_t aligned = (len + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+    void *p;
+
+    if (!fx->blocks || fx->blocks->size - fx->blocks->used < aligned)
+        block_push(fx, aligned);
+    p = (char *)fx->blocks->data + fx->blocks->used;
+    fx->blocks->used += aligned;
+    return p;
+}
+
+struct bytes effects_copy(struct effects *fx, struct bytes b)
+{
+    uint8_t *data = effects_alloc(fx, b.len + 1);
+
+    if (b.len > 0)
+        memcpy(data, b.data, b.len);
+    data[b.len] = 0;
+    return bytes_of(data, b.len);
+}
+
+const char *effects_str(struct effects *fx, const char *s)
+{
+    return (const char *)effects_copy(fx, bytes_str(s)).data;
+}
+
+const char *effects_printf(struct effects *fx, const char *format, ...)
+{
+    va_list args;
+    char *text;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    text = effects_alloc(fx, (size_t)len + 1);
+    va_start(args, format);
+    vsnprintf(text, (size_t)len + 1, format, args);
+    va_end(args);
+    return text;
+}
+
+struct effect *effects_add(struct effects *fx, enum effect_type type, uint64_t id)
+{
+    if (fx->n == fx->size) {
+        fx->size = fx->size ? 2 * fx->size : 64;
+        fx->items = or_abort(realloc(fx->items, fx->size * sizeof(*fx->items)));
+    }
+    fx->items[fx->n] = (struct effect){.type = type, .id = id};
+    return &fx->items[fx->n++];
+}

@@ -1,0 +1,692 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/store_ops.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHUNK 500 /* numbers in one piece of a list of dependents; the library's CHUNK */
+
+/* ---- arguments ---- */
+
+struct args {
+    struct effects *fx;
+    struct bytes *items;
+    int n;
+    int size;
+};
+
+static struct args args_new(struct effects *fx, int size)
+{
+    return (struct args){
+        .fx = fx, .items = effects_alloc(fx, (size_t)size * sizeof(struct bytes)), .size = size};
+}
+
+static void put(struct args *a, struct bytes b)
+{
+    assert(a->n < a->size);
+    a->items[a->n++] = b;
+}
+
+static void put_str(struct args *a, const char *s)
+{
+    put(a, bytes_str(s ? s : ""));
+}
+
+static void put_int(struct args *a, int64_t i)
+{
+    put_str(a, effects_printf(a->fx, "%" PRId64, i));
+}
+
+static void put_flag(struct args *a, bool flag)
+{
+    put_str(a, flag ? "1" : "0");
+}
+
+static void emit(struct args *a, uint64_t id, uint32_t partition, const char *function)
+{
+    struct effect *e = effects_add(a->fx, EFFECT_STORE, id);
+
+    e->store.partition = partition;
+    e->store.function = function;
+    e->store.args = a->items;
+    e->store.n = a->n;
+}
+
+/* ---- define ---- */
+
+static struct bytes numbers(struct effects *fx, const uint32_t *list, uint32_t n)
+{
+    char *text = effects_alloc(fx, (size_t)n * 11 + 1);
+    size_t len = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        len += (size_t)snprintf(text + len, 12, i ? " %" PRIu32 : "%" PRIu32, list[i]);
+    return bytes_of(text, len);
+}
+
+static struct bytes classes(struct effects *fx, const struct policy *policy)
+{
+    const char *text = "";
+
+    for (size_t i = 0; i < policy->n_non_retryable; i++)
+        text = effects_printf(fx, "%s %s", text, policy->non_retryable[i]);
+    return bytes_str(text);
+}
+
+static uint32_t first_piece(uint32_t n)
+{
+    return n < CHUNK ? n : CHUNK;
+}
+
+/* The line that the library's STEP_LINE reads. */
+static const char *step_line(struct effects *fx, const struct workflow_step *step)
+{
+    const struct workflow_dispatch *d = &step->forward;
+    const struct policy *p = &d->policy;
+    struct bytes take = numbers(fx, step->take, step->n_take);
+    struct bytes after = numbers(fx, step->after, step->n_after);
+    struct bytes dependents = numbers(fx, step->dependents, first_piece(step->n_dependents));
+    struct bytes non_retryable = classes(fx, p);
+
+    return effects_printf(
+        fx,
+        "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %.6g %" PRId64 " %" PRIu32 " %" PRIu32
+        " %.6g %" PRId64 " %" PRIu32 " %" PRIu32 "|%.*s|%.*s|%.*s|%.*s",
+        d->lock_ms, d->wait_ms, d->heartbeat_ms, p->initial_interval_ms, p->backoff_coefficient,
+        p->maximum_interval_ms, p->maximum_attempts, p->maximum_expiries, p->jitter,
+        p->park_interval_ms, step->n_after, step->n_dependents, (int)take.len, take.data,
+        (int)non_retryable.len, non_retryable.data, (int)after.len, after.data, (int)dependents.len,
+        dependents.data);
+}
+
+/* Pieces of a list of dependents beyond the first stand in fields of their own: "17/1". */
+static uint32_t further_pieces(uint32_t n)
+{
+    return n > CHUNK ? (n - 1) / CHUNK : 0;
+}
+
+static void put_further_pieces(struct args *a, const char *step, const uint32_t *list, uint32_t n)
+{
+    for (uint32_t piece = 1; piece <= further_pieces(n); piece++) {
+        uint32_t from = piece * CHUNK;
+
+        put_str(a, effects_printf(a->fx, "%s/%" PRIu32, step, piece));
+        put(a, numbers(a->fx, list + from, first_piece(n - from)));
+    }
+}
+
+static void put_step(struct args *a, const char *field, const struct workflow_step *step)
+{
+    put_str(a, field);
+    put_str(a, step_line(a->fx, step));
+    put_further_pieces(a, field, step->dependents, step->n_dependents);
+}
+
+bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struct workflow *w,
+                uint32_t piece, bool registered)
+{
+    uint32_t from = piece * OPS_BUDGET;
+    uint32_t to = from + OPS_BUDGET < w->n_steps ? from + OPS_BUDGET : w->n_steps;
+    const struct workflow_step before_roots = {.dependents = w->roots, .n_dependents = w->n_roots};
+    uint32_t pieces = further_pieces(w->n_roots);
+    struct args a;
+
+    for (uint32_t i = from; i < to; i++)
+        pieces += further_pieces(w->steps[i].n_dependents);
+    a = args_new(fx, 7 + 2 * (int)(to - from + 1 + pieces));
+    put_str(&a, w->digest);
+    put_str(&a, w->name);
+    put_int(&a, w->version);
+    put_int(&a, w->n_steps);
+    put(&a, piece == 0 ? w->canonical : BYTES_EMPTY);
+    put_flag(&a, to == w->n_steps);
+    put_flag(&a, registered);
+    if (piece == 0)
+        put_step(&a, "r", &before_roots);
+    for (uint32_t i = from; i < to; i++)
+        put_step(&a, effects_printf(fx, "%" PRIu32, i), &w->steps[i]);
+    emit(&a, id, partition, "define");
+    return to == w->n_steps;
+}
+
+/* ---- submit, record, drive, steer ---- */
+
+void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op)
+{
+    struct args a = args_new(fx, 24);
+
+    put_str(&a, op->job);
+    put_str(&a, op->digest);
+    put_str(&a, op->definition);
+    put_str(&a, op->workflow);
+    put_flag(&a, op->redelivered);
+    put_str(&a, op->fresh);
+    put_str(&a, op->by);
+    put_str(&a, op->active ? "A" : "D");
+    put_int(&a, op->start_at);
+    put_int(&a, op->complete_by);
+    put_str(&a, op->step_events ? "step" : "job");
+    put_int(&a, op->priority);
+    put_str(&a, op->reply_to);
+    put_str(&a, op->correlation);
+    put_str(&a, "input");
+    put(&a, op->input);
+    put_str(&a, "labels");
+    put(&a, op->labels);
+    put_str(&a, "traceparent");
+    put_str(&a, op->traceparent);
+    put_str(&a, "submitter");
+    put_str(&a, op->submitter);
+    put_str(&a, "format");
+    put_str(&a, op->json ? "json" : "");
+    emit(&a, id, partition, "submit");
+}
+
+void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
+                const struct op_record *const *records, int n)
+{
+    struct args a = args_new(fx, 1 + 10 * n);
+
+    put_str(&a, by);
+    for (int i = 0; i < n; i++) {
+        const struct op_record *r = records[i];
+
+        put_str(&a, effects_printf(fx, "%c", r->kind));
+        put_str(&a, r->job);
+        put_str(&a, r->token);
+        put_flag(&a, r->redelivered);
+        put_str(&a, r->fresh);
+        put_int(&a, r->jitter);
+        put(&a, r->result);
+        put(&a, r->error);
+        put_str(&a, r->class);
+        put_int(&a, r->retry_after);
+    }
+    emit(&a, id, partition, "record");
+}
+
+void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+               const char *fresh, const char *by, const uint32_t *steps, uint32_t n)
+{
+    struct args a = args_new(fx, 3 + (int)n);
+
+    put_str(&a, job);
+    put_str(&a, fresh);
+    put_str(&a, by);
+    for (uint32_t i = 0; i < n; i++)
+        put_int(&a, steps[i]);
+    emit(&a, id, partition, "drive");
+}
+
+void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op)
+{
+    struct args a = args_new(fx, 6);
+
+    put_str(&a, op->job);
+    put_str(&a, op->command);
+    put_str(&a, op->command_id);
+    put_int(&a, (int64_t)op->if_seq);
+    put_str(&a, op->reason);
+    put_str(&a, op->by);
+    emit(&a, id, partition, "steer");
+}
+
+/* ---- reading ---- */
+
+struct ops_reader ops_reader(const struct store_answer *answer)
+{
+    return (struct ops_reader){.items = answer->items,
+                               .left = answer->result == STORE_OK ? answer->n : 0};
+}
+
+static struct bytes get(struct ops_reader *r)
+{
+    if (r->left == 0) {
+        r->bad = true;
+        return BYTES_EMPTY;
+    }
+    r->left--;
+    return *r->items++;
+}
+
+static int64_t get_int(struct ops_reader *r, int64_t most)
+{
+    struct bytes b = get(r);
+    int64_t i = 0;
+
+    if (b.len == 0)
+        return 0;
+    if (!bytes_to_i64(b, &i) || i < 0 || i > most) {
+        r->bad = true;
+        return 0;
+    }
+    return i;
+}
+
+static int64_t get_ms(struct ops_reader *r)
+{
+    return get_int(r, INT64_MAX);
+}
+
+static uint32_t get_u32(struct ops_reader *r)
+{
+    return (uint32_t)get_int(r, UINT32_MAX);
+}
+
+static bool get_flag(struct ops_reader *r)
+{
+    return bytes_is(get(r), "1");
+}
+
+/* A count of things of at least @width items each: never more than there are items for. */
+static uint32_t get_count(struct ops_reader *r, uint32_t width)
+{
+    uint32_t n = get_u32(r);
+
+    if (n > r->left / width) {
+        r->bad = true;
+        return 0;
+    }
+    return n;
+}
+
+static int result_of(const struct ops_reader *r)
+{
+    return r->bad ? -EPROTO : 0;
+}
+
+static const char *const code_names[OPS_CODES_] = {
+    [OPS_BAD] = "BAD",
+    [OPS_CREATED] = "CREATED",
+    [OPS_ALREADY] = "ALREADY",
+    [OPS_CONFLICT] = "CONFLICT",
+    [OPS_RECORDED] = "RECORDED",
+    [OPS_DRIVEN] = "DRIVEN",
+    [OPS_DONE] = "DONE",
+    [OPS_UNCHANGED] = "UNCHANGED",
+    [OPS_STALE] = "STALE",
+    [OPS_SUPERSEDED] = "SUPERSEDED",
+    [OPS_WRONG_STATE] = "WRONG_STATE",
+    [OPS_UNSUPPORTED] = "UNSUPPORTED",
+    [OPS_UNKNOWN_JOB] = "UNKNOWN_JOB",
+    [OPS_UNKNOWN_WORKFLOW] = "UNKNOWN_WORKFLOW",
+    [OPS_UNKNOWN_DEFINITION] = "UNKNOWN_DEFINITION",
+};
+
+const char *ops_code_name(enum ops_code code)
+{
+    return code_names[code];
+}
+
+static enum ops_code get_code(struct ops_reader *r)
+{
+    struct bytes word = get(r);
+
+    for (enum ops_code code = OPS_CREATED; code < OPS_CODES_; code++)
+        if (bytes_is(word, code_names[code]))
+            return code;
+    r->bad = true;
+    return OPS_BAD;
+}
+
+static void read_alerts(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+{
+    out->n_alerts = get_count(r, 2);
+    out->alerts = effects_alloc(fx, out->n_alerts * sizeof(*out->alerts));
+    for (uint32_t i = 0; i < out->n_alerts; i++) {
+        out->alerts[i].step = get_u32(r);
+        out->alerts[i].reason = get(r);
+    }
+}
+
+static struct ops_result *read_results(struct ops_reader *r, struct effects *fx, uint32_t *n)
+{
+    struct ops_result *results;
+
+    *n = get_count(r, 2);
+    results = effects_alloc(fx, *n * sizeof(*results));
+    for (uint32_t i = 0; i < *n; i++) {
+        results[i].step = get_u32(r);
+        results[i].payload = get(r);
+    }
+    return results;
+}
+
+static void read_request(struct ops_reader *r, struct ops_request *out)
+{
+    struct bytes current;
+
+    out->step = get_u32(r);
+    out->active = bytes_is(get(r), "A");
+    current = get(r);
+    out->current = current.len == 1 ? (char)current.data[0] : 'U';
+    out->turn = get_u32(r);
+    out->attempt = get_u32(r);
+    out->token = get(r);
+    out->locked_until = get_ms(r);
+    out->wait = get_ms(r);
+    out->failures = get_u32(r);
+    out->expiries = get_u32(r);
+    out->last_error = get(r);
+}
+
+static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+{
+    out->n_requests = get_count(r, 11);
+    if (out->n_requests == 0)
+        return;
+    out->requests = effects_alloc(fx, out->n_requests * sizeof(*out->requests));
+    for (uint32_t i = 0; i < out->n_requests; i++)
+        read_request(r, &out->requests[i]);
+    out->input = get(r);
+    out->labels = get(r);
+    out->traceparent = get(r);
+    out->complete_by = get_ms(r);
+    out->results = read_results(r, fx, &out->n_results);
+}
+
+int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+{
+    *out = (struct ops_driven){.code = get_code(r)};
+    out->definition = get(r);
+    out->now = get_ms(r);
+    out->settled = (uint64_t)get_ms(r);
+    out->more = get_flag(r);
+    out->step_events = get_flag(r);
+    out->open = get_u32(r);
+    out->steps = get_u32(r);
+    read_alerts(r, fx, out);
+    read_requests(r, fx, out);
+    return result_of(r);
+}
+
+/* ---- inspect ---- */
+
+void ops_inspect_definition(struct effects *fx, uint64_t id, uint32_t partition, const char *digest)
+{
+    struct args a = args_new(fx, 2);
+
+    put_str(&a, "definition");
+    put_str(&a, digest);
+    emit(&a, id, partition, "inspect");
+}
+
+void ops_inspect_job(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                     uint32_t from, uint32_t count, bool with_data)
+{
+    struct args a = args_new(fx, 5);
+
+    put_str(&a, "job");
+    put_str(&a, job);
+    put_int(&a, from);
+    put_int(&a, count);
+    put_flag(&a, with_data);
+    emit(&a, id, partition, "inspect");
+}
+
+void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                        int64_t limit, const uint32_t *steps, uint32_t n)
+{
+    uint32_t tried = n < OPS_BUDGET ? n : OPS_BUDGET;
+    struct args a = args_new(fx, 3 + (int)tried);
+
+    put_str(&a, "notice");
+    put_str(&a, job);
+    put_int(&a, limit);
+    for (uint32_t i = 0; i < tried; i++)
+        put_int(&a, steps[i]);
+    emit(&a, id, partition, "inspect");
+}
+
+/* The library's JOB_FIELDS and DATA_FIELDS. */
+static void read_job_fields(struct ops_reader *r, struct ops_job *out)
+{
+    out->now = get_ms(r);
+    out->definition = get(r);
+    out->current = get(r);
+    out->desired = get(r);
+    out->phase = get(r);
+    out->outcome = get(r);
+    out->reason = get(r);
+    out->hold = get(r);
+    out->turn = get_u32(r);
+    out->seq = (uint64_t)get_ms(r);
+    out->n = get_u32(r);
+    out->open = get_u32(r);
+    out->created = get_ms(r);
+    out->updated = get_ms(r);
+    out->start_at = get_ms(r);
+    out->complete_by = get_ms(r);
+    out->locked_by = get(r);
+    out->notices = get_u32(r);
+    out->workflow = get(r);
+    out->submitter = get(r);
+    out->labels = get(r);
+    out->reply_to = get(r);
+    out->correlation = get(r);
+    out->traceparent = get(r);
+    out->json = bytes_is(get(r), "json");
+}
+
+/* Return: 0, 1 for UNKNOWN, -EPROTO. */
+static int read_found(struct ops_reader *r)
+{
+    struct bytes word = get(r);
+
+    if (bytes_is(word, "UNKNOWN"))
+        return 1;
+    return bytes_is(word, "FOUND") ? 0 : -EPROTO;
+}
+
+int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out)
+{
+    int found = read_found(r);
+
+    *out = (struct ops_job){0};
+    if (found)
+        return found;
+    read_job_fields(r, out);
+    out->input = get(r);
+    out->n_steps = get_count(r, 5);
+    out->steps = effects_alloc(fx, out->n_steps * sizeof(*out->steps));
+    for (uint32_t i = 0; i < out->n_steps; i++) {
+        struct ops_step *step = &out->steps[i];
+
+        step->step = get_u32(r);
+        step->record = get(r);
+        step->error = get(r);
+        step->progress = get(r);
+        step->result = get(r);
+    }
+    return result_of(r);
+}
+
+int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *out)
+{
+    int found = read_found(r);
+
+    *out = (struct ops_job){0};
+    if (found)
+        return found;
+    read_job_fields(r, out);
+    out->results = read_results(r, fx, &out->n_results);
+    return result_of(r);
+}
+
+int ops_read_definition(struct ops_reader *r, struct bytes *out)
+{
+    int found = read_found(r);
+
+    if (found)
+        return found;
+    *out = get(r);
+    return result_of(r);
+}
+
+int ops_read_step_record(struct bytes text, struct ops_step_record *out)
+{
+    char line[160];
+    int used = 0;
+
+    if (text.len >= sizeof(line))
+        return -EPROTO;
+    memcpy(line, text.data, text.len);
+    line[text.len] = 0;
+    if (sscanf(line,
+               "%c %c %c %" SCNu32 " %" SCNu32 " %31s %" SCNd64 " %" SCNu32 " %" SCNu32 " %" SCNu32
+               " %" SCNu32 "%n",
+               &out->current, &out->asked, &out->state, &out->turn, &out->attempt, out->token,
+               &out->till, &out->failures, &out->expiries, &out->waiting, &out->unstarted,
+               &used) != 11)
+        return -EPROTO;
+    return (size_t)used == text.len ? 0 : -EPROTO;
+}
+
+/* ---- the rest ---- */
+
+void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
+                     const struct op_notice *notices, int n)
+{
+    struct args a = args_new(fx, 2 * n);
+
+    for (int i = 0; i < n; i++) {
+        put_str(&a, notices[i].job);
+        put_int(&a, (int64_t)notices[i].seq);
+    }
+    emit(&a, id, partition, "settle_owed");
+}
+
+void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+               const char *token, double fraction, const char *note)
+{
+    struct args a = args_new(fx, 4);
+
+    put_str(&a, job);
+    put_str(&a, token);
+    put_str(&a, effects_printf(fx, "%.4f", fraction));
+    put_str(&a, note);
+    emit(&a, id, partition, "renew");
+}
+
+int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out)
+{
+    out->known = bytes_is(get(r), "RENEWED");
+    out->wanted = get_flag(r);
+    out->locked_until = get_ms(r);
+    out->now = get_ms(r);
+    return result_of(r);
+}
+
+void ops_lead(struct effects *fx, uint64_t id, uint32_t partition, const char *who, int64_t lease)
+{
+    struct args a = args_new(fx, 2);
+
+    put_str(&a, who);
+    put_int(&a, lease);
+    emit(&a, id, partition, "lead");
+}
+
+int ops_read_leading(struct ops_reader *r, struct ops_leading *out)
+{
+    out->leads = bytes_is(get(r), "LEADS");
+    out->until = get_ms(r);
+    out->now = get_ms(r);
+    return result_of(r);
+}
+
+void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold)
+{
+    struct args a = args_new(fx, 2);
+
+    put_int(&a, limit);
+    put_int(&a, hold);
+    emit(&a, id, partition, "expire");
+}
+
+static void read_due(struct ops_reader *r, struct effects *fx, struct ops_due *out)
+{
+    out->job = get(r);
+    out->n = get_count(r, 1);
+    out->steps = effects_alloc(fx, out->n * sizeof(*out->steps));
+    for (uint32_t i = 0; i < out->n; i++)
+        out->steps[i] = get_u32(r);
+}
+
+int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expired *out)
+{
+    *out = (struct ops_expired){.now = get_ms(r)};
+    out->head = get_ms(r);
+    out->more = get_flag(r);
+    out->n_due = get_count(r, 2);
+    out->due = effects_alloc(fx, out->n_due * sizeof(*out->due));
+    for (uint32_t i = 0; i < out->n_due; i++)
+        read_due(r, fx, &out->due[i]);
+    out->n_owed = get_count(r, 2);
+    out->owed = effects_alloc(fx, out->n_owed * sizeof(*out->owed));
+    for (uint32_t i = 0; i < out->n_owed; i++) {
+        out->owed[i].job = get(r);
+        out->owed[i].seq = (uint64_t)get_ms(r);
+    }
+    return result_of(r);
+}
+
+void ops_forget(struct effects *fx, uint64_t id, uint32_t partition, int64_t retention,
+                uint32_t limit)
+{
+    struct args a = args_new(fx, 2);
+
+    put_int(&a, retention);
+    put_int(&a, limit);
+    emit(&a, id, partition, "forget");
+}
+
+int ops_read_forgotten(struct ops_reader *r, struct ops_forgotten *out)
+{
+    out->jobs = get_u32(r);
+    out->more = get_flag(r);
+    return result_of(r);
+}
+
+void ops_sweep(struct effects *fx, uint64_t id, uint32_t partition, uint32_t rank, uint32_t step)
+{
+    struct args a = args_new(fx, 2);
+
+    put_int(&a, rank);
+    put_int(&a, step);
+    emit(&a, id, partition, "sweep");
+}
+
+int ops_read_swept(struct ops_reader *r, struct ops_swept *out)
+{
+    out->rank = get_u32(r);
+    out->step = get_u32(r);
+    out->mended = get_u32(r);
+    return result_of(r);
+}
+
+struct store_answer *ops_answer_copy(const struct ops_reader *rest)
+{
+    size_t size = sizeof(struct store_answer) + rest->left * sizeof(struct bytes);
+    struct store_answer *copy;
+    struct bytes *items;
+    uint8_t *text;
+
+    for (uint32_t i = 0; i < rest->left; i++)
+        size += rest->items[i].len;
+    copy = malloc(size);
+    if (!copy)
+        return NULL;
+    items = (struct bytes *)(void *)(copy + 1);
+    text = (uint8_t *)(items + rest->left);
+    for (uint32_t i = 0; i < rest->left; i++) {
+        items[i] = bytes_of(text, rest->items[i].len);
+        if (rest->items[i].len > 0)
+            memcpy(text, rest->items[i].data, rest->items[i].len);
+        text += rest->items[i].len;
+    }
+    *copy = (struct store_answer){.result = STORE_OK, .items = items, .n = rest->left};
+    return copy;
+}

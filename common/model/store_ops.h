@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Store operations: the C side of common/store/drover.lua
+ *
+ * ops_*() append one EFFECT_STORE to a list of effects, with the arguments in the order in which
+ * the function of that name reads them. read_*() take an answer apart in the order in which the
+ * function wrote it. Both directions are flat lists of strings; this file and the Lua file are the
+ * only two that know their order.
+ *
+ * Views in what is read point into the answer and live as long as it does; arrays live in the list
+ * of effects that was passed along.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "base/str.h"
+#include "model/effect.h"
+#include "model/workflow.h"
+
+/* Steps that one call touches at most; the library's BUDGET. */
+#define OPS_BUDGET 500
+
+/* How a store function answered; every role treats what it does not know as OPS_BAD. */
+enum ops_code {
+    OPS_BAD, /* not an answer of ours: another library, or a bug */
+    OPS_CREATED,
+    OPS_ALREADY,
+    OPS_CONFLICT,
+    OPS_RECORDED,
+    OPS_DRIVEN,
+    OPS_DONE,
+    OPS_UNCHANGED,
+    OPS_STALE,
+    OPS_SUPERSEDED,
+    OPS_WRONG_STATE,
+    OPS_UNSUPPORTED,
+    OPS_UNKNOWN_JOB,
+    OPS_UNKNOWN_WORKFLOW,
+    OPS_UNKNOWN_DEFINITION,
+    OPS_CODES_,
+};
+
+const char *ops_code_name(enum ops_code code);
+
+/* ---- define ---- */
+
+/**
+ * ops_define() - store a piece of a definition
+ * @piece:      0 for the first; each holds up to OPS_BUDGET steps
+ * @registered: findable by name, or only the definition of an inline job
+ *
+ * Return: true where this is the last piece. The answer is one word: DEFINED, MORE or CONFLICT.
+ */
+bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struct workflow *w,
+                uint32_t piece, bool registered);
+
+/* ---- submit, record, drive, steer: they answer alike ---- */
+
+struct op_submit {
+    const char *job;
+    const char *digest;     /* of the submission */
+    const char *definition; /* digest of an inline definition, or "" */
+    const char *workflow;   /* "name" or "name@version", or "" */
+    bool redelivered;
+    const char *fresh; /* random half of the tokens that this call mints */
+    const char *by;
+    bool active; /* desired state */
+    int64_t start_at;
+    int64_t complete_by;
+    bool step_events;
+    uint32_t priority;
+    const char *reply_to;
+    const char *correlation;
+    struct bytes input;  /* encoded Payload, empty for none */
+    struct bytes labels; /* a Submit with nothing but labels, empty for none */
+    const char *traceparent;
+    const char *submitter;
+    bool json; /* answer in JSON */
+};
+
+void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op);
+
+/* What a record says of a dispatch. */
+enum op_kind {
+    OP_ACTIVE = 'A', /* achieved that state */
+    OP_DISABLED = 'D',
+    OP_TRANSIENT = 'T', /* failures */
+    OP_PERMANENT = 'P',
+    OP_DEFERRED = 'F',
+    OP_UNSTARTED = 'N',  /* nobody took the request in time */
+    OP_UNROUTABLE = 'X', /* no queue took it */
+};
+
+struct op_record {
+    enum op_kind kind;
+    const char *job;
+    const char *token;
+    bool redelivered;
+    char fresh[ID_TOKEN_LEN + 1];
+    uint32_t jitter;     /* 0 to 999 999: how much of the jitter to add */
+    struct bytes result; /* encoded Payload */
+    struct bytes error;  /* encoded Error */
+    const char *class;
+    int64_t retry_after;
+};
+
+/* All of one partition. The answers stand one behind the other, in the same order. */
+void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
+                const struct op_record *const *records, int n);
+
+void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+               const char *fresh, const char *by, const uint32_t *steps, uint32_t n);
+
+struct op_steer {
+    const char *job;
+    const char *command; /* "cancel" */
+    const char *command_id;
+    uint64_t if_seq;
+    const char *reason;
+    const char *by;
+};
+
+void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op);
+
+/* One dispatch to publish. */
+struct ops_request {
+    uint32_t step;
+    bool active;  /* desired by this dispatch */
+    char current; /* A, D or U: known of the step before */
+    uint32_t turn;
+    uint32_t attempt;
+    struct bytes token;
+    int64_t locked_until;
+    int64_t wait; /* ms it may wait for an agent */
+    uint32_t failures;
+    uint32_t expiries;
+    struct bytes last_error;
+};
+
+struct ops_result {
+    uint32_t step;
+    struct bytes payload;
+};
+
+struct ops_alert {
+    uint32_t step;
+    struct bytes reason;
+};
+
+struct ops_driven {
+    enum ops_code code;
+    struct bytes definition; /* digest; empty where the job is not known */
+    int64_t now;
+    uint64_t settled; /* seq of the settling that this call made, 0 for none */
+    bool more;        /* drive again when these requests are confirmed */
+    bool step_events;
+    uint32_t open;
+    uint32_t steps;
+    struct ops_alert *alerts;
+    uint32_t n_alerts;
+    struct ops_request *requests;
+    uint32_t n_requests;
+    struct bytes input;
+    struct bytes labels;
+    struct bytes traceparent;
+    int64_t complete_by;
+    struct ops_result *results;
+    uint32_t n_results;
+};
+
+/* Where reading stands in an answer. */
+struct ops_reader {
+    const struct bytes *items;
+    uint32_t left;
+    bool bad;
+};
+
+struct ops_reader ops_reader(const struct store_answer *answer);
+
+/* Return: 0, or -EPROTO where the answer is not one of ours. */
+int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven *out);
+
+/* ---- inspect ---- */
+
+void ops_inspect_definition(struct effects *fx, uint64_t id, uint32_t partition,
+                            const char *digest);
+void ops_inspect_job(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                     uint32_t from, uint32_t count, bool with_data);
+
+/* @steps: whose results to read, up to @limit bytes in all; the first OPS_BUDGET are tried. */
+void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                        int64_t limit, const uint32_t *steps, uint32_t n);
+
+struct ops_step {
+    uint32_t step;
+    struct bytes record;   /* empty: untouched */
+    struct bytes error;    /* encoded Error */
+    struct bytes progress; /* "token limit fraction note" */
+    struct bytes result;   /* encoded Payload */
+};
+
+struct ops_job {
+    int64_t now;
+    struct bytes definition, current, desired, phase, outcome, reason, hold;
+    uint32_t turn;
+    uint64_t seq;
+    uint32_t n, open;
+    int64_t created, updated, start_at, complete_by;
+    struct bytes locked_by;
+    uint32_t notices; /* tries of the notice so far */
+    struct bytes workflow, submitter, labels, reply_to, correlation, traceparent;
+    bool json;
+    struct bytes input;
+    struct ops_step *steps; /* inspect job */
+    uint32_t n_steps;
+    struct ops_result *results; /* inspect notice */
+    uint32_t n_results;
+};
+
+/* Return: 0, 1 where there is no such job, or -EPROTO. */
+int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out);
+int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *out);
+
+/* Return: 0 and the stored bytes, 1 where there is no such definition, or -EPROTO. */
+int ops_read_definition(struct ops_reader *r, struct bytes *out);
+
+/* A step's record in the job, see the Lua file. */
+struct ops_step_record {
+    char current; /* A, D, U; in flight: what was known before */
+    char asked;
+    char state; /* W, R, B, M, P, F */
+    uint32_t turn, attempt;
+    char token[32];
+    int64_t till;
+    uint32_t failures, expiries, waiting, unstarted;
+};
+
+/* Return: 0 or -EPROTO. */
+int ops_read_step_record(struct bytes text, struct ops_step_record *out);
+
+/* ---- the rest ---- */
+
+struct op_notice {
+    const char *job;
+    uint64_t seq;
+};
+
+void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
+                     const struct op_notice *notices, int n);
+
+/* Answers: code, wanted, locked_until, now. */
+void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+               const char *token, double fraction, const char *note);
+
+struct ops_renewed {
+    bool known; /* the token is in flight */
+    bool wanted;
+    int64_t locked_until;
+    int64_t now;
+};
+
+int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out);
+
+/* @lease: ms; 0 gives the lead up. Answers LEADS or FOLLOWS. */
+void ops_lead(struct effects *fx, uint64_t id, uint32_t partition, const char *who, int64_t lease);
+
+struct ops_leading {
+    bool leads;
+    int64_t until;
+    int64_t now;
+};
+
+int ops_read_leading(struct ops_reader *r, struct ops_leading *out);
+
+/* @hold: how many times its length a lease may be past before it is given up; usually 0. */
+void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold);
+
+struct ops_due {
+    struct bytes job;
+    uint32_t *steps;
+    uint32_t n;
+};
+
+struct ops_owed {
+    struct bytes job;
+    uint64_t seq;
+};
+
+struct ops_expired {
+    int64_t now;
+    int64_t head; /* when the next job is due, 0 for none */
+    bool more;    /* call again at once */
+    struct ops_due *due;
+    uint32_t n_due;
+    struct ops_owed *owed;
+    uint32_t n_owed;
+};
+
+int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expired *out);
+
+void ops_forget(struct effects *fx, uint64_t id, uint32_t partition, int64_t retention,
+                uint32_t limit);
+
+struct ops_forgotten {
+    uint32_t jobs;
+    bool more;
+};
+
+int ops_read_forgotten(struct ops_reader *r, struct ops_forgotten *out);
+
+void ops_sweep(struct effects *fx, uint64_t id, uint32_t partition, uint32_t rank, uint32_t step);
+
+struct ops_swept {
+    uint32_t rank; /* where to go on; 0: the round is over */
+    uint32_t step;
+    uint32_t mended;
+};
+
+int ops_read_swept(struct ops_reader *r, struct ops_swept *out);
+
+/* ---- what drivers need ---- */
+
+/* A deep copy of an answer, so that it can be read later; free() releases it. NULL: no memory. */
+struct store_answer *ops_answer_copy(const struct ops_reader *rest);

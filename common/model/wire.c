@@ -1,0 +1,705 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/wire.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "model/check.h"
+#include "model/json.h"
+#include "model/policy.h"
+#include "model/reflect.h"
+
+static_assert(WIRE_MESSAGE_MAX * WIRE_JSON_MEMORY_FACTOR + WIRE_MEMORY_BASE + JSON_MEMORY_MAX <=
+                  WIRE_MEMORY_MAX,
+              "memory is bounded for JSON too");
+
+static const ProtobufCMessageDescriptor *const DESCRIPTORS[WIRE_TYPES] = {
+    [WIRE_SUBMIT] = &drover__v1__submit__descriptor,
+    [WIRE_RECEIPT] = &drover__v1__receipt__descriptor,
+    [WIRE_REQUESTS] = &drover__v1__requests__descriptor,
+    [WIRE_REPLIES] = &drover__v1__replies__descriptor,
+    [WIRE_CONTROL] = &drover__v1__control__descriptor,
+    [WIRE_ANSWER] = &drover__v1__answer__descriptor,
+    [WIRE_EVENT] = &drover__v1__job_event__descriptor,
+    [WIRE_PROGRESS_ANSWERS] = &drover__v1__progress_answers__descriptor,
+};
+
+/* -- Memory ------------------------------------------------------------------------------------ */
+
+/* What one decoding may hold at a time. What it keeps is freed with plain free(). */
+struct budget {
+    ProtobufCAllocator allocator;
+    size_t left;
+    bool spent;  /* asked for more than it had */
+    bool failed; /* the system had no more */
+};
+
+static void *budget_alloc(void *data, size_t size)
+{
+    struct budget *b = data;
+    size_t held;
+    void *p;
+
+    if (size > b->left) {
+        b->spent = true;
+        return NULL;
+    }
+    p = malloc(size);
+    if (!p) {
+        b->failed = true;
+        return NULL;
+    }
+    held = malloc_usable_size(p);
+    b->left -= held < b->left ? held : b->left;
+    return p;
+}
+
+static void budget_free(void *data, void *p)
+{
+    struct budget *b = data;
+
+    b->left += malloc_usable_size(p);
+    free(p);
+}
+
+static void budget_init(struct budget *b, size_t most)
+{
+    *b = (struct budget){
+        .allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = b},
+        .left = most,
+    };
+}
+
+static size_t memory_max(struct bytes body, size_t factor)
+{
+    return WIRE_MEMORY_BASE + body.len * factor;
+}
+
+static int memory_problem(const char *field, struct problem *problem)
+{
+    problem_set(problem, field, "has far more parts than content");
+    return WIRE_E_TOO_LARGE;
+}
+
+/* -- Text and numbers -------------------------------------------------------------------------- */
+
+bool wire_utf8_valid(struct bytes text)
+{
+    for (size_t i = 0, len; i < text.len; i += len) {
+        len = utf8_length((const char *)text.data + i, text.len - i);
+        if (len == 0)
+            return false;
+    }
+    return true;
+}
+
+size_t wire_text_fit(const char *text, size_t max)
+{
+    size_t len = strnlen(text, max + 1);
+
+    if (len <= max)
+        return len;
+    len = max;
+    while (len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80)
+        len--;
+    return len;
+}
+
+static bool plain_check(const ProtobufCMessage *message, const struct path *where,
+                        struct problem *problem);
+
+/* One value of a field: sound text, a finite number, a sound message. */
+static bool value_check(ProtobufCType type, const void *value, const struct path *where,
+                        struct problem *problem)
+{
+    switch (type) {
+    case PROTOBUF_C_TYPE_STRING:
+        return wire_utf8_valid(bytes_str(*(char *const *)value)) ||
+               check_fail(problem, where, "must be UTF-8");
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return isfinite(*(const double *)value) ||
+               check_fail(problem, where, "must be a finite number");
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return plain_check(*(ProtobufCMessage *const *)value, where, problem);
+    default:
+        return true;
+    }
+}
+
+/* What protobuf-c lets through and proto3 or arithmetic does not. Messages nest 4 deep at most. */
+static bool plain_check(const ProtobufCMessage *message, const struct path *where,
+                        struct problem *problem)
+{
+    const ProtobufCMessageDescriptor *d = message->descriptor;
+
+    for (unsigned i = 0; i < d->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &d->fields[i];
+        bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+        size_t size = reflect_size(field->type);
+        void *elements;
+        size_t n = reflect_elements(message, field, &elements);
+
+        for (size_t k = 0; k < n; k++) {
+            const struct path here = {where, field->name, repeated ? (int64_t)k : PATH_NO_INDEX};
+
+            if (!value_check(field->type, (uint8_t *)elements + k * size, &here, problem))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void unknown_drop(ProtobufCMessage *message)
+{
+    const ProtobufCMessageDescriptor *d = message->descriptor;
+
+    for (unsigned i = 0; i < message->n_unknown_fields; i++)
+        free(message->unknown_fields[i].data);
+    free(message->unknown_fields);
+    message->unknown_fields = NULL;
+    message->n_unknown_fields = 0;
+
+    for (unsigned i = 0; i < d->n_fields; i++) {
+        void *elements;
+        size_t n;
+
+        if (d->fields[i].type != PROTOBUF_C_TYPE_MESSAGE)
+            continue;
+        n = reflect_elements(message, &d->fields[i], &elements);
+        for (size_t k = 0; k < n; k++)
+            unknown_drop(((ProtobufCMessage **)elements)[k]);
+    }
+}
+
+/* -- Rules that several messages share --------------------------------------------------------- */
+
+static bool state_asked_check(Drover__V1__State state, const struct path *where,
+                              struct problem *problem)
+{
+    return state == DROVER__V1__STATE__STATE_ACTIVE || state == DROVER__V1__STATE__STATE_DISABLED ||
+           check_fail(problem, where, "must be STATE_ACTIVE or STATE_DISABLED");
+}
+
+static bool state_known_check(Drover__V1__State state, const struct path *where,
+                              struct problem *problem)
+{
+    return check_enum(&drover__v1__state__descriptor, (int)state, where, problem);
+}
+
+static bool workflow_ref_check(const char *ref, const struct path *where, struct problem *problem)
+{
+    struct bytes name;
+    uint32_t version;
+
+    return wire_workflow_ref(ref, &name, &version) ||
+           check_fail(problem, where, "must be a name, or a name@version with a version from 1");
+}
+
+static bool labels_check(Drover__V1__Label *const *labels, size_t n, struct problem *problem)
+{
+    if (n > WIRE_LABELS_MAX)
+        return check_fail(problem, PATH(NULL, "labels"), "must be at most %d", WIRE_LABELS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const struct path *where = PATH_AT(NULL, "labels", i);
+
+        if (!check_text_given(labels[i]->name, WIRE_LABEL_NAME_MAX, PATH(where, "name"), problem) ||
+            !check_text(labels[i]->value, WIRE_LABEL_VALUE_MAX, PATH(where, "value"), problem))
+            return false;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(labels[k]->name, labels[i]->name) == 0)
+                return check_fail(problem, PATH(where, "name"), "is already that of labels[%zu]",
+                                  k);
+    }
+    return true;
+}
+
+bool wire_reply_to_valid(const char *reply_to)
+{
+    static const char DIRECT[] = "amq.rabbitmq.reply-to";
+    size_t direct = sizeof(DIRECT) - 1;
+
+    if (!check_text_given(reply_to, WIRE_REPLY_TO_MAX, NULL, NULL) ||
+        !wire_utf8_valid(bytes_str(reply_to)))
+        return false;
+    if (strncmp(reply_to, DIRECT, direct) == 0)
+        return reply_to[direct] == '\0' || reply_to[direct] == '.';
+    return strncmp(reply_to, "drover.", 7) != 0 && strncmp(reply_to, "amq.rabbitmq.", 13) != 0;
+}
+
+bool wire_workflow_ref(const char *ref, struct bytes *name, uint32_t *version)
+{
+    const char *at = strchr(ref, '@');
+    int64_t number = 0;
+
+    *name = at ? bytes_of(ref, (size_t)(at - ref)) : bytes_str(ref);
+    if (!id_name_valid((const char *)name->data, name->len))
+        return false;
+    if (at && (at[1] < '1' || at[1] > '9' || !bytes_to_i64(bytes_str(at + 1), &number) ||
+               number > UINT32_MAX))
+        return false;
+    *version = (uint32_t)number;
+    return true;
+}
+
+/* -- Messages ---------------------------------------------------------------------------------- */
+
+static bool submit_check(const Drover__V1__Submit *m, struct problem *problem)
+{
+    if (!check_name(m->job_id, PATH(NULL, "job_id"), problem))
+        return false;
+    if ((m->workflow[0] != '\0') == (m->definition != NULL))
+        return check_fail(problem, PATH(NULL, "workflow"),
+                          "either workflow or definition is given");
+    if (!m->definition && !workflow_ref_check(m->workflow, PATH(NULL, "workflow"), problem))
+        return false;
+    if (m->desired != DROVER__V1__STATE__STATE_UNSPECIFIED &&
+        !state_asked_check(m->desired, PATH(NULL, "desired"), problem))
+        return false;
+    if (m->priority > WIRE_PRIORITY_MAX)
+        return check_fail(problem, PATH(NULL, "priority"), "must be 0 to %d", WIRE_PRIORITY_MAX);
+    if (!check_not_negative(m->start_at, PATH(NULL, "start_at"), problem) ||
+        !check_not_negative(m->complete_by, PATH(NULL, "complete_by"), problem))
+        return false;
+    if (m->complete_by > 0 && m->complete_by <= m->start_at)
+        return check_fail(problem, PATH(NULL, "complete_by"), "must be after start_at");
+    return check_payload(m->input, WIRE_INPUT_MAX, PATH(NULL, "input"), problem) &&
+           labels_check(m->labels, m->n_labels, problem) &&
+           check_enum(&drover__v1__events__descriptor, (int)m->events, PATH(NULL, "events"),
+                      problem) &&
+           check_text(m->traceparent, WIRE_TRACEPARENT_MAX, PATH(NULL, "traceparent"), problem);
+}
+
+static bool retry_check(const Drover__V1__Retry *m, const struct path *where,
+                        struct problem *problem)
+{
+    if (m->n_steps > WIRE_STEPS_MAX)
+        return check_fail(problem, PATH(where, "steps"), "must be at most %d", WIRE_STEPS_MAX);
+    for (size_t i = 0; i < m->n_steps; i++)
+        if (!check_name(m->steps[i], PATH_AT(where, "steps", i), problem))
+            return false;
+    if (m->arguments && m->n_steps != 1)
+        return check_fail(problem, PATH(where, "arguments"), "only with exactly one step");
+    return check_payload(m->arguments, WIRE_INPUT_MAX, PATH(where, "arguments"), problem);
+}
+
+static bool resolve_check(const Drover__V1__Resolve *m, const struct path *where,
+                          struct problem *problem)
+{
+    return check_name(m->step, PATH(where, "step"), problem) &&
+           state_asked_check(m->state, PATH(where, "state"), problem) &&
+           check_payload(m->result, WIRE_RESULT_MAX, PATH(where, "result"), problem);
+}
+
+static bool recover_check(const Drover__V1__Recover *m, const struct path *where,
+                          struct problem *problem)
+{
+    if (m->n_steps > WIRE_STEPS_MAX)
+        return check_fail(problem, PATH(where, "steps"), "must be at most %d", WIRE_STEPS_MAX);
+    for (size_t i = 0; i < m->n_steps; i++)
+        if (m->steps[i] >= WIRE_STEPS_MAX)
+            return check_fail(problem, PATH_AT(where, "steps", i), "must be below %d",
+                              WIRE_STEPS_MAX);
+    return true;
+}
+
+static bool command_check(const Drover__V1__Control *m, struct problem *problem)
+{
+    switch (m->command_case) {
+    case DROVER__V1__CONTROL__COMMAND_SET_DESIRED:
+        return state_asked_check(m->set_desired->desired,
+                                 PATH(PATH(NULL, "set_desired"), "desired"), problem);
+    case DROVER__V1__CONTROL__COMMAND_RETRY:
+        return retry_check(m->retry, PATH(NULL, "retry"), problem);
+    case DROVER__V1__CONTROL__COMMAND_RESOLVE:
+        return resolve_check(m->resolve, PATH(NULL, "resolve"), problem);
+    case DROVER__V1__CONTROL__COMMAND_MIGRATE:
+        return workflow_ref_check(m->migrate->workflow, PATH(PATH(NULL, "migrate"), "workflow"),
+                                  problem);
+    case DROVER__V1__CONTROL__COMMAND_RECOVER:
+        return recover_check(m->recover, PATH(NULL, "recover"), problem);
+    default:
+        return true;
+    }
+}
+
+/* Asking, or asking again, does no harm: these need no command_id. */
+static bool command_repeatable(const Drover__V1__Control *m)
+{
+    return m->command_case == DROVER__V1__CONTROL__COMMAND_QUERY ||
+           m->command_case == DROVER__V1__CONTROL__COMMAND_RECOVER ||
+           m->command_case == DROVER__V1__CONTROL__COMMAND_NOTIFY ||
+           m->command_case == DROVER__V1__CONTROL__COMMAND__NOT_SET;
+}
+
+static bool control_check(const Drover__V1__Control *m, struct problem *problem)
+{
+    const struct path *id = PATH(NULL, "command_id");
+
+    return check_name(m->job_id, PATH(NULL, "job_id"), problem) &&
+           (command_repeatable(m) ? check_name_if(m->command_id, id, problem)
+                                  : check_name(m->command_id, id, problem)) &&
+           check_not_negative(m->issued_at, PATH(NULL, "issued_at"), problem) &&
+           check_text(m->reason, WIRE_REASON_MAX, PATH(NULL, "reason"), problem) &&
+           command_check(m, problem);
+}
+
+static bool given_check(bool given, const char *field, struct problem *problem)
+{
+    return given || check_fail(problem, PATH(NULL, field), "must be given");
+}
+
+/* Those that only clients read stay open to values of a newer server. */
+static bool message_check(const struct wire_message *m, struct problem *problem)
+{
+    switch (m->type) {
+    case WIRE_SUBMIT:
+        return submit_check(m->submit, problem);
+    case WIRE_CONTROL:
+        return control_check(m->control, problem);
+    case WIRE_RECEIPT:
+        return given_check(m->receipt->code != 0, "code", problem);
+    case WIRE_ANSWER:
+        return given_check(m->answer->code != 0, "code", problem);
+    case WIRE_EVENT:
+        return given_check(m->event->kind != 0, "kind", problem);
+    case WIRE_REQUESTS:
+        return given_check(m->requests->n_requests > 0, "requests", problem);
+    case WIRE_REPLIES:
+        return given_check(m->replies->n_replies + m->replies->n_progress > 0, "replies", problem);
+    case WIRE_PROGRESS_ANSWERS:
+        return given_check(m->progress_answers->n_answers > 0, "answers", problem);
+    }
+    return true;
+}
+
+/* -- Items of a batch -------------------------------------------------------------------------- */
+
+static bool token_check(const char *job_id, const char *step, const char *token,
+                        const struct path *where, struct problem *problem)
+{
+    return check_name(job_id, PATH(where, "job_id"), problem) &&
+           check_name(step, PATH(where, "step"), problem) &&
+           check_text_given(token, WIRE_TOKEN_MAX, PATH(where, "token"), problem);
+}
+
+static bool results_check(const Drover__V1__StepRequest *m, const struct path *where,
+                          struct problem *problem)
+{
+    for (size_t i = 0; i < m->n_results; i++) {
+        const struct path *at = PATH_AT(where, "results", i);
+
+        if (!check_name(m->results[i]->step, PATH(at, "step"), problem) ||
+            !check_payload(m->results[i]->payload, WIRE_RESULT_MAX, PATH(at, "payload"), problem))
+            return false;
+    }
+    return true;
+}
+
+static bool request_check(const Drover__V1__StepRequest *m, const struct path *where,
+                          struct problem *problem)
+{
+    if (m->lock_ms <= 0 || m->lock_ms > POLICY_DURATION_MAX_MS)
+        return check_fail(problem, PATH(where, "lock_ms"), "must be 1 to %" PRId64 " ms",
+                          POLICY_DURATION_MAX_MS);
+    return token_check(m->job_id, m->step, m->token, where, problem) &&
+           check_name(m->actor, PATH(where, "actor"), problem) &&
+           check_name(m->action, PATH(where, "action"), problem) &&
+           state_asked_check(m->desired, PATH(where, "desired"), problem) &&
+           state_known_check(m->current, PATH(where, "current"), problem) &&
+           check_text_given(m->idempotency_key, WIRE_KEY_MAX, PATH(where, "idempotency_key"),
+                            problem) &&
+           check_text(m->forward_key, WIRE_KEY_MAX, PATH(where, "forward_key"), problem) &&
+           check_not_negative(m->heartbeat_ms, PATH(where, "heartbeat_ms"), problem) &&
+           check_payload(m->arguments, WIRE_INPUT_MAX, PATH(where, "arguments"), problem) &&
+           check_payload(m->input, WIRE_INPUT_MAX, PATH(where, "input"), problem) &&
+           check_payload(m->forward_result, WIRE_RESULT_MAX, PATH(where, "forward_result"),
+                         problem) &&
+           results_check(m, where, problem);
+}
+
+static bool error_check(const Drover__V1__Error *m, const struct path *where,
+                        struct problem *problem)
+{
+    return check_text(m->class_, WIRE_ERROR_CLASS_MAX, PATH(where, "class"), problem) &&
+           check_enum(&drover__v1__verdict__descriptor, (int)m->verdict, PATH(where, "verdict"),
+                      problem) &&
+           check_enum(&drover__v1__effect__descriptor, (int)m->effect, PATH(where, "effect"),
+                      problem) &&
+           check_not_negative(m->retry_after_ms, PATH(where, "retry_after_ms"), problem);
+}
+
+/* The size of a result is no matter of form: see wire_reply_result_fits(). */
+static bool reply_check(const Drover__V1__StepReply *m, const struct path *where,
+                        struct problem *problem)
+{
+    return token_check(m->job_id, m->step, m->token, where, problem) &&
+           state_known_check(m->achieved, PATH(where, "achieved"), problem) &&
+           check_payload(m->result, WIRE_MESSAGE_MAX, PATH(where, "result"), problem) &&
+           check_text(m->agent, ID_NAME_MAX, PATH(where, "agent"), problem) &&
+           check_not_negative(m->duration_ms, PATH(where, "duration_ms"), problem) &&
+           (!m->error || error_check(m->error, PATH(where, "error"), problem));
+}
+
+static bool progress_check(const Drover__V1__Progress *m, const struct path *where,
+                           struct problem *problem)
+{
+    if (m->fraction > 1)
+        return check_fail(problem, PATH(where, "fraction"), "must be at most 1");
+    return token_check(m->job_id, m->step, m->token, where, problem) &&
+           check_text(m->note, WIRE_NOTE_MAX, PATH(where, "note"), problem) &&
+           check_text(m->agent, ID_NAME_MAX, PATH(where, "agent"), problem);
+}
+
+int wire_check_request(const Drover__V1__Requests *requests, size_t n, struct problem *problem)
+{
+    const Drover__V1__StepRequest *m = requests->requests[n];
+    const struct path *where = PATH_AT(NULL, "requests", n);
+
+    return plain_check(&m->base, where, problem) && request_check(m, where, problem)
+               ? 0
+               : WIRE_E_INVALID;
+}
+
+int wire_check_reply(const Drover__V1__Replies *replies, size_t n, struct problem *problem)
+{
+    const Drover__V1__StepReply *m = replies->replies[n];
+    const struct path *where = PATH_AT(NULL, "replies", n);
+
+    return plain_check(&m->base, where, problem) && reply_check(m, where, problem) ? 0
+                                                                                   : WIRE_E_INVALID;
+}
+
+int wire_check_progress(const Drover__V1__Replies *replies, size_t n, struct problem *problem)
+{
+    const Drover__V1__Progress *m = replies->progress[n];
+    const struct path *where = PATH_AT(NULL, "progress", n);
+
+    return plain_check(&m->base, where, problem) && progress_check(m, where, problem)
+               ? 0
+               : WIRE_E_INVALID;
+}
+
+int wire_check_progress_answer(const Drover__V1__ProgressAnswers *answers, size_t n,
+                               struct problem *problem)
+{
+    const Drover__V1__ProgressAnswer *m = answers->answers[n];
+    const struct path *where = PATH_AT(NULL, "answers", n);
+
+    return plain_check(&m->base, where, problem) &&
+                   token_check(m->job_id, m->step, m->token, where, problem)
+               ? 0
+               : WIRE_E_INVALID;
+}
+
+bool wire_reply_result_fits(const Drover__V1__StepReply *reply)
+{
+    return wire_payload_size(reply->result) <= WIRE_RESULT_MAX;
+}
+
+size_t wire_payload_size(const Drover__V1__Payload *payload)
+{
+    return payload ? strlen(payload->content_type) + payload->data.len : 0;
+}
+
+/* -- Properties -------------------------------------------------------------------------------- */
+
+/* Puts @text, owned or protobuf-c's empty string, in the place of a field's. */
+static void text_put(char **field, char *text)
+{
+    if (*field != (char *)protobuf_c_empty_string)
+        free(*field);
+    *field = text;
+}
+
+/* Return: 0 or -ENOMEM. */
+static int text_default(char **field, const char *property)
+{
+    char *copy;
+
+    if ((*field)[0] != '\0' || !property || property[0] == '\0')
+        return 0;
+    copy = strdup(property);
+    if (!copy)
+        return -ENOMEM;
+    text_put(field, copy);
+    return 0;
+}
+
+static int properties_apply(const struct wire_message *m, const struct wire_properties *p)
+{
+    int r = 0;
+
+    if (m->type == WIRE_SUBMIT) {
+        r = text_default(&m->submit->job_id, p->message_id);
+        if (r == 0)
+            r = text_default(&m->submit->reply_to, p->reply_to);
+        /* Whoever adds trace headers to all his messages must not have his jobs refused for it. */
+        if (r == 0 && p->traceparent && wire_utf8_valid(bytes_str(p->traceparent)) &&
+            check_text(p->traceparent, WIRE_TRACEPARENT_MAX, NULL, NULL))
+            r = text_default(&m->submit->traceparent, p->traceparent);
+    } else if (m->type == WIRE_CONTROL) {
+        r = text_default(&m->control->command_id, p->message_id);
+        if (r == 0)
+            r = text_default(&m->control->reply_to, p->reply_to);
+    }
+    return r;
+}
+
+/* First of all rules, and it empties what it refuses: a rejection must not go there. */
+static bool reply_to_check(const struct wire_message *m, struct problem *problem)
+{
+    char **reply_to = m->type == WIRE_SUBMIT    ? &m->submit->reply_to
+                      : m->type == WIRE_CONTROL ? &m->control->reply_to
+                                                : NULL;
+
+    if (!reply_to || (*reply_to)[0] == '\0' || wire_reply_to_valid(*reply_to))
+        return true;
+    text_put(reply_to, (char *)protobuf_c_empty_string);
+    return check_fail(problem, PATH(NULL, "reply_to"),
+                      "must be %s or a queue of your own, not drover.* or amq.rabbitmq.*",
+                      "amq.rabbitmq.reply-to");
+}
+
+/* -- Bodies ------------------------------------------------------------------------------------ */
+
+static int protobuf_decode(const ProtobufCMessageDescriptor *descriptor, struct bytes body,
+                           const char *field, ProtobufCMessage **out, struct problem *problem)
+{
+    struct budget budget;
+
+    budget_init(&budget, memory_max(body, WIRE_MEMORY_FACTOR));
+    *out = protobuf_c_message_unpack(descriptor, &budget.allocator, body.len, body.data);
+    if (*out) {
+        unknown_drop(*out);
+        return 0;
+    }
+    if (budget.failed)
+        return -ENOMEM;
+    if (budget.spent)
+        return memory_problem(field, problem);
+    problem_set(problem, field, "is no protobuf of %s", descriptor->name);
+    return WIRE_E_MALFORMED;
+}
+
+static int json_decode(const ProtobufCMessageDescriptor *descriptor, struct bytes body,
+                       ProtobufCMessage **out, struct problem *problem)
+{
+    struct budget budget;
+    int r;
+
+    budget_init(&budget, memory_max(body, WIRE_JSON_MEMORY_FACTOR));
+    r = json_to_message(body, descriptor, &budget.allocator, out, problem);
+    if (r == JSON_E_TOO_LARGE || budget.spent)
+        return memory_problem("", problem);
+    if (r < 0)
+        return r;
+    return r == 0 ? 0 : r == JSON_E_FIELD ? WIRE_E_INVALID : WIRE_E_MALFORMED;
+}
+
+static int size_check(struct bytes body, const char *field, struct problem *problem)
+{
+    if (body.len <= WIRE_MESSAGE_MAX)
+        return 0;
+    problem_set(problem, field, "must be at most %zu bytes, not %zu", WIRE_MESSAGE_MAX, body.len);
+    return WIRE_E_TOO_LARGE;
+}
+
+int wire_unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes body, const char *field,
+                ProtobufCMessage **out, struct problem *problem)
+{
+    int r = size_check(body, field, problem);
+
+    *out = NULL;
+    if (r == 0)
+        r = protobuf_decode(descriptor, body, field, out, problem);
+    if (r == 0 && !plain_check(*out, PATH(NULL, field), problem)) {
+        protobuf_c_message_free_unpacked(*out, NULL);
+        *out = NULL;
+        r = WIRE_E_MALFORMED;
+    }
+    return r;
+}
+
+static bool is_batch(enum wire_type type)
+{
+    return type == WIRE_REQUESTS || type == WIRE_REPLIES || type == WIRE_PROGRESS_ANSWERS;
+}
+
+static int body_decode(struct wire_message *m, struct bytes body, struct problem *problem)
+{
+    const ProtobufCMessageDescriptor *descriptor = DESCRIPTORS[m->type];
+    int r = size_check(body, "", problem);
+
+    if (r != 0)
+        return r;
+    if (m->json)
+        return json_decode(descriptor, body, &m->base, problem);
+    if (is_batch(m->type))
+        return protobuf_decode(descriptor, body, "", &m->base, problem);
+    return wire_unpack(descriptor, body, "", &m->base, problem);
+}
+
+int wire_decode(enum wire_type type, struct bytes body, const struct wire_properties *properties,
+                struct wire_message *out, struct problem *problem)
+{
+    int decoded, r = 0;
+
+    *out = (struct wire_message){.type = type, .json = body.len > 0 && body.data[0] == '{'};
+    decoded = body_decode(out, body, problem);
+    if (decoded != 0 && decoded != WIRE_E_INVALID)
+        return decoded;
+    if (properties)
+        r = properties_apply(out, properties);
+    if (r != 0)
+        return r;
+    /* The first problem is told; the reply_to is judged in any case. */
+    if (!reply_to_check(out, decoded == 0 ? problem : NULL) || decoded != 0)
+        return WIRE_E_INVALID;
+    return message_check(out, problem) ? 0 : WIRE_E_INVALID;
+}
+
+void wire_free(struct wire_message *message)
+{
+    if (message->base)
+        protobuf_c_message_free_unpacked(message->base, NULL);
+    message->base = NULL;
+}
+
+static int json_encode(const ProtobufCMessage *message, struct buf *out)
+{
+    size_t start = out->len;
+
+    json_from_message(message, out);
+    if (out->failed)
+        return -ENOMEM;
+    if (out->len - start <= WIRE_MESSAGE_MAX)
+        return 0;
+    out->len = start;
+    return WIRE_E_TOO_LARGE;
+}
+
+int wire_encode(const ProtobufCMessage *message, bool json, struct buf *out)
+{
+    size_t size;
+    uint8_t *room;
+
+    if (json)
+        return json_encode(message, out);
+    size = protobuf_c_message_get_packed_size(message);
+    if (size > WIRE_MESSAGE_MAX)
+        return WIRE_E_TOO_LARGE;
+    room = buf_reserve(out, size);
+    if (!room)
+        return -ENOMEM;
+    protobuf_c_message_pack(message, room);
+    out->len += size;
+    return 0;
+}
+
+const char *wire_content_type(bool json)
+{
+    return json ? "application/json" : "application/protobuf";
+}

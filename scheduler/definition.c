@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "scheduler/machine.h"
+
+struct workflow *definition_find(struct scheduler *s, const char *digest)
+{
+    struct definition *d;
+
+    HASH_FIND_STR(s->definitions, digest, d);
+    return d ? d->workflow : NULL;
+}
+
+static void definition_drop(struct scheduler *s, struct definition *d)
+{
+    HASH_DEL(s->definitions, d);
+    s->cached_steps -= d->workflow->n_steps;
+    workflow_unref(d->workflow);
+    free(d);
+}
+
+void definition_keep(struct scheduler *s, struct workflow *w)
+{
+    struct definition *d;
+
+    if (definition_find(s, w->digest))
+        return;
+    while (s->definitions && s->cached_steps + w->n_steps > MACHINE_CACHED_STEPS)
+        definition_drop(s, s->definitions);
+    d = calloc(1, sizeof(*d));
+    if (!d)
+        abort();
+    memcpy(d->digest, w->digest, sizeof(d->digest));
+    d->workflow = workflow_ref(w);
+    s->cached_steps += w->n_steps;
+    HASH_ADD_STR(s->definitions, digest, d);
+}
+
+void definitions_free(struct scheduler *s)
+{
+    while (s->definitions)
+        definition_drop(s, s->definitions);
+}
+
+/* ---- loading ---- */
+
+static void load_call(struct scheduler *s, struct op *op)
+{
+    ops_inspect_definition(s->out, op_call_id(s, op), op->partition, op->digest);
+}
+
+static void load_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    struct bytes encoded;
+    struct problem problem = {0};
+    CLEANUP(workflow_unref) struct workflow *w = NULL;
+    struct ops_reader held;
+
+    if (ops_read_definition(r, &encoded) ||
+        workflow_new_from_bytes(&w, encoded, "definition", &problem)) {
+        log_error("definition_lost", LOG_S("job", op->job), LOG_S("definition", op->digest),
+                  LOG_S("why", problem.reason));
+        return;
+    }
+    definition_keep(s, w);
+    held = ops_reader(op->held);
+    op->resume(s, op, &held);
+}
+
+void definition_load(struct scheduler *s, struct op *op, const struct ops_reader *rest,
+                     op_answered_fn *resume)
+{
+    free(op->held);
+    op->held = ops_answer_copy(rest);
+    if (!op->held)
+        abort();
+    op->resume = resume;
+    op_call(s, op, load_call, load_answered);
+}
+
+/* ---- storing ---- */
+
+static void store_call_piece(struct scheduler *s, struct op *op)
+{
+    ops_define(s->out, op_call_id(s, op), op->partition, op->workflow, op->piece, op->registered);
+}
+
+static void store_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    struct bytes word = r->left ? r->items[0] : BYTES_EMPTY;
+
+    if (bytes_is(word, "MORE")) {
+        op->piece++;
+        op_call(s, op, store_call_piece, store_answered);
+        return;
+    }
+    if (bytes_is(word, "CONFLICT"))
+        log_error("workflow_conflict", LOG_S("workflow", op->workflow->full_name),
+                  LOG_S("why", "registered before with other content: raise its version"));
+}
+
+void definition_store(struct scheduler *s, struct op *op, op_fn *then)
+{
+    op->piece = 0;
+    op->then = then;
+    op_call(s, op, store_call_piece, store_answered);
+}

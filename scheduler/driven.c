@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "scheduler/machine.h"
+
+char *text_of(struct scheduler *s, struct bytes b)
+{
+    return (char *)effects_copy(s->out, b).data;
+}
+
+Drover__V1__Payload *payload_of(struct bytes encoded)
+{
+    if (encoded.len == 0)
+        return NULL;
+    return drover__v1__payload__unpack(NULL, encoded.len, encoded.data);
+}
+
+void payload_append(struct buf *out, const Drover__V1__Payload *payload)
+{
+    if (payload)
+        (void)wire_encode(&payload->base, false, out);
+}
+
+/* ---- reading, with the definition at hand ---- */
+
+static bool needs_definition(const struct ops_driven *driven)
+{
+    return driven->n_requests > 0 || driven->n_alerts > 0 || driven->step_events ||
+           driven->code == OPS_CREATED || driven->code == OPS_ALREADY;
+}
+
+static void driven_resume(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    driven_read(s, op, r, op->on_driven);
+}
+
+void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn)
+{
+    struct ops_reader from = *r;
+    struct ops_driven driven;
+    struct workflow *w = NULL;
+
+    if (ops_read_driven(r, s->out, &driven)) {
+        log_error("store_answer_broken", LOG_S("job", op->job));
+        return;
+    }
+    if (driven.definition.len == ID_DIGEST_LEN) {
+        memcpy(op->digest, driven.definition.data, ID_DIGEST_LEN);
+        w = definition_find(s, op->digest);
+        if (!w && needs_definition(&driven)) {
+            from.left -= r->left;
+            op->on_driven = fn;
+            definition_load(s, op, &from, driven_resume);
+            return;
+        }
+    }
+    fn(s, op, &driven, w);
+}
+
+/* ---- requests ---- */
+
+/* What the requests of one answer have in common, unpacked once. */
+struct common {
+    Drover__V1__Payload *input;
+    Drover__V1__Submit *labels;
+    Drover__V1__Payload **results; /* by place in driven->results */
+    char *traceparent;
+};
+
+static void common_init(struct scheduler *s, struct common *c, const struct ops_driven *driven)
+{
+    c->input = payload_of(driven->input);
+    c->labels = driven->labels.len > 0
+                    ? drover__v1__submit__unpack(NULL, driven->labels.len, driven->labels.data)
+                    : NULL;
+    c->results = effects_alloc(s->out, driven->n_results * sizeof(Drover__V1__Payload *));
+    for (uint32_t i = 0; i < driven->n_results; i++)
+        c->results[i] = payload_of(driven->results[i].payload);
+    c->traceparent = text_of(s, driven->traceparent);
+}
+
+static void common_deinit(struct common *c, const struct ops_driven *driven)
+{
+    if (c->input)
+        drover__v1__payload__free_unpacked(c->input, NULL);
+    if (c->labels)
+        drover__v1__submit__free_unpacked(c->labels, NULL);
+    for (uint32_t i = 0; i < driven->n_results; i++)
+        if (c->results[i])
+            drover__v1__payload__free_unpacked(c->results[i], NULL);
+}
+
+static Drover__V1__State state_of(char letter)
+{
+    switch (letter) {
+    case 'A':
+        return DROVER__V1__STATE__STATE_ACTIVE;
+    case 'D':
+        return DROVER__V1__STATE__STATE_DISABLED;
+    default:
+        return DROVER__V1__STATE__STATE_UNKNOWN;
+    }
+}
+
+static int find_result(const struct ops_driven *driven, uint32_t step)
+{
+    for (uint32_t i = 0; i < driven->n_results; i++)
+        if (driven->results[i].step == step)
+            return (int)i;
+    return -1;
+}
+
+static void set_results(struct scheduler *s, Drover__V1__StepRequest *m,
+                        const struct ops_driven *driven, const struct common *c,
+                        const struct workflow *w, const struct workflow_step *step)
+{
+    Drover__V1__Result *results = effects_alloc(s->out, step->n_take * sizeof(*results));
+
+    m->results = effects_alloc(s->out, step->n_take * sizeof(*m->results));
+    for (uint32_t i = 0; i < step->n_take; i++) {
+        int found = find_result(driven, step->take[i]);
+
+        if (found < 0 || !c->results[found])
+            continue;
+        drover__v1__result__init(&results[m->n_results]);
+        results[m->n_results].step = (char *)w->steps[step->take[i]].name;
+        results[m->n_results].payload = c->results[found];
+        m->results[m->n_results] = &results[m->n_results];
+        m->n_results++;
+    }
+}
+
+static void set_identity(struct scheduler *s, Drover__V1__StepRequest *m, const struct op *op,
+                         const struct ops_request *r, const struct workflow *w)
+{
+    const struct workflow_step *step = &w->steps[r->step];
+    const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;
+
+    m->job_id = op->job;
+    m->workflow = (char *)w->full_name;
+    m->step = (char *)step->name;
+    m->actor = (char *)d->actor;
+    m->action = (char *)d->action;
+    m->arguments = (Drover__V1__Payload *)d->arguments;
+    m->lock_ms = d->lock_ms;
+    m->heartbeat_ms = d->heartbeat_ms;
+    m->desired = state_of(r->active ? 'A' : 'D');
+    m->current = state_of(r->current);
+    m->token = text_of(s, r->token);
+    m->turn = r->turn;
+    m->idempotency_key =
+        (char *)effects_printf(s->out, "%s/%s/%u", op->job, step->name, (unsigned)r->turn);
+}
+
+static void set_counts(Drover__V1__StepRequest *m, const struct ops_request *r,
+                       const struct ops_driven *driven)
+{
+    m->attempt = r->attempt;
+    m->failures = r->failures;
+    m->expiries = r->expiries;
+    m->sent_at = driven->now;
+    m->locked_until = r->locked_until;
+    m->complete_by = driven->complete_by;
+}
+
+static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, int64_t wait)
+{
+    Drover__V1__StepRequest *list[] = {m};
+    Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
+    struct bus_message *message;
+
+    body.requests = list;
+    body.n_requests = 1;
+    message = op_publish(s, op, &body.base, false, m->token);
+    message->exchange = "drover.tasks";
+    message->key = message->actor = effects_str(s->out, m->actor);
+    message->message_id = m->token;
+    message->job = effects_str(s->out, m->job_id);
+    message->step = effects_str(s->out, m->step);
+    message->attempt = m->attempt;
+    message->traceparent = *m->traceparent ? m->traceparent : NULL;
+    message->expiration_ms = wait;
+    message->not_after = s->now + wait;
+    message->mandatory = true;
+    s->stats.dispatched++;
+    log_debug("step_dispatched", LOG_S("job", m->job_id), LOG_S("step", m->step),
+              LOG_I("attempt", m->attempt), LOG_S("token", m->token));
+}
+
+static void request(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                    const struct common *c, const struct workflow *w, const struct ops_request *r)
+{
+    Drover__V1__StepRequest m = DROVER__V1__STEP_REQUEST__INIT;
+    Drover__V1__Error *last =
+        r->last_error.len > 0
+            ? drover__v1__error__unpack(NULL, r->last_error.len, r->last_error.data)
+            : NULL;
+
+    set_identity(s, &m, op, r, w);
+    set_counts(&m, r, driven);
+    set_results(s, &m, driven, c, w, &w->steps[r->step]);
+    m.last_error = last;
+    m.input = c->input;
+    m.traceparent = c->traceparent;
+    if (c->labels) {
+        m.n_labels = c->labels->n_labels;
+        m.labels = c->labels->labels;
+    }
+    if (drover__v1__step_request__get_packed_size(&m) > WIRE_MESSAGE_MAX - 64)
+        record_new(s, op->item, OP_PERMANENT, op->job, m.token, "INPUT_TOO_LARGE",
+                   "arguments, input and results together exceed the message limit");
+    else
+        send(s, op, &m, r->wait);
+    if (last)
+        drover__v1__error__free_unpacked(last, NULL);
+}
+
+static void requests(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                     const struct workflow *w)
+{
+    struct common c;
+
+    if (driven->n_requests == 0)
+        return;
+    common_init(s, &c, driven);
+    for (uint32_t i = 0; i < driven->n_requests; i++)
+        if (driven->requests[i].step < w->n_steps)
+            request(s, op, driven, &c, w, &driven->requests[i]);
+    common_deinit(&c, driven);
+}
+
+/* ---- events ---- */
+
+static void event_publish(struct scheduler *s, struct op *op, const struct workflow *w,
+                          Drover__V1__JobEvent *m, const char *kind)
+{
+    struct bus_message *message;
+
+    m->job_id = op->job;
+    m->workflow = (char *)w->full_name;
+    message = op_publish(s, op, &m->base, false, NULL);
+    message->exchange = "drover.events";
+    message->key = effects_printf(s->out, "%s.%s", *w->name ? w->name : "unnamed", kind);
+    message->job = effects_str(s->out, op->job);
+    message->transient = true;
+}
+
+static void alerts(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                   const struct workflow *w)
+{
+    for (uint32_t i = 0; i < driven->n_alerts; i++) {
+        Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
+        const struct workflow_step *step = &w->steps[driven->alerts[i].step];
+
+        m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT;
+        m.at = driven->now;
+        m.reason = text_of(s, driven->alerts[i].reason);
+        m.step = (char *)step->name;
+        log_warn("alert", LOG_S("reason", m.reason), LOG_S("job", op->job),
+                 LOG_S("step", step->name), LOG_S("actor", step->forward.actor));
+        event_publish(s, op, w, &m, "alert");
+    }
+}
+
+static void step_events(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                        const struct workflow *w)
+{
+    for (uint32_t i = 0; driven->step_events && i < driven->n_requests; i++) {
+        Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
+
+        m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_STEP;
+        m.at = driven->now;
+        m.step = (char *)w->steps[driven->requests[i].step].name;
+        m.step_state = DROVER__V1__STEP_STATE__STEP_STATE_RUNNING;
+        m.attempt = driven->requests[i].attempt;
+        m.steps_total = driven->steps;
+        m.steps_open = driven->open;
+        event_publish(s, op, w, &m, "step");
+    }
+}
+
+/* ---- going on ---- */
+
+static void drive_call(struct scheduler *s, struct op *op)
+{
+    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, op->steps,
+              op->n_steps);
+}
+
+static void drive_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    driven_read(s, op, r, on_driven);
+}
+
+void drive(struct scheduler *s, struct op *op)
+{
+    op_call(s, op, drive_call, drive_answered);
+}
+
+/* Only after the requests of the last piece are confirmed: this is what paces a wide fan-out. */
+static void drive_more(struct scheduler *s, struct op *op)
+{
+    id_token(rng_next(&s->rng), op->fresh);
+    op->n_steps = 0;
+    drive(s, op);
+}
+
+void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+               const struct workflow *w)
+{
+    if (w) {
+        requests(s, op, driven, w);
+        alerts(s, op, driven, w);
+        step_events(s, op, driven, w);
+    }
+    if (driven->settled) {
+        s->stats.settled++;
+        notice_new(s, op->item, op->job, driven->settled, op->digest);
+    }
+    if (driven->more)
+        op->then = drive_more;
+}

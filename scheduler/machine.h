@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside the scheduler: items, ops, and what carries them along
+ *
+ * An item is one delivery, from its arrival to its ack. It has one op for each thing it asks for: a
+ * Replies of three replies is one item with three ops. An op makes store calls, one after another,
+ * and publishes; when a call was answered and all of its publishes are confirmed it goes on with
+ * `then`, or is done. The item is acknowledged when its last op is done.
+ *
+ *     item ── op ── call (repeated until the store has answered) ── answered()
+ *                └─ publishes ── all confirmed ── then()
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "model/store_ops.h"
+#include "model/wire.h"
+#include "scheduler/scheduler.h"
+
+#define MACHINE_RECORDS_PER_CALL 50        /* about 3 ms of the store's time */
+#define MACHINE_REPEAT_MS 200              /* before a call that the store refused is made again */
+#define MACHINE_REPEATS 5                  /* refusals before the delivery is dead-lettered */
+#define MACHINE_CACHED_STEPS 200000        /* of all definitions in memory: some 60 MiB */
+#define MACHINE_EVENT_RESULTS (256 * 1024) /* bytes of results in a JobEvent */
+#define MACHINE_NOTICE_TRIES 5             /* then the notice is a dead letter */
+
+struct op;
+typedef void op_fn(struct scheduler *s, struct op *op);
+typedef void op_answered_fn(struct scheduler *s, struct op *op, struct ops_reader *r);
+typedef void driven_fn(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                       const struct workflow *w);
+
+struct item {
+    struct list link; /* in scheduler.items */
+    uint64_t handle;  /* 0: nothing to acknowledge */
+    int source;
+    bool redelivered;
+    bool json; /* came as JSON: answers go in kind */
+    unsigned open;
+    char *reply_to; /* "" for none */
+    char *correlation;
+    struct wire_message message;
+    struct bytes body; /* kept for a dead letter; owned */
+};
+
+struct op {
+    struct item *item;
+    struct list link;       /* in scheduler.records[] while it waits for the turn's end */
+    struct heap_node timer; /* in scheduler.timers while it waits to be repeated */
+    unsigned open;          /* calls and publishes without an answer */
+    unsigned refusals;
+    op_fn *call;
+    op_answered_fn *answered;
+    op_fn *then; /* NULL: done */
+    char *job;   /* job id; owned */
+    uint32_t partition;
+    char fresh[ID_TOKEN_LEN + 1];
+
+    /* loading a definition in between */
+    char digest[ID_DIGEST_LEN + 1];
+    struct store_answer *held; /* the answer that needs it; owned */
+    op_answered_fn *resume;
+    driven_fn *on_driven;
+
+    /* by kind of op */
+    struct workflow *workflow; /* define; submit with a definition */
+    uint32_t piece;            /* define: of the definition */
+    bool registered;           /* define: findable by name */
+    struct op_submit submit;
+    char submission[ID_DIGEST_LEN + 1];
+    char *submitter; /* owned */
+    struct op_record record;
+    char token[WIRE_TOKEN_MAX + 1]; /* record, where no message holds it */
+    struct buf buf;                 /* encoded input or result */
+    struct buf buf2;                /* encoded labels or error */
+    const Drover__V1__Progress *progress;
+    uint32_t *steps; /* drive: named steps; owned */
+    uint32_t n_steps;
+    uint64_t seq;     /* notice */
+    uint32_t notices; /* notice: tries before this one */
+    bool with_results;
+    bool returned; /* a publish of this op found no queue */
+};
+
+/* One store call in flight, for one op or, of records, several. */
+struct call {
+    uint64_t id;
+    UT_hash_handle hh;
+    int n;
+    struct op *ops[];
+};
+
+/* One publish without an outcome. */
+struct publish {
+    uint64_t id;
+    UT_hash_handle hh;
+    struct op *op;
+    char token[WIRE_TOKEN_MAX + 1]; /* of a request: what to record where it is returned */
+};
+
+struct definition {
+    char digest[ID_DIGEST_LEN + 1];
+    struct workflow *workflow;
+    UT_hash_handle hh;
+};
+
+struct scheduler {
+    char *name;
+    struct rng rng;
+    uint32_t partitions; /* 0 until the store was up */
+    int64_t now;
+    struct effects *out; /* of the step under way */
+    uint64_t last_id;
+    struct list items;
+    struct list *records; /* ops to record, for each partition */
+    struct heap timers;
+    struct call *calls;
+    struct publish *publishes;
+    struct definition *definitions; /* oldest first */
+    uint64_t cached_steps;
+    struct workflow **registered;
+    size_t n_registered;
+    struct scheduler_stats stats;
+};
+
+/* ---- items and ops (scheduler.c) ---- */
+
+struct op *op_new(struct scheduler *s, struct item *item, const char *job);
+
+/* Makes a store call now; it is repeated as it is until the store has answered. */
+void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *answered);
+
+/* The id for an EFFECT_STORE of this op. */
+uint64_t op_call_id(struct scheduler *s, struct op *op);
+
+/* Lets go of what op_new() holds; the op lives on while it waits for something. */
+void op_unref(struct scheduler *s, struct op *op);
+
+/* Gathers a record for the turn's end. */
+void op_record(struct scheduler *s, struct op *op);
+
+/* Publishes for an op; it goes on when the outcome is known. Completes content type and body. */
+struct bus_message *op_publish(struct scheduler *s, struct op *op, const ProtobufCMessage *body,
+                               bool json, const char *token);
+
+/* Gives a delivery up: out to drover.dead with a reason, then ack. */
+void item_dead(struct scheduler *s, struct item *item, const char *reason);
+
+/* To whoever asked, if he can be told. */
+void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body);
+
+/* ---- by message kind ---- */
+
+void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery *d);
+void on_replies(struct scheduler *s, struct item *item);
+void on_expired(struct scheduler *s, struct item *item);
+void on_control(struct scheduler *s, struct item *item);
+
+/* A record for a dispatch that did not get through: unstarted, unroutable, too large. */
+void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const char *job,
+                const char *token, const char *class, const char *message);
+
+/* What record, drive, submit and steer answer: requests, alerts, notices, more (driven.c). */
+void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+               const struct workflow *w);
+
+/* Reads a driven answer and, where it needs the definition, loads that first, then calls back. */
+void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn);
+void drive(struct scheduler *s, struct op *op);
+
+/* Publishes the terminal event of a job and settles what is owed (notice.c). */
+void notice_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
+                const char *digest);
+
+/* ---- definitions (definition.c) ---- */
+
+struct workflow *definition_find(struct scheduler *s, const char *digest);
+void definition_keep(struct scheduler *s, struct workflow *w);
+void definitions_free(struct scheduler *s);
+
+/* Loads op->digest, then goes on with `resume` on a copy of what @rest still holds. */
+void definition_load(struct scheduler *s, struct op *op, const struct ops_reader *rest,
+                     op_answered_fn *resume);
+
+/* Stores op->workflow piece by piece, then calls op->then. */
+void definition_store(struct scheduler *s, struct op *op, op_fn *then);
+
+/* ---- messages (status.c) ---- */
+
+void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job,
+                   const struct workflow *w);
+Drover__V1__Phase status_phase(struct bytes word);
+Drover__V1__Outcome status_outcome(struct bytes word);
+
+/* Text of @b in the memory of this step's effects. */
+char *text_of(struct scheduler *s, struct bytes b);
+
+/* Unpacks into malloc'ed memory; NULL for empty or broken bytes. */
+Drover__V1__Payload *payload_of(struct bytes encoded);
+void payload_append(struct buf *out, const Drover__V1__Payload *payload);

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON settled, ON Notify: a job has ended and somebody is to hear of it. The notice is owed from the
+ * moment of settling, in the store, and until this publish is confirmed: whoever dies in between,
+ * the supervisor asks for it again. A reply queue that is gone is tried five times in an hour.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "scheduler/machine.h"
+
+static void notice_call(struct scheduler *s, struct op *op)
+{
+    const struct workflow *w = definition_find(s, op->digest);
+
+    ops_inspect_notice(s->out, op_call_id(s, op), op->partition, op->job, MACHINE_EVENT_RESULTS,
+                       w ? w->sinks : NULL, w ? w->n_sinks : 0);
+}
+
+static void settle_call(struct scheduler *s, struct op *op)
+{
+    const struct op_notice notice = {.job = op->job, .seq = op->seq};
+
+    ops_settle_owed(s->out, op_call_id(s, op), op->partition, &notice, 1);
+}
+
+static void settle_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+}
+
+/* Every publish has its outcome. */
+static void told(struct scheduler *s, struct op *op)
+{
+    if (op->returned && op->notices < MACHINE_NOTICE_TRIES)
+        return;
+    if (op->returned)
+        log_warn("notice_dropped", LOG_S("job", op->job), LOG_I("tries", op->notices));
+    op_call(s, op, settle_call, settle_answered);
+}
+
+static bool is_in(const struct ops_job *job, uint32_t step)
+{
+    for (uint32_t i = 0; i < job->n_results; i++)
+        if (job->results[i].step == step)
+            return true;
+    return false;
+}
+
+/* Results of the sinks, and the names of those that did not fit. */
+static void set_results(struct scheduler *s, Drover__V1__JobEvent *m, const struct ops_job *job,
+                        const struct workflow *w)
+{
+    Drover__V1__Result *results = effects_alloc(s->out, job->n_results * sizeof(*results));
+
+    m->results = effects_alloc(s->out, job->n_results * sizeof(*m->results));
+    m->results_left_out = effects_alloc(s->out, w->n_sinks * sizeof(char *));
+    for (uint32_t i = 0; i < job->n_results; i++) {
+        drover__v1__result__init(&results[i]);
+        results[i].step = (char *)w->steps[job->results[i].step].name;
+        results[i].payload = payload_of(job->results[i].payload);
+        m->results[m->n_results++] = &results[i];
+    }
+    for (uint32_t i = 0; job->n_results > 0 && i < w->n_sinks; i++)
+        if (!is_in(job, w->sinks[i]) && m->n_results_left_out < OPS_BUDGET)
+            m->results_left_out[m->n_results_left_out++] = (char *)w->steps[w->sinks[i]].name;
+}
+
+static void free_results(Drover__V1__JobEvent *m)
+{
+    for (size_t i = 0; i < m->n_results; i++)
+        if (m->results[i]->payload)
+            drover__v1__payload__free_unpacked(m->results[i]->payload, NULL);
+}
+
+static const char *event_name(struct scheduler *s, struct bytes outcome)
+{
+    char *name = text_of(s, outcome);
+
+    for (char *c = name; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return name;
+}
+
+static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct op *op,
+                      const struct ops_job *job)
+{
+    m->kind = DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED;
+    m->job_id = op->job;
+    m->workflow = text_of(s, job->workflow);
+    m->seq = op->seq;
+    m->at = job->updated;
+    m->turn = job->turn;
+    m->phase = status_phase(job->phase);
+    m->outcome = status_outcome(job->outcome);
+    m->reason = text_of(s, job->reason);
+    m->traceparent = text_of(s, job->traceparent);
+    m->steps_total = job->n;
+    m->steps_open = job->open;
+}
+
+static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
+                 const struct workflow *w)
+{
+    Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
+    Drover__V1__Submit *labels =
+        job->labels.len > 0 ? drover__v1__submit__unpack(NULL, job->labels.len, job->labels.data)
+                            : NULL;
+    const char *name = event_name(s, job->outcome);
+    struct bus_message *message;
+
+    set_facts(s, &m, op, job);
+    set_results(s, &m, job, w);
+    if (labels) {
+        m.n_labels = labels->n_labels;
+        m.labels = labels->labels;
+    }
+    message = op_publish(s, op, &m.base, false, NULL);
+    message->exchange = "drover.events";
+    message->key = effects_printf(s->out, "%s.%s", *w->name ? w->name : "unnamed", name);
+    message->job = effects_str(s->out, op->job);
+    if (job->reply_to.len > 0) {
+        message = op_publish(s, op, &m.base, job->json, NULL);
+        message->exchange = "";
+        message->key = text_of(s, job->reply_to);
+        message->correlation_id = text_of(s, job->correlation);
+        message->job = effects_str(s->out, op->job);
+        message->mandatory = true;
+    }
+    free_results(&m);
+    if (labels)
+        drover__v1__submit__free_unpacked(labels, NULL);
+    log_info("job_settled", LOG_S("job", op->job), LOG_S("outcome", name),
+             LOG_I("seq", (int64_t)op->seq));
+}
+
+static void notice_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    struct ops_reader from = *r;
+    struct ops_job job;
+    const struct workflow *w;
+
+    if (ops_read_notice(r, s->out, &job) || job.definition.len != ID_DIGEST_LEN) {
+        op_call(s, op, settle_call, settle_answered); /* forgotten: nothing to tell any more */
+        return;
+    }
+    op->notices = job.notices;
+    memcpy(op->digest, job.definition.data, ID_DIGEST_LEN);
+    w = definition_find(s, op->digest);
+    if (!w) {
+        definition_load(s, op, &from, notice_answered);
+    } else if (!op->with_results) {
+        op->with_results = true; /* now that the sinks are known */
+        op_call(s, op, notice_call, notice_answered);
+    } else {
+        op->then = told;
+        tell(s, op, &job, w);
+    }
+}
+
+void notice_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
+                const char *digest)
+{
+    struct op *op = op_new(s, item, job);
+
+    op->seq = seq;
+    memcpy(op->digest, digest, strlen(digest) + 1);
+    op->with_results = definition_find(s, op->digest) != NULL;
+    op_call(s, op, notice_call, notice_answered);
+    op_unref(s, op);
+}

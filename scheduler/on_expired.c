@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON expired: the broker gives back requests that no agent took within their wait. The token is
+ * withdrawn and the step locked again with twice the wait, so that an outage of any length costs a
+ * logarithm of requests and counts against nobody. A hint only: where it is lost, the lease
+ * recovers.
+ */
+#include "scheduler/machine.h"
+
+void on_expired(struct scheduler *s, struct item *item)
+{
+    const Drover__V1__Requests *m = item->message.requests;
+    struct problem problem = {0};
+    bool bad = m->n_requests == 0;
+
+    for (size_t i = 0; i < m->n_requests; i++) {
+        if (wire_check_request(m, i, &problem)) {
+            bad = true;
+            continue;
+        }
+        s->stats.unstarted++;
+        record_new(s, item, OP_UNSTARTED, m->requests[i]->job_id, m->requests[i]->token, NULL,
+                   NULL);
+    }
+    if (bad)
+        item_dead(s, item, effects_printf(s->out, "INVALID %s %s", problem.field, problem.reason));
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON Replies: each reply is recorded, with the token as its only fence; each progress renews a
+ * lease. A bad one among good ones is put aside with the whole message, and the good ones are
+ * recorded.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "scheduler/machine.h"
+
+static enum op_kind kind_of(const Drover__V1__StepReply *m)
+{
+    if (m->error) {
+        switch (m->error->verdict) {
+        case DROVER__V1__VERDICT__VERDICT_PERMANENT:
+            return OP_PERMANENT;
+        case DROVER__V1__VERDICT__VERDICT_DEFER:
+            return OP_DEFERRED;
+        default:
+            return OP_TRANSIENT;
+        }
+    }
+    switch (m->achieved) {
+    case DROVER__V1__STATE__STATE_ACTIVE:
+        return OP_ACTIVE;
+    case DROVER__V1__STATE__STATE_DISABLED:
+        return OP_DISABLED;
+    default:
+        return OP_TRANSIENT;
+    }
+}
+
+static void error_append(struct buf *out, const char *class, const char *message)
+{
+    Drover__V1__Error error = DROVER__V1__ERROR__INIT;
+
+    error.class_ = (char *)class;
+    error.message = (char *)message;
+    (void)wire_encode(&error.base, false, out);
+}
+
+/* An error as it is kept: bounded, cut where it is too long. */
+static void error_keep(struct scheduler *s, struct buf *out, const Drover__V1__Error *from)
+{
+    Drover__V1__Error error = *from;
+    size_t message = wire_text_fit(from->message, WIRE_ERROR_MESSAGE_MAX);
+    size_t details = wire_text_fit(from->details, WIRE_ERROR_DETAILS_MAX);
+
+    error.message = text_of(s, bytes_of(from->message, message));
+    error.details = text_of(s, bytes_of(from->details, details));
+    (void)wire_encode(&error.base, false, out);
+}
+
+static void fail(struct op *op, enum op_kind kind, const char *class, const char *message)
+{
+    op->record.kind = kind;
+    op->record.class = class;
+    error_append(&op->buf2, class, message);
+    op->record.error = buf_bytes(&op->buf2);
+}
+
+static void set_outcome(struct scheduler *s, struct op *op, const Drover__V1__StepReply *m)
+{
+    op->record.kind = kind_of(m);
+    op->record.class = "";
+    if (!wire_reply_result_fits(m)) {
+        fail(op, OP_PERMANENT, "RESULT_TOO_LARGE", "the result exceeds the limit");
+        return;
+    }
+    payload_append(&op->buf, m->result);
+    op->record.result = buf_bytes(&op->buf);
+    if (m->error) {
+        op->record.class = m->error->class_;
+        op->record.retry_after = m->error->retry_after_ms;
+        error_keep(s, &op->buf2, m->error);
+    } else {
+        /* kept only where the dispatch asked for something else: then this is a failure */
+        error_append(&op->buf2, "NOT_ACHIEVED", "the agent reports another state, and no error");
+    }
+    op->record.error = buf_bytes(&op->buf2);
+}
+
+static void reply(struct scheduler *s, struct item *item, const Drover__V1__StepReply *m)
+{
+    struct op *op = op_new(s, item, m->job_id);
+
+    op->record.job = op->job;
+    op->record.token = m->token;
+    op->record.redelivered = item->redelivered;
+    set_outcome(s, op, m);
+    op_record(s, op);
+    op_unref(s, op);
+}
+
+void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const char *job,
+                const char *token, const char *class, const char *message)
+{
+    struct op *op = op_new(s, item, job);
+
+    memcpy(op->token, token, strnlen(token, WIRE_TOKEN_MAX));
+    op->record = (struct op_record){
+        .kind = kind, .job = op->job, .token = op->token, .redelivered = item->redelivered};
+    if (class)
+        fail(op, kind, class, message);
+    op_record(s, op);
+    op_unref(s, op);
+}
+
+/* ---- progress ---- */
+
+static void renew_call(struct scheduler *s, struct op *op)
+{
+    const Drover__V1__Progress *m = op->progress;
+
+    ops_renew(s->out, op_call_id(s, op), op->partition, m->job_id, m->token, m->fraction, m->note);
+}
+
+static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    Drover__V1__ProgressAnswers body = DROVER__V1__PROGRESS_ANSWERS__INIT;
+    Drover__V1__ProgressAnswer answer = DROVER__V1__PROGRESS_ANSWER__INIT;
+    Drover__V1__ProgressAnswer *list[] = {&answer};
+    struct ops_renewed renewed;
+
+    if (ops_read_renewed(r, &renewed))
+        return;
+    answer.job_id = op->progress->job_id;
+    answer.step = op->progress->step;
+    answer.token = op->progress->token;
+    answer.wanted = renewed.known && renewed.wanted;
+    answer.locked_until = renewed.locked_until;
+    answer.now = renewed.now;
+    body.answers = list;
+    body.n_answers = 1;
+    op_reply(s, op, &body.base);
+}
+
+static void renew(struct scheduler *s, struct item *item, const Drover__V1__Progress *m)
+{
+    struct op *op = op_new(s, item, m->job_id);
+
+    op->progress = m;
+    op_call(s, op, renew_call, renew_answered);
+    op_unref(s, op);
+}
+
+void on_replies(struct scheduler *s, struct item *item)
+{
+    const Drover__V1__Replies *m = item->message.replies;
+    struct problem problem = {0}, first = {0};
+    size_t bad = 0;
+
+    for (size_t i = 0; i < m->n_replies; i++) {
+        if (wire_check_reply(m, i, &problem)) {
+            if (bad++ == 0)
+                first = problem;
+        } else {
+            reply(s, item, m->replies[i]);
+        }
+    }
+    for (size_t i = 0; i < m->n_progress; i++) {
+        if (wire_check_progress(m, i, &problem)) {
+            if (bad++ == 0)
+                first = problem;
+        } else {
+            renew(s, item, m->progress[i]);
+        }
+    }
+    if (m->n_replies + m->n_progress == 0)
+        item_dead(s, item, "EMPTY");
+    else if (bad > 0)
+        item_dead(s, item, effects_printf(s->out, "INVALID %s %s", first.field, first.reason));
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON Submit: record the job and lock its roots in one call, then publish their requests and the
+ * Receipt. A definition that stands in the Submit is stored first, unless it was seen before; where
+ * the store has lost it meanwhile it says so and gets it again.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "scheduler/machine.h"
+
+static void submit_call(struct scheduler *s, struct op *op)
+{
+    ops_submit(s->out, op_call_id(s, op), op->partition, &op->submit);
+}
+
+static void receipt(struct scheduler *s, struct op *op, Drover__V1__ReceiptCode code,
+                    const char *field, const char *reason, const struct workflow *w, int64_t now)
+{
+    Drover__V1__Receipt m = DROVER__V1__RECEIPT__INIT;
+
+    m.job_id = op->job;
+    m.code = code;
+    m.field = (char *)field;
+    m.reason = (char *)reason;
+    m.recorded_at = now;
+    if (w) {
+        m.workflow = (char *)w->full_name;
+        m.steps = w->n_steps;
+    }
+    op_reply(s, op, &m.base);
+}
+
+/* Nobody to tell: what was refused is kept for a person. */
+static void reject(struct scheduler *s, struct op *op, const char *field, const char *reason)
+{
+    s->stats.rejected++;
+    if (*op->item->reply_to)
+        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED, field, reason, NULL, 0);
+    else
+        item_dead(s, op->item, effects_printf(s->out, "INVALID %s %s", field, reason));
+}
+
+static void submit_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
+
+static void submit(struct scheduler *s, struct op *op)
+{
+    op_call(s, op, submit_call, submit_answered);
+}
+
+static void on_submitted(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                         const struct workflow *w)
+{
+    switch (driven->code) {
+    case OPS_CREATED:
+        s->stats.created++;
+        log_info("job_created", LOG_S("job", op->job), LOG_S("workflow", w ? w->full_name : ""),
+                 LOG_I("steps", driven->steps));
+        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED, "", "", w, driven->now);
+        break;
+    case OPS_ALREADY:
+        s->stats.already++;
+        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY, "", "", w, driven->now);
+        break;
+    case OPS_CONFLICT:
+        s->stats.conflicts++;
+        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CONFLICT, "job_id",
+                "this id is taken by a job with other content", NULL, driven->now);
+        return;
+    case OPS_UNKNOWN_DEFINITION:
+        definition_store(s, op, submit);
+        return;
+    case OPS_UNKNOWN_WORKFLOW:
+        reject(s, op, "workflow", "no workflow of this name and version is registered");
+        return;
+    default:
+        log_error("store_answer_unexpected", LOG_S("job", op->job),
+                  LOG_S("code", ops_code_name(driven->code)));
+        return;
+    }
+    on_driven(s, op, driven, w);
+}
+
+static void submit_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    driven_read(s, op, r, on_submitted);
+}
+
+/* What determines the work, encoded again: who asks, and how he wants to hear of it, is not. */
+static void submission_digest(const Drover__V1__Submit *m, const struct workflow *w, char *out)
+{
+    Drover__V1__Submit bare = *m;
+    struct buf text = {0};
+
+    bare.reply_to = bare.traceparent = (char *)protobuf_c_empty_string;
+    bare.definition = NULL;
+    (void)wire_encode(&bare.base, false, &text);
+    if (w)
+        buf_puts(&text, w->digest);
+    id_digest(buf_bytes(&text), out);
+    buf_deinit(&text);
+}
+
+static void labels_append(struct buf *out, const Drover__V1__Submit *m)
+{
+    Drover__V1__Submit labels = DROVER__V1__SUBMIT__INIT;
+
+    labels.n_labels = m->n_labels;
+    labels.labels = m->labels;
+    (void)wire_encode(&labels.base, false, out);
+}
+
+static void set_submit(struct op *op, const struct scheduler *s, const struct bus_delivery *d)
+{
+    const Drover__V1__Submit *m = op->item->message.submit;
+
+    submission_digest(m, op->workflow, op->submission);
+    payload_append(&op->buf, m->input);
+    labels_append(&op->buf2, m);
+    op->submitter = strdup(d->user_id);
+    op->submit = (struct op_submit){
+        .job = op->job,
+        .digest = op->submission,
+        .definition = op->workflow ? op->workflow->digest : "",
+        .workflow = m->workflow,
+        .redelivered = d->redelivered,
+        .fresh = op->fresh,
+        .by = s->name,
+        .active = m->desired != DROVER__V1__STATE__STATE_DISABLED,
+        .start_at = m->start_at,
+        .complete_by = m->complete_by,
+        .step_events = m->events == DROVER__V1__EVENTS__EVENTS_STEP,
+        .priority = m->priority,
+        .reply_to = op->item->reply_to,
+        .correlation = op->item->correlation,
+        .input = buf_bytes(&op->buf),
+        .labels = buf_bytes(&op->buf2),
+        .traceparent = m->traceparent,
+        .submitter = op->submitter,
+        .json = op->item->json,
+    };
+}
+
+void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery *d)
+{
+    const Drover__V1__Submit *m = item->message.submit;
+    struct op *op = op_new(s, item, m->job_id);
+    struct problem problem = {0};
+
+    s->stats.submits++;
+    if (m->definition && workflow_new(&op->workflow, m->definition, "definition", &problem)) {
+        reject(s, op, problem.field, problem.reason);
+    } else {
+        set_submit(op, s, d);
+        if (op->workflow && !definition_find(s, op->workflow->digest)) {
+            definition_keep(s, op->workflow);
+            definition_store(s, op, submit);
+        } else {
+            submit(s, op);
+        }
+    }
+    op_unref(s, op);
+}

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/scheduler.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "scheduler/machine.h"
+
+static void *or_abort(void *p)
+{
+    if (!p)
+        abort(); /* a turn is done whole or not at all; the broker and the store have it all */
+    return p;
+}
+
+/* ---- items ---- */
+
+static struct item *item_new(struct scheduler *s, const struct bus_delivery *d)
+{
+    struct item *item = or_abort(calloc(1, sizeof(*item)));
+
+    item->open = 1; /* until what the delivery asks for has been begun */
+    item->reply_to = or_abort(strdup(d ? d->reply_to : ""));
+    item->correlation = or_abort(strdup(d ? d->correlation_id : ""));
+    if (d) {
+        uint8_t *body = or_abort(malloc(d->body.len + 1));
+
+        if (d->body.len > 0)
+            memcpy(body, d->body.data, d->body.len);
+        item->handle = d->handle;
+        item->source = d->source;
+        item->redelivered = d->redelivered;
+        item->body = bytes_of(body, d->body.len);
+    }
+    list_append(&s->items, &item->link);
+    s->stats.open++;
+    return item;
+}
+
+static struct item *item_free(struct scheduler *s, struct item *item)
+{
+    list_remove(&item->link);
+    wire_free(&item->message);
+    free(item->reply_to);
+    free(item->correlation);
+    free((void *)item->body.data);
+    free(item);
+    s->stats.open--;
+    return NULL;
+}
+
+static void item_unref(struct scheduler *s, struct item *item)
+{
+    assert(item->open > 0);
+    if (--item->open > 0)
+        return;
+    if (item->handle)
+        effects_add(s->out, EFFECT_ACK, item->handle);
+    item_free(s, item);
+}
+
+/* ---- ops ---- */
+
+struct op *op_new(struct scheduler *s, struct item *item, const char *job)
+{
+    struct op *op = or_abort(calloc(1, sizeof(*op)));
+
+    op->item = item;
+    op->job = or_abort(strdup(job));
+    op->partition = id_partition(job, s->partitions);
+    op->open = 1; /* until its first call is under way */
+    id_token(rng_next(&s->rng), op->fresh);
+    list_init(&op->link);
+    item->open++;
+    return op;
+}
+
+static struct op *op_free(struct scheduler *s, struct op *op)
+{
+    list_remove(&op->link);
+    heap_remove(&s->timers, &op->timer);
+    workflow_unref(op->workflow);
+    buf_deinit(&op->buf);
+    buf_deinit(&op->buf2);
+    free(op->held);
+    free(op->steps);
+    free(op->submitter);
+    free(op->job);
+    free(op);
+    return NULL;
+}
+
+/* One of the things that the op waits for is there: when it was the last but its own, it goes on.
+ */
+void op_unref(struct scheduler *s, struct op *op)
+{
+    struct item *item = op->item;
+
+    assert(op->open > 0);
+    while (op->open == 1 && op->then) {
+        op_fn *then = op->then;
+
+        op->then = NULL;
+        then(s, op);
+    }
+    if (--op->open > 0)
+        return;
+    op_free(s, op);
+    item_unref(s, item);
+}
+
+uint64_t op_call_id(struct scheduler *s, struct op *op)
+{
+    struct call *call = or_abort(malloc(sizeof(*call) + sizeof(struct op *)));
+
+    call->id = ++s->last_id;
+    call->n = 1;
+    call->ops[0] = op;
+    HASH_ADD(hh, s->calls, id, sizeof(call->id), call);
+    return call->id;
+}
+
+void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *answered)
+{
+    op->call = call;
+    op->answered = answered;
+    op->open++;
+    call(s, op);
+}
+
+static void record_again(struct scheduler *s, struct op *op)
+{
+    list_append(&s->records[op->partition], &op->link);
+}
+
+static void on_recorded(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                        const struct workflow *w)
+{
+    switch (driven->code) {
+    case OPS_RECORDED:
+        s->stats.recorded++;
+        break;
+    case OPS_UNKNOWN_JOB:
+        s->stats.unknown++;
+        log_info("reply_unknown_job", LOG_S("job", op->job));
+        break;
+    default:
+        s->stats.stale++;
+        log_info("reply_not_recorded", LOG_S("job", op->job), LOG_S("token", op->record.token),
+                 LOG_S("code", ops_code_name(driven->code)));
+        break;
+    }
+    on_driven(s, op, driven, w);
+}
+
+static void record_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    driven_read(s, op, r, on_recorded);
+}
+
+void op_record(struct scheduler *s, struct op *op)
+{
+    memcpy(op->record.fresh, op->fresh, sizeof(op->fresh));
+    op->record.jitter = (uint32_t)rng_below(&s->rng, 1000000);
+    op_call(s, op, record_again, record_answered);
+}
+
+static void flush_partition(struct scheduler *s, uint32_t partition)
+{
+    struct list *queue = &s->records[partition];
+    const struct op_record *records[MACHINE_RECORDS_PER_CALL];
+    struct call *call =
+        or_abort(malloc(sizeof(*call) + MACHINE_RECORDS_PER_CALL * sizeof(struct op *)));
+
+    call->id = ++s->last_id;
+    call->n = 0;
+    while (call->n < MACHINE_RECORDS_PER_CALL && !list_empty(queue)) {
+        struct op *op = list_entry(list_pop(queue), struct op, link);
+
+        records[call->n] = &op->record;
+        call->ops[call->n++] = op;
+    }
+    HASH_ADD(hh, s->calls, id, sizeof(call->id), call);
+    ops_record(s->out, call->id, partition, s->name, records, call->n);
+}
+
+static void flush(struct scheduler *s)
+{
+    for (uint32_t p = 0; p < s->partitions; p++)
+        while (!list_empty(&s->records[p]))
+            flush_partition(s, p);
+}
+
+/* ---- publishing ---- */
+
+static struct bytes pack(struct effects *fx, const ProtobufCMessage *body, bool json)
+{
+    if (json) {
+        struct buf text = {0};
+        struct bytes copy;
+
+        (void)wire_encode(body, true, &text);
+        copy = effects_copy(fx, buf_bytes(&text));
+        buf_deinit(&text);
+        return copy;
+    }
+    size_t len = protobuf_c_message_get_packed_size(body);
+    uint8_t *data = effects_alloc(fx, len);
+
+    protobuf_c_message_pack(body, data);
+    return bytes_of(data, len);
+}
+
+struct bus_message *op_publish(struct scheduler *s, struct op *op, const ProtobufCMessage *body,
+                               bool json, const char *token)
+{
+    struct publish *p = or_abort(calloc(1, sizeof(*p)));
+    struct bytes packed = body ? pack(s->out, body, json) : BYTES_EMPTY;
+    struct effect *e;
+
+    p->id = ++s->last_id;
+    p->op = op;
+    op->open++;
+    if (token)
+        memcpy(p->token, token, strnlen(token, WIRE_TOKEN_MAX));
+    HASH_ADD(hh, s->publishes, id, sizeof(p->id), p);
+    e = effects_add(s->out, EFFECT_PUBLISH, p->id);
+    e->publish.body = packed;
+    e->publish.content_type = wire_content_type(json);
+    e->publish.type = body ? body->descriptor->name : NULL;
+    return &e->publish;
+}
+
+void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body)
+{
+    struct item *item = op->item;
+    struct bus_message *m;
+
+    if (!*item->reply_to)
+        return;
+    m = op_publish(s, op, body, item->json, NULL);
+    m->exchange = "";
+    m->key = effects_str(s->out, item->reply_to);
+    m->correlation_id = effects_str(s->out, item->correlation);
+    m->mandatory = true;
+}
+
+void item_dead(struct scheduler *s, struct item *item, const char *reason)
+{
+    struct op *op = op_new(s, item, "");
+    struct bus_message *m = op_publish(s, op, NULL, false, NULL);
+
+    m->exchange = "drover.dead";
+    m->key = "";
+    m->body = effects_copy(s->out, item->body);
+    m->content_type = wire_content_type(item->body.len > 0 && item->body.data[0] == '{');
+    m->reason = effects_str(s->out, reason);
+    s->stats.dead_letters++;
+    log_warn("dead_letter", LOG_S("reason", reason), LOG_I("bytes", item->body.len));
+    op_unref(s, op);
+}
+
+static void on_outcome(struct scheduler *s, uint64_t id, enum bus_outcome outcome)
+{
+    struct publish *p;
+    struct op *op;
+
+    HASH_FIND(hh, s->publishes, &id, sizeof(id), p);
+    if (!p)
+        return;
+    HASH_DEL(s->publishes, p);
+    op = p->op;
+    if (outcome == BUS_RETURNED || outcome == BUS_NACKED) {
+        op->returned = true;
+        if (p->token[0]) {
+            s->stats.unroutable++;
+            record_new(s, op->item, OP_UNROUTABLE, op->job, p->token, NULL, NULL);
+        }
+    }
+    free(p);
+    op_unref(s, op);
+}
+
+/* ---- answers ---- */
+
+static void op_repeat_at(struct scheduler *s, struct op *op, int64_t when)
+{
+    s->stats.store_repeats++;
+    if (heap_set(&s->timers, &op->timer, when))
+        abort();
+}
+
+/* The store would not: what is wrong may pass, but a message must not block its queue for ever. */
+static void op_refused(struct scheduler *s, struct op *op, const struct store_answer *answer)
+{
+    char *why = text_of(s, answer->n ? answer->items[0] : BYTES_EMPTY);
+
+    log_error("store_refused", LOG_S("job", op->job), LOG_S("why", why));
+    if (answer->result == STORE_OOM || ++op->refusals < MACHINE_REPEATS || !op->item->handle) {
+        op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
+        return;
+    }
+    item_dead(s, op->item, "STORE_REFUSED");
+    op->then = NULL;
+    op_unref(s, op);
+}
+
+static void on_answer(struct scheduler *s, uint64_t id, const struct store_answer *answer)
+{
+    struct ops_reader r = ops_reader(answer);
+    struct call *call;
+
+    HASH_FIND(hh, s->calls, &id, sizeof(id), call);
+    if (!call)
+        return;
+    HASH_DEL(s->calls, call);
+    for (int i = 0; i < call->n; i++) {
+        struct op *op = call->ops[i];
+
+        if (answer->result == STORE_UNKNOWN) {
+            op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
+        } else if (answer->result != STORE_OK) {
+            op_refused(s, op, answer);
+        } else {
+            op->answered(s, op, &r);
+            op_unref(s, op);
+        }
+    }
+    free(call);
+}
+
+static void on_timers(struct scheduler *s)
+{
+    struct heap_node *n;
+
+    while ((n = heap_first(&s->timers)) && n->when <= s->now) {
+        struct op *op = container_of(n, struct op, timer);
+
+        heap_remove(&s->timers, n);
+        op->call(s, op);
+    }
+}
+
+/* ---- deliveries ---- */
+
+static const char *decode(struct item *item, const struct bus_delivery *d, struct problem *problem)
+{
+    static const enum wire_type types[] = {
+        [SCHEDULER_SUBMIT] = WIRE_SUBMIT,
+        [SCHEDULER_REPLIES] = WIRE_REPLIES,
+        [SCHEDULER_CONTROL] = WIRE_CONTROL,
+        [SCHEDULER_EXPIRED] = WIRE_REQUESTS,
+    };
+    const struct wire_properties properties = {
+        .message_id = d->message_id,
+        .reply_to = d->reply_to,
+        .traceparent = d->traceparent,
+    };
+
+    if (d->oversize)
+        return "TOO_LARGE";
+    switch (wire_decode(types[d->source], d->body, &properties, &item->message, problem)) {
+    case 0:
+        return NULL;
+    case WIRE_E_INVALID:
+        return "INVALID";
+    case WIRE_E_TOO_LARGE:
+        return "TOO_LARGE";
+    case -ENOMEM:
+        abort();
+    default:
+        return "MALFORMED";
+    }
+}
+
+/* A Submit that can be answered is rejected with a reason; nothing else has anybody to tell. */
+static void on_undecodable(struct scheduler *s, struct item *item, const char *what,
+                           const struct problem *problem)
+{
+    Drover__V1__Receipt receipt = DROVER__V1__RECEIPT__INIT;
+    const char *reason = effects_printf(s->out, "%s%s%s %s", what, *problem->field ? " " : "",
+                                        problem->field, problem->reason);
+
+    if (item->source != SCHEDULER_SUBMIT || !*item->reply_to) {
+        item_dead(s, item, reason);
+        return;
+    }
+    struct op *op = op_new(s, item, "");
+
+    receipt.job_id = item->message.base ? item->message.submit->job_id : receipt.job_id;
+    receipt.code = DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED;
+    receipt.field = (char *)problem->field;
+    receipt.reason = (char *)(*problem->reason ? problem->reason : what);
+    s->stats.rejected++;
+    op_reply(s, op, &receipt.base);
+    op_unref(s, op);
+}
+
+/* Where answers go: what the body says, or else what the property says, if that is allowed. */
+static void set_reply_to(struct item *item)
+{
+    const char *said = "";
+
+    if (item->message.base && item->source == SCHEDULER_SUBMIT)
+        said = item->message.submit->reply_to;
+    else if (item->message.base && item->source == SCHEDULER_CONTROL)
+        said = item->message.control->reply_to;
+    else if (item->source == SCHEDULER_SUBMIT && wire_reply_to_valid(item->reply_to))
+        said = item->reply_to;
+    if (item->source == SCHEDULER_REPLIES)
+        return;
+    said = or_abort(strdup(said));
+    free(item->reply_to);
+    item->reply_to = (char *)said;
+}
+
+static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
+{
+    struct item *item = item_new(s, d);
+    struct problem problem = {0};
+    const char *bad = decode(item, d, &problem);
+
+    item->json = item->message.base ? item->message.json : d->body.len > 0 && *d->body.data == '{';
+    set_reply_to(item);
+    if (bad)
+        on_undecodable(s, item, bad, &problem);
+    else if (d->source == SCHEDULER_SUBMIT)
+        on_submit(s, item, d);
+    else if (d->source == SCHEDULER_REPLIES)
+        on_replies(s, item);
+    else if (d->source == SCHEDULER_EXPIRED)
+        on_expired(s, item);
+    else
+        on_control(s, item);
+    item_unref(s, item);
+}
+
+/* ---- registering ---- */
+
+static void on_store_up(struct scheduler *s, uint32_t partitions)
+{
+    if (s->partitions)
+        return;
+    s->partitions = partitions;
+    s->records = or_abort(calloc(partitions, sizeof(*s->records)));
+    for (uint32_t p = 0; p < partitions; p++)
+        list_init(&s->records[p]);
+    for (size_t i = 0; i < s->n_registered; i++) {
+        struct item *item = item_new(s, NULL);
+
+        definition_keep(s, s->registered[i]);
+        for (uint32_t p = 0; p < partitions; p++) {
+            struct op *op = op_new(s, item, s->registered[i]->name);
+
+            op->partition = p;
+            op->workflow = workflow_ref(s->registered[i]);
+            op->registered = true;
+            definition_store(s, op, NULL);
+            op_unref(s, op);
+        }
+        item_unref(s, item);
+    }
+}
+
+int scheduler_register(struct scheduler *s, struct workflow *w)
+{
+    struct workflow **list = realloc(s->registered, (s->n_registered + 1) * sizeof(*s->registered));
+
+    if (!list)
+        return -ENOMEM;
+    s->registered = list;
+    s->registered[s->n_registered++] = workflow_ref(w);
+    return 0;
+}
+
+/* ---- the machine ---- */
+
+int scheduler_new(struct scheduler **out, const char *name, const struct rng *seed)
+{
+    struct scheduler *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return -ENOMEM;
+    s->name = strdup(name);
+    if (!s->name) {
+        free(s);
+        return -ENOMEM;
+    }
+    s->rng = *seed;
+    list_init(&s->items);
+    *out = s;
+    return 0;
+}
+
+/* Forgets all work under way: the broker still has every delivery that was not acknowledged. */
+struct scheduler *scheduler_free(struct scheduler *s)
+{
+    struct call *call, *next_call;
+    struct publish *publish, *next_publish;
+
+    if (!s)
+        return NULL;
+    s->out = NULL;
+    HASH_ITER (hh, s->publishes, publish, next_publish) {
+        HASH_DEL(s->publishes, publish);
+        publish->op->then = NULL;
+        if (--publish->op->open == 0)
+            op_free(s, publish->op);
+        free(publish);
+    }
+    HASH_ITER (hh, s->calls, call, next_call) {
+        HASH_DEL(s->calls, call);
+        for (int i = 0; i < call->n; i++)
+            if (--call->ops[i]->open == 0)
+                op_free(s, call->ops[i]);
+        free(call);
+    }
+    for (struct heap_node *n; (n = heap_first(&s->timers));)
+        op_free(s, container_of(n, struct op, timer));
+    for (uint32_t p = 0; p < s->partitions; p++)
+        for (struct list *l; (l = list_pop(&s->records[p]));)
+            op_free(s, list_entry(l, struct op, link));
+    list_foreach_safe (l, &s->items)
+        item_free(s, list_entry(l, struct item, link));
+    for (size_t i = 0; i < s->n_registered; i++)
+        workflow_unref(s->registered[i]);
+    definitions_free(s);
+    heap_deinit(&s->timers);
+    free(s->registered);
+    free(s->records);
+    free(s->name);
+    free(s);
+    return NULL;
+}
+
+static int64_t next_tick(const struct scheduler *s)
+{
+    const struct heap_node *n = heap_first(&s->timers);
+
+    for (uint32_t p = 0; p < s->partitions; p++)
+        if (!list_empty(&s->records[p]))
+            return s->now;
+    return n ? n->when : INT64_MAX;
+}
+
+int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
+                       struct effects *out)
+{
+    s->now = event->now;
+    s->out = out;
+    switch (event->type) {
+    case SCHEDULER_STORE_UP:
+        on_store_up(s, event->partitions);
+        break;
+    case SCHEDULER_DELIVERY:
+        assert(s->partitions); /* the driver consumes only once the store was up */
+        on_delivery(s, event->delivery);
+        break;
+    case SCHEDULER_ANSWER:
+        on_answer(s, event->id, event->answer);
+        break;
+    case SCHEDULER_OUTCOME:
+        on_outcome(s, event->id, event->outcome);
+        break;
+    case SCHEDULER_TICK:
+        on_timers(s);
+        flush(s);
+        break;
+    }
+    return next_tick(s);
+}
+
+void scheduler_stats(const struct scheduler *s, struct scheduler_stats *out)
+{
+    *out = s->stats;
+}

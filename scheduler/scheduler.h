@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Scheduler: records jobs, orders their steps, dispatches them, records what came of it
+ *
+ * A pure step function: an event goes in, effects come out. Time and randomness arrive from
+ * outside; no file descriptor, no clock. Any number of schedulers work side by side and none owns a
+ * job: all state that matters is in the store, and every transition there is one atomic function.
+ * What a scheduler keeps in memory is the work it has begun and not acknowledged, and a cache of
+ * definitions; both may be lost at any moment.
+ *
+ * Order of effects: store, then publish, then, when every publish is confirmed, ack. A crash
+ * between any two is repaired by the broker, which delivers again, or by the supervisor, which asks
+ * again.
+ *
+ *   ON Submit    record the job, lock its roots; publish their requests and the Receipt
+ *   ON Reply     record it, lock what became ready; publish
+ *   ON Progress  renew the lease; answer whether the attempt is still wanted
+ *   ON expired   nobody took a request: withdraw its token, lock again with a longer wait; publish
+ *   ON Control   Query: answer; Cancel: steer; Recover: drive; Notify: publish what is owed
+ *   ON settled   publish the JobEvent; when confirmed, settle what is owed
+ *
+ * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c, notice.c.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "model/effect.h"
+#include "model/workflow.h"
+
+struct scheduler;
+
+/* What a delivery's source means to a scheduler. */
+enum scheduler_source {
+    SCHEDULER_SUBMIT,
+    SCHEDULER_REPLIES,
+    SCHEDULER_CONTROL,
+    SCHEDULER_EXPIRED,
+};
+
+enum scheduler_event_type {
+    SCHEDULER_STORE_UP, /* the store is there (again); has so many partitions */
+    SCHEDULER_DELIVERY,
+    SCHEDULER_ANSWER,  /* of the store call with this id */
+    SCHEDULER_OUTCOME, /* of the publish with this id */
+    SCHEDULER_TICK,    /* a turn ends, or the time that scheduler_step() returned has come */
+};
+
+struct scheduler_event {
+    enum scheduler_event_type type;
+    int64_t now; /* ms, monotonic */
+    uint64_t id;
+    union {
+        uint32_t partitions;
+        const struct bus_delivery *delivery;
+        const struct store_answer *answer;
+        enum bus_outcome outcome;
+    };
+};
+
+struct scheduler_stats {
+    uint64_t submits, created, already, conflicts, rejected;
+    uint64_t recorded, stale, unknown;
+    uint64_t dispatched; /* requests published */
+    uint64_t settled;
+    uint64_t unstarted, unroutable;
+    uint64_t recovered; /* Recover commands */
+    uint64_t dead_letters;
+    uint64_t store_repeats; /* calls made again after no answer */
+    uint64_t open;          /* deliveries not acknowledged */
+};
+
+/**
+ * scheduler_new() - create
+ * @name: shown as locked_by; copied
+ * @seed: seeds the tokens; from the kernel, or the simulation's
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int scheduler_new(struct scheduler **out, const char *name, const struct rng *seed);
+
+/* Accepts NULL; returns NULL. */
+struct scheduler *scheduler_free(struct scheduler *s);
+
+/* Registers a workflow in the store as soon as that is up, in every partition. Takes a reference.
+ */
+int scheduler_register(struct scheduler *s, struct workflow *w);
+
+/**
+ * scheduler_step() - take one event
+ * @out: effects are appended
+ *
+ * Records are gathered and leave, one call for each partition, with the next SCHEDULER_TICK.
+ *
+ * Return: the monotonic ms of the next SCHEDULER_TICK needed, INT64_MAX for none.
+ */
+int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
+                       struct effects *out);
+
+void scheduler_stats(const struct scheduler *s, struct scheduler_stats *out);

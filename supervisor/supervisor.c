@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervisor/supervisor.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "model/store_ops.h"
+#include "model/wire.h"
+
+#define LOOK_MIN_MS 50             /* between two looks at one partition */
+#define JOBS_PER_LOOK 100          /* in one expire call */
+#define SWEEP_PACE_MS 20           /* between two sweep calls of one round */
+#define FORGET_MS 10000            /* between two looks for what may be forgotten */
+#define FORGET_JOBS 20             /* in one call */
+#define REPEAT_MS 500              /* after a call that was not answered */
+#define HOLD_BACKLOG 10            /* leases: replies are queued, and will be read */
+#define HOLD_ALL UINT32_C(1000000) /* leases: nobody reads replies, or the clock has jumped */
+#define JUMP_MS 2000               /* how far the store's clock may run ahead of ours unnoticed */
+#define JUMP_GRACE_MS 60000        /* one default lease, in which nothing expires after a jump */
+
+/* What a partition is asked, each at a time of its own and one call of a kind at a time. */
+enum chore {
+    CHORE_LEAD,
+    CHORE_EXPIRE,
+    CHORE_SWEEP,
+    CHORE_FORGET,
+    CHORES_,
+};
+
+struct partition {
+    bool leads;
+    int64_t leads_until;     /* monotonic */
+    int64_t due[CHORES_];    /* monotonic: when the next call is to be made */
+    uint64_t call[CHORES_];  /* its id while it is under way, else 0 */
+    int64_t called[CHORES_]; /* when */
+    uint32_t sweep_rank;
+    uint32_t sweep_step;
+};
+
+struct supervisor {
+    struct supervisor_config config;
+    char *name;
+    struct rng rng;
+    bool up;
+    bool stopping;
+    struct partition *partitions;
+    uint32_t n;
+    uint64_t last_id;
+    uint64_t unconfirmed;
+    uint32_t queue_hold; /* leases, because of what drover.replies looks like */
+    int64_t grace_until; /* monotonic; nothing expires before */
+    int64_t offset_most; /* the store's clock less ours, at most; INT64_MAX: not known */
+    int64_t now;
+    struct effects *out;
+    struct supervisor_stats stats;
+};
+
+/* ---- calls ---- */
+
+static bool leads(const struct supervisor *s, const struct partition *p)
+{
+    return !s->config.election || (p->leads && s->now < p->leads_until);
+}
+
+static uint32_t hold(const struct supervisor *s)
+{
+    return s->now < s->grace_until ? HOLD_ALL : s->queue_hold;
+}
+
+static void call(struct supervisor *s, uint32_t i, enum chore chore)
+{
+    struct partition *p = &s->partitions[i];
+
+    p->call[chore] = ++s->last_id;
+    p->called[chore] = s->now;
+    switch (chore) {
+    case CHORE_LEAD:
+        ops_lead(s->out, p->call[chore], i, s->name, s->stopping ? 0 : s->config.lease_ms);
+        break;
+    case CHORE_EXPIRE:
+        s->stats.expires++;
+        s->stats.held += hold(s) > 0;
+        ops_expire(s->out, p->call[chore], i, JOBS_PER_LOOK, hold(s));
+        break;
+    case CHORE_SWEEP:
+        ops_sweep(s->out, p->call[chore], i, p->sweep_rank, p->sweep_step);
+        break;
+    case CHORE_FORGET:
+        ops_forget(s->out, p->call[chore], i, s->config.retention_ms, FORGET_JOBS);
+        break;
+    case CHORES_:
+        break;
+    }
+}
+
+static bool wanted(const struct supervisor *s, const struct partition *p, enum chore chore)
+{
+    if (chore == CHORE_LEAD)
+        return s->config.election;
+    return !s->stopping && leads(s, p);
+}
+
+/* Makes the calls that are due. Return: when the next one is. */
+static int64_t call_due(struct supervisor *s)
+{
+    int64_t next = INT64_MAX;
+
+    for (uint32_t i = 0; s->up && i < s->n; i++) {
+        struct partition *p = &s->partitions[i];
+
+        for (enum chore c = CHORE_LEAD; c < CHORES_; c++) {
+            if (p->call[c] || !wanted(s, p, c))
+                continue;
+            if (p->due[c] <= s->now)
+                call(s, i, c);
+            else if (p->due[c] < next)
+                next = p->due[c];
+        }
+    }
+    return next;
+}
+
+/* ---- publishing ---- */
+
+static void publish(struct supervisor *s, Drover__V1__Control *m)
+{
+    size_t len = drover__v1__control__get_packed_size(m);
+    uint8_t *body = effects_alloc(s->out, len);
+    struct effect *e = effects_add(s->out, EFFECT_PUBLISH, ++s->last_id);
+
+    drover__v1__control__pack(m, body);
+    e->publish.exchange = "drover.control";
+    e->publish.key = "control";
+    e->publish.body = bytes_of(body, len);
+    e->publish.content_type = wire_content_type(false);
+    e->publish.type = m->base.descriptor->name;
+    e->publish.job = effects_str(s->out, m->job_id);
+    e->publish.mandatory = true;
+    s->unconfirmed++;
+}
+
+static char *text_of(struct supervisor *s, struct bytes b)
+{
+    return (char *)effects_copy(s->out, b).data;
+}
+
+static void recover(struct supervisor *s, const struct ops_due *due, int64_t store_now)
+{
+    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
+    Drover__V1__Recover command = DROVER__V1__RECOVER__INIT;
+
+    m.job_id = text_of(s, due->job);
+    m.issued_at = store_now;
+    m.command_case = DROVER__V1__CONTROL__COMMAND_RECOVER;
+    m.recover = &command;
+    command.steps = due->steps;
+    command.n_steps = due->n;
+    publish(s, &m);
+    s->stats.recovers++;
+    log_info("recover", LOG_S("job", m.job_id), LOG_I("steps", due->n));
+}
+
+static void notify(struct supervisor *s, const struct ops_owed *owed, int64_t store_now)
+{
+    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
+    Drover__V1__Notify command = DROVER__V1__NOTIFY__INIT;
+
+    m.job_id = text_of(s, owed->job);
+    m.issued_at = store_now;
+    m.command_case = DROVER__V1__CONTROL__COMMAND_NOTIFY;
+    m.notify = &command;
+    command.seq = owed->seq;
+    publish(s, &m);
+    s->stats.notifies++;
+    log_info("notify", LOG_S("job", m.job_id), LOG_I("seq", (int64_t)owed->seq));
+}
+
+/* ---- the clock ---- */
+
+/*
+ * The store read its clock somewhere between call and answer, so its offset to ours lies between
+ * store_now - now and store_now - called. When the least it can be now exceeds the most it could be
+ * before, the store's clock has jumped ahead, and leases look older than they are.
+ */
+static void watch_clock(struct supervisor *s, int64_t store_now, int64_t called)
+{
+    int64_t least = store_now - s->now;
+    int64_t most = store_now - called;
+
+    if (s->offset_most != INT64_MAX && least > s->offset_most + JUMP_MS) {
+        s->stats.clock_jumps++;
+        s->grace_until = s->now + JUMP_GRACE_MS;
+        log_warn("store_clock_jumped", LOG_I("ms", least - s->offset_most));
+    }
+    s->offset_most = most;
+}
+
+/* ---- answers ---- */
+
+static void on_lead(struct supervisor *s, struct partition *p, struct ops_reader *r)
+{
+    struct ops_leading leading = {0};
+    int64_t called = p->called[CHORE_LEAD];
+
+    if (ops_read_leading(r, &leading))
+        leading.leads = false;
+    if (leading.leads != p->leads)
+        log_info("leadership", LOG_I("partition", p - s->partitions),
+                 LOG_S("now", leading.leads ? "leads" : "follows"));
+    p->leads = leading.leads;
+    p->leads_until = called + s->config.lease_ms;
+    p->due[CHORE_LEAD] = called + s->config.lease_ms / 3;
+}
+
+static void on_expired(struct supervisor *s, struct partition *p, struct ops_reader *r)
+{
+    struct ops_expired expired;
+    int64_t sleep = s->config.period_ms;
+
+    if (ops_read_expired(r, s->out, &expired)) {
+        log_error("store_answer_broken", LOG_I("partition", p - s->partitions));
+        p->due[CHORE_EXPIRE] = s->now + s->config.period_ms;
+        return;
+    }
+    watch_clock(s, expired.now, p->called[CHORE_EXPIRE]);
+    for (uint32_t i = 0; i < expired.n_due; i++)
+        recover(s, &expired.due[i], expired.now);
+    for (uint32_t i = 0; i < expired.n_owed; i++)
+        notify(s, &expired.owed[i], expired.now);
+    if (expired.head && expired.head - expired.now < sleep)
+        sleep = expired.head - expired.now;
+    if (sleep < LOOK_MIN_MS)
+        sleep = LOOK_MIN_MS;
+    p->due[CHORE_EXPIRE] = expired.more ? s->now : s->now + sleep;
+}
+
+static void on_swept(struct supervisor *s, struct partition *p, struct ops_reader *r)
+{
+    struct ops_swept swept = {0};
+
+    if (ops_read_swept(r, &swept) == 0 && swept.mended > 0) {
+        s->stats.mended += swept.mended;
+        log_warn("mended", LOG_I("partition", p - s->partitions), LOG_I("places", swept.mended));
+    }
+    p->sweep_rank = swept.rank;
+    p->sweep_step = swept.step;
+    p->due[CHORE_SWEEP] = s->now + (swept.rank || swept.step ? SWEEP_PACE_MS : s->config.sweep_ms);
+}
+
+static void on_forgotten(struct supervisor *s, struct partition *p, struct ops_reader *r)
+{
+    struct ops_forgotten forgotten = {0};
+
+    if (ops_read_forgotten(r, &forgotten) == 0)
+        s->stats.forgotten += forgotten.jobs;
+    p->due[CHORE_FORGET] = s->now + (forgotten.more ? SWEEP_PACE_MS : FORGET_MS);
+}
+
+static void on_answer(struct supervisor *s, uint64_t id, const struct store_answer *answer)
+{
+    static void (*const on[CHORES_])(struct supervisor *, struct partition *,
+                                     struct ops_reader *) = {
+        [CHORE_LEAD] = on_lead,
+        [CHORE_EXPIRE] = on_expired,
+        [CHORE_SWEEP] = on_swept,
+        [CHORE_FORGET] = on_forgotten,
+    };
+    struct ops_reader r = ops_reader(answer);
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct partition *p = &s->partitions[i];
+
+        for (enum chore c = CHORE_LEAD; c < CHORES_; c++) {
+            if (p->call[c] != id)
+                continue;
+            p->call[c] = 0;
+            if (answer->result == STORE_OK)
+                on[c](s, p, &r);
+            else
+                p->due[c] = s->now + REPEAT_MS;
+            return;
+        }
+    }
+}
+
+/* ---- the machine ---- */
+
+static void on_store_up(struct supervisor *s, uint32_t n)
+{
+    s->up = true;
+    s->offset_most = INT64_MAX; /* another server may have another clock */
+    if (s->n)
+        return;
+    s->partitions = calloc(n, sizeof(*s->partitions));
+    if (!s->partitions)
+        abort();
+    s->n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        struct partition *p = &s->partitions[i];
+
+        p->due[CHORE_EXPIRE] = s->now + (int64_t)rng_below(&s->rng, LOOK_MIN_MS);
+        p->due[CHORE_SWEEP] = s->now + (int64_t)rng_below(&s->rng, (uint64_t)s->config.sweep_ms);
+        p->due[CHORE_FORGET] = s->now + (int64_t)rng_below(&s->rng, FORGET_MS);
+    }
+}
+
+static void on_queue(struct supervisor *s, uint32_t messages, uint32_t consumers)
+{
+    s->queue_hold = consumers == 0 ? HOLD_ALL : messages > 0 ? HOLD_BACKLOG : 0;
+}
+
+static void on_stop(struct supervisor *s)
+{
+    s->stopping = true;
+    for (uint32_t i = 0; i < s->n; i++)
+        s->partitions[i].due[CHORE_LEAD] = s->now;
+}
+
+int supervisor_new(struct supervisor **out, const struct supervisor_config *config,
+                   const struct rng *seed)
+{
+    struct supervisor *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return -ENOMEM;
+    s->name = strdup(config->name);
+    if (!s->name) {
+        free(s);
+        return -ENOMEM;
+    }
+    s->config = *config;
+    s->config.name = s->name;
+    s->rng = *seed;
+    s->offset_most = INT64_MAX;
+    *out = s;
+    return 0;
+}
+
+struct supervisor *supervisor_free(struct supervisor *s)
+{
+    if (!s)
+        return NULL;
+    free(s->partitions);
+    free(s->name);
+    free(s);
+    return NULL;
+}
+
+int64_t supervisor_step(struct supervisor *s, const struct supervisor_event *event,
+                        struct effects *out)
+{
+    s->now = event->now;
+    s->out = out;
+    switch (event->type) {
+    case SUPERVISOR_STORE_UP:
+        on_store_up(s, event->partitions);
+        break;
+    case SUPERVISOR_STORE_DOWN:
+        s->up = false;
+        break;
+    case SUPERVISOR_ANSWER:
+        on_answer(s, event->id, event->answer);
+        break;
+    case SUPERVISOR_OUTCOME:
+        s->unconfirmed--; /* whatever it was: what is lost is named again */
+        break;
+    case SUPERVISOR_QUEUE:
+        on_queue(s, event->queue.messages, event->queue.consumers);
+        break;
+    case SUPERVISOR_STOP:
+        on_stop(s);
+        break;
+    case SUPERVISOR_TICK:
+        break;
+    }
+    return call_due(s);
+}
+
+bool supervisor_idle(const struct supervisor *s)
+{
+    for (uint32_t i = 0; s->up && s->config.election && i < s->n; i++)
+        if (s->partitions[i].leads || s->partitions[i].call[CHORE_LEAD])
+            return false;
+    return s->unconfirmed == 0;
+}
+
+void supervisor_stats(const struct supervisor *s, struct supervisor_stats *out)
+{
+    *out = s->stats;
+    out->leading = 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        out->leading += leads(s, &s->partitions[i]);
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Fuzz: any bytes taken for a definition, as protobuf or JSON
+ *
+ * What is accepted has lists that fit together, and a canonical form that is its own.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "model/json.h"
+#include "model/workflow.h"
+
+static void steps_check(const struct workflow *w)
+{
+    size_t after = 0, dependents = 0;
+
+    for (uint32_t i = 0; i < w->n_steps; i++) {
+        const struct workflow_step *s = &w->steps[i];
+
+        assert(workflow_find(w, bytes_str(s->name)) == i);
+        assert(s->n_take <= s->n_after);
+        after += s->n_after;
+        dependents += s->n_dependents;
+        for (uint32_t k = 0; k < s->n_after; k++)
+            assert(s->after[k] < w->n_steps && (k == 0 || s->after[k - 1] < s->after[k]));
+        for (uint32_t k = 0; k < s->n_dependents; k++)
+            assert(s->dependents[k] < w->n_steps);
+    }
+    assert(after == w->n_edges && dependents == w->n_edges);
+    assert(w->n_roots > 0 && w->n_sinks > 0);
+}
+
+static void accepted_check(struct workflow *w)
+{
+    CLEANUP(workflow_unref) struct workflow *again = NULL;
+
+    steps_check(w);
+    assert(workflow_new_from_bytes(&again, w->canonical, "", NULL) == 0);
+    assert(bytes_equal(again->canonical, w->canonical));
+    assert(strcmp(again->digest, w->digest) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    CLEANUP(workflow_unref) struct workflow *w = NULL;
+    ProtobufCMessage *message = NULL;
+    struct problem problem;
+    int r;
+
+    if (size == 0 || data[0] != '{') {
+        r = workflow_new_from_bytes(&w, bytes_of(data, size), "", &problem);
+    } else {
+        r = json_to_message(bytes_of(data, size), &drover__v1__workflow__descriptor, NULL, &message,
+                            &problem);
+        if (r == 0)
+            r = workflow_new(&w, (Drover__V1__Workflow *)message, "definition", &problem);
+        if (message)
+            protobuf_c_message_free_unpacked(message, NULL);
+    }
+    if (r == 0)
+        accepted_check(w);
+    return 0;
+}

@@ -1,0 +1,604 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Private RabbitMQ and Redis servers for tests and for development
+
+In a test:
+
+    with servers.Rabbit() as rabbit, servers.Redis() as redis:
+        with rabbit.vhost() as vhost:
+            connect to 127.0.0.1, rabbit.port, vhost, guest/guest
+        rabbit.kill(); rabbit.start()       # same port, same data
+
+From a shell:
+
+    python3 tests/lib/servers.py run -- command ...     both up, command, both gone
+    python3 tests/lib/servers.py up --dir D             both up, to stay
+    python3 tests/lib/servers.py env --dir D            their variables, for eval
+    python3 tests/lib/servers.py down --dir D [--wipe]
+
+Every server listens on 127.0.0.1 only, on ports of its own, with its data in a folder of its own,
+and knows nothing of servers that run on the machine already. Booting RabbitMQ takes seconds: share
+one among the tests of a suite and give each test a vhost.
+
+Whatever ends the test (an exception, SIGTERM, SIGINT), the servers end with it and temporary
+folders are removed.
+
+The command that `run` starts finds the variables that environment() describes.
+"""
+
+import argparse
+import atexit
+import contextlib
+import errno
+import json
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HOST = "127.0.0.1"
+RABBITMQ_BIN = pathlib.Path("/usr/lib/rabbitmq/bin")  # not the wrappers in /usr/sbin: they use su
+START_TIMEOUT_S = 120  # a boot takes 5 to 8 s where nothing else runs
+STOP_TIMEOUT_S = 30
+POLL_S = 0.05
+
+_running = []  # servers to end with this process
+
+
+class ServerError(Exception):
+    """A server that cannot be started; the text says what to do about it."""
+
+
+# --- ports, waiting, processes -------------------------------------------------------------------
+
+
+def free_ports(count):
+    """Ports that are free now, below the range from which the kernel takes ports of clients."""
+    held = []
+    try:
+        while len(held) < count:
+            candidate = socket.socket()
+            try:
+                candidate.bind((HOST, random.SystemRandom().randrange(20000, 32000)))
+            except OSError as error:
+                candidate.close()
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                continue
+            held.append(candidate)
+        return [candidate.getsockname()[1] for candidate in held]
+    finally:
+        for candidate in held:
+            candidate.close()
+
+
+def wait_for(condition, what, timeout=START_TIMEOUT_S):
+    """Calls condition() until it returns something true, and returns that."""
+    deadline = time.monotonic() + timeout
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise ServerError(f"waited {timeout} s for {what}")
+        time.sleep(POLL_S)
+
+
+def _start_time(pid):
+    """When a process began, in clock ticks since boot, None where it is gone: pids come again."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+class Process:
+    """A process group that we started, maybe in an earlier run of this program."""
+
+    def __init__(self, pid, started, popen=None):
+        self.pid = pid
+        self.started = started
+        self._popen = popen
+
+    @classmethod
+    def spawn(cls, command, log, env=None):
+        with open(log, "ab") as out:
+            popen = subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=env,
+                cwd=log.parent,
+                start_new_session=True,
+            )
+        return cls(popen.pid, _start_time(popen.pid), popen)
+
+    def alive(self):
+        if self._popen:
+            return self._popen.poll() is None
+        return self.started is not None and _start_time(self.pid) == self.started
+
+    def signal(self, number):
+        """To the whole group: the broker's shell and its virtual machine, or the one server."""
+        if self.started is not None and (self.alive() or self._popen):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def end(self, number, timeout=STOP_TIMEOUT_S):
+        """Sends a signal and waits until the process is gone, with SIGKILL where that takes long."""
+        self.signal(number)
+        try:
+            wait_for(lambda: not self.alive(), f"process {self.pid} to end", timeout)
+        finally:
+            self.signal(signal.SIGKILL)
+            if self._popen:
+                self._popen.wait()
+
+
+# --- ending with this process --------------------------------------------------------------------
+
+
+def _close_all():
+    """Ends every server that is still there; nothing interrupts it."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for server in list(_running):
+        server.close()
+
+
+def _exit_on_signal(number, _frame):
+    raise SystemExit(128 + number)
+
+
+def _watch(server):
+    """Has @server closed when this process ends, by a signal too where the test handles none."""
+    if not _running:
+        atexit.unregister(_close_all)
+        atexit.register(_close_all)
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        ):
+            signal.signal(signal.SIGTERM, _exit_on_signal)
+    _running.append(server)
+
+
+class Server:
+    """What both kinds share: a folder, a port, one main process."""
+
+    name = ""  # of the kind, also of its folder and log
+
+    def __init__(self, directory=None, port=None):
+        self._temporary = directory is None
+        if directory is None:
+            directory = tempfile.mkdtemp(prefix=f"drover-{self.name}-")
+        self.directory = pathlib.Path(directory).absolute()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.log = self.directory / f"{self.name}.log"
+        self.port = port or free_ports(1)[0]
+        self.process = None
+        _watch(self)
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_exception):
+        self.close()
+
+    def start(self):
+        """Starts and waits until it serves; on the same port and data as before."""
+        self.begin()
+        self.await_start()
+
+    def begin(self):
+        """The first half of start(), to have several servers boot at a time."""
+        self.process = self._spawn()
+
+    def await_start(self):
+        wait_for(self._serves_or_died, f"{self.name}, see {self.log}")
+
+    def stop(self):
+        """Stops as an operator would; data stay."""
+        if self.process:
+            self.process.end(signal.SIGTERM)
+            self.process = None
+
+    def kill(self):
+        """Ends it with SIGKILL; data stay."""
+        if self.process:
+            self.process.end(signal.SIGKILL)
+            self.process = None
+
+    def restart(self, hard=False):
+        (self.kill if hard else self.stop)()
+        self.start()
+
+    def pause(self):
+        """Freezes it: connections stay open and nobody answers, until resume()."""
+        self.process.signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.signal(signal.SIGCONT)
+
+    def close(self):
+        """Ends it for good and removes a temporary folder."""
+        self.kill()
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        if self in _running:
+            _running.remove(self)
+
+    def release(self):
+        """Lets the server outlive this process; state() is what another process needs to end it."""
+        _running.remove(self)
+
+    def state(self):
+        return {
+            "port": self.port,
+            "pid": self.process.pid,
+            "started": self.process.started,
+        }
+
+    def adopt(self, state):
+        """Takes over what an earlier process released."""
+        self.port = state["port"]
+        self.process = Process(state["pid"], state["started"])
+
+    def environment(self):
+        """Variables for a program under test."""
+        raise NotImplementedError
+
+    def _spawn(self):
+        raise NotImplementedError
+
+    def _serves(self):
+        raise NotImplementedError
+
+    def _serves_or_died(self):
+        if not self.process.alive():
+            raise ServerError(f"{self.name} ended at start, see {self.log}:\n{self._log_tail()}")
+        return self._serves()
+
+    def _log_tail(self):
+        return "".join(self.log.read_text(errors="replace").splitlines(True)[-20:])
+
+    def _ask(self, question, answer):
+        """True where the server answers the first bytes of its protocol."""
+        try:
+            with socket.create_connection((HOST, self.port), timeout=5) as connection:
+                connection.sendall(question)
+                return connection.recv(len(answer)) == answer
+        except OSError:
+            return False
+
+
+# --- RabbitMQ ------------------------------------------------------------------------------------
+
+
+def _check_localhost():
+    """The node is named x@localhost; a machine where that is no loopback address makes it hang."""
+    try:
+        address = socket.gethostbyname("localhost")
+    except OSError:
+        address = "nothing"
+    if address != HOST:
+        raise ServerError(f"localhost is {address}: put the line '{HOST} localhost' into /etc/hosts")
+
+
+class Rabbit(Server):
+    """A RabbitMQ node with a port mapper (epmd) of its own."""
+
+    name = "rabbitmq"
+    user = "guest"
+    password = "guest"
+
+    def __init__(self, directory=None, port=None):
+        super().__init__(directory, port)
+        self.dist_port, self.epmd_port = free_ports(2)
+        self.epmd = None
+        self.ctl_path = self.directory / "rabbitmqctl"
+
+    def rabbitmqctl(self, *arguments, timeout=60):
+        """Runs rabbitmqctl on this node and returns what it printed; 0.6 s a call."""
+        done = subprocess.run(
+            [str(self.ctl_path), "--quiet", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise ServerError(f"rabbitmqctl {' '.join(arguments)}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    @contextlib.contextmanager
+    def vhost(self, name=None):
+        """A fresh vhost for the time of the block, in which the user may do everything."""
+        name = name or f"test-{random.SystemRandom().getrandbits(48):012x}"
+        self.rabbitmqctl("add_vhost", name)
+        try:
+            self.rabbitmqctl("set_permissions", "-p", name, self.user, ".*", ".*", ".*")
+            yield name
+        finally:
+            if self.process and self.process.alive():
+                self.rabbitmqctl("delete_vhost", name)
+
+    def stop(self):
+        super().stop()
+        self._stop_epmd()
+
+    def close(self):
+        self._stop_epmd()
+        super().close()
+
+    def state(self):
+        return {
+            **super().state(),
+            "dist_port": self.dist_port,
+            "epmd_port": self.epmd_port,
+            "epmd_pid": self.epmd.pid,
+            "epmd_started": self.epmd.started,
+        }
+
+    def adopt(self, state):
+        super().adopt(state)
+        self.dist_port = state["dist_port"]
+        self.epmd_port = state["epmd_port"]
+        self.epmd = Process(state["epmd_pid"], state["epmd_started"])
+
+    def environment(self):
+        return {
+            "DROVER_TEST_AMQP_HOST": HOST,
+            "DROVER_TEST_AMQP_PORT": str(self.port),
+            "DROVER_TEST_AMQP_VHOST": "/",
+            "DROVER_TEST_AMQP_USER": self.user,
+            "DROVER_TEST_AMQP_PASSWORD": self.password,
+            "DROVER_TEST_RABBITMQCTL": str(self.ctl_path),
+        }
+
+    def _stop_epmd(self):
+        if self.epmd:
+            self.epmd.end(signal.SIGKILL)
+            self.epmd = None
+
+    def _node_environment(self):
+        """All of it: nothing that the machine's own RabbitMQ is configured with may leak in."""
+        home = self.directory
+        (home / "rabbitmq.conf").write_text(
+            # A test must not fail because the disk is rather full or the machine rather small.
+            "disk_free_limit.absolute = 10MB\n"
+            "vm_memory_high_watermark.relative = 0.8\n"
+            "log.console = true\nlog.console.level = warning\nlog.file = false\n"
+        )
+        (home / "enabled_plugins").write_text("[].\n")
+        loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+        return {
+            "HOME": str(home),  # of the Erlang cookie
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "ERL_EPMD_ADDRESS": HOST,
+            "ERL_EPMD_PORT": str(self.epmd_port),
+            "RABBITMQ_NODENAME": "drover@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": HOST,
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(self.dist_port),
+            "RABBITMQ_BASE": str(home),
+            "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(home / "log"),
+            "RABBITMQ_PID_FILE": str(home / "pid"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "enabled_plugins"),
+            "RABBITMQ_CONFIG_FILE": str(home / "rabbitmq.conf"),
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
+            "RABBITMQ_CTL_ERL_ARGS": loopback,
+        }
+
+    def _write_ctl(self, env):
+        """A rabbitmqctl for this node, also for programs under test and for people."""
+        lines = ["#!/bin/sh"]
+        lines += [f"export {key}={shlex.quote(value)}" for key, value in env.items()]
+        lines += [f'exec {RABBITMQ_BIN}/rabbitmqctl "$@"', ""]
+        self.ctl_path.write_text("\n".join(lines))
+        self.ctl_path.chmod(0o700)
+
+    def _spawn(self):
+        _check_localhost()
+        if not RABBITMQ_BIN.is_dir():
+            raise ServerError(f"{RABBITMQ_BIN} is missing: install the package rabbitmq-server")
+        env = self._node_environment()
+        self._write_ctl(env)
+        if not self.epmd:
+            # In the foreground, before the node would start one that outlives it.
+            epmd = ["epmd", "-address", HOST, "-port", self.epmd_port]
+            self.epmd = Process.spawn(epmd, self.directory / "epmd.log", env)
+            wait_for(self._epmd_listens, "epmd")
+        return Process.spawn([RABBITMQ_BIN / "rabbitmq-server"], self.log, env)
+
+    def _epmd_listens(self):
+        with contextlib.suppress(OSError):
+            socket.create_connection((HOST, self.epmd_port), timeout=5).close()
+            return True
+        return False
+
+    def _serves(self):
+        """The listener comes last at boot; the answer is a method frame (1) on channel 0."""
+        return self._ask(b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00")
+
+
+# --- Redis ---------------------------------------------------------------------------------------
+
+
+class Redis(Server):
+    """A Redis with an append-only file and no snapshots; @options: more command line options."""
+
+    name = "redis"
+
+    def __init__(self, directory=None, port=None, options=()):
+        super().__init__(directory, port)
+        self.options = list(options)
+
+    def environment(self):
+        return {"DROVER_TEST_REDIS_HOST": HOST, "DROVER_TEST_REDIS_PORT": str(self.port)}
+
+    def _spawn(self):
+        command = ["redis-server", "--bind", HOST, "--port", self.port, "--dir", self.directory]
+        command += ["--appendonly", "yes", "--save", "", "--daemonize", "no", *self.options]
+        return Process.spawn(command, self.log)
+
+    def _serves(self):
+        return self._ask(b"PING\r\n", b"+PONG")
+
+
+# --- command line --------------------------------------------------------------------------------
+
+KINDS = {"rabbitmq": Rabbit, "redis": Redis}
+
+
+def environment(servers):
+    """What tests find: DROVER_TEST_{AMQP,REDIS}_{HOST,PORT}, the AMQP ..._VHOST, _USER, _PASSWORD,
+    and DROVER_TEST_RABBITMQCTL, a rabbitmqctl for that broker."""
+    return {key: value for server in servers for key, value in server.environment().items()}
+
+
+def _start_all(servers):
+    for server in servers:
+        server.begin()
+    for server in servers:
+        server.await_start()
+
+
+def _forward(child):
+    """Passes the signals that end us on to the command; its end is then ours."""
+
+    def handler(number, _frame):
+        child.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)
+
+
+def _run(arguments):
+    directory = pathlib.Path(arguments.dir) if arguments.dir else None
+    kinds = [arguments.only] if arguments.only else list(KINDS)
+    servers = [KINDS[kind](directory / kind if directory else None) for kind in kinds]
+    _start_all(servers)
+    env = {**os.environ, **environment(servers)}
+    with subprocess.Popen(arguments.command, env=env) as child:
+        _forward(child)
+        code = child.wait()
+    return 128 - code if code < 0 else code
+
+
+def _state_path(arguments):
+    return pathlib.Path(arguments.dir) / "servers.json"
+
+
+def _adopt_all(arguments):
+    """The servers that `up` left running, or None."""
+    try:
+        state = json.loads(_state_path(arguments).read_text())
+    except FileNotFoundError:
+        return None
+    servers = []
+    for kind, details in state.items():
+        server = KINDS[kind](pathlib.Path(arguments.dir) / kind, details["port"])
+        server.release()
+        server.adopt(details)
+        servers.append(server)
+    return servers
+
+
+def _up(arguments):
+    servers = _adopt_all(arguments)
+    if servers and all(server.process.alive() for server in servers):
+        print(f"up already, in {arguments.dir}")
+        return 0
+    for server in servers or []:
+        server.stop()
+    directory = pathlib.Path(arguments.dir)
+    servers = [
+        Rabbit(directory / "rabbitmq", arguments.amqp_port),
+        Redis(directory / "redis", arguments.redis_port),
+    ]
+    _start_all(servers)
+    state = {server.name: server.state() for server in servers}
+    _state_path(arguments).write_text(json.dumps(state, indent=2) + "\n")
+    for server in servers:
+        print(f"{server.name} {HOST}:{server.port}")
+        server.release()
+    return 0
+
+
+def _env(arguments):
+    servers = _adopt_all(arguments)
+    if not servers:
+        raise ServerError(f"nothing is up in {arguments.dir}")
+    for key, value in environment(servers).items():
+        print(f"export {key}={shlex.quote(value)}")
+    return 0
+
+
+def _down(arguments):
+    for server in _adopt_all(arguments) or []:
+        server.stop()
+    _state_path(arguments).unlink(missing_ok=True)
+    if arguments.wipe:
+        for kind in KINDS:
+            shutil.rmtree(pathlib.Path(arguments.dir) / kind, ignore_errors=True)
+    return 0
+
+
+def _parse(argv):
+    parser = argparse.ArgumentParser(description="Private RabbitMQ and Redis servers.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+
+    run = verbs.add_parser("run", help="start both, run a command, end both")
+    run.add_argument("--dir", help="keep data and logs here (default: temporary)")
+    run.add_argument("--only", choices=list(KINDS), help="just this one")
+    run.add_argument("command", nargs="+", help="put -- before it")
+    run.set_defaults(act=_run)
+
+    up = verbs.add_parser("up", help="start both and leave them running")
+    up.add_argument("--amqp-port", type=int, help="default: any free one")
+    up.add_argument("--redis-port", type=int, help="default: any free one")
+    up.set_defaults(act=_up)
+
+    env = verbs.add_parser("env", help="print the variables of what is up, for eval")
+    env.set_defaults(act=_env)
+
+    down = verbs.add_parser("down", help="stop what `up` started; data stay")
+    down.add_argument("--wipe", action="store_true", help="remove the data too")
+    down.set_defaults(act=_down)
+
+    for verb in (up, env, down):
+        verb.add_argument("--dir", required=True, help="where data, logs and servers.json are")
+    return parser.parse_args(argv)
+
+
+def main(argv):
+    arguments = _parse(argv)
+    try:
+        return arguments.act(arguments)
+    except ServerError as error:
+        print(f"servers.py: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shows that the lints can fail: each case is a small tree and what they must say of it."""
+
+import contextlib
+import io
+import os
+import tempfile
+import unittest
+
+import layering
+import spdx
+
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+
+
+def run(lint, files):
+    """(exit code, lines said) of a lint for a tree of {path: text}."""
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as f:
+                f.write(text)
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            code = lint.main(["lint", root])
+    return code, said.getvalue().splitlines()
+
+
+class Layering(unittest.TestCase):
+    def allows(self, path, *operands):
+        text = "".join(f"#include {operand}\n" for operand in operands)
+        self.assertEqual(run(layering, {path: text}), (0, []))
+
+    def refuses(self, path, *operands):
+        for operand in operands:
+            with self.subTest(path=path, operand=operand):
+                code, said = run(layering, {path: f"\n#include {operand}\n"})
+                self.assertEqual(code, 1)
+                self.assertEqual(len(said), 1)
+                self.assertTrue(said[0].startswith(f"{path}:2: "), said[0])
+
+    def test_base(self):
+        self.allows("common/base/x.c", "<time.h>", "<sys/random.h>", "<sha2.h>", '"base/x.h"')
+        self.refuses("common/base/x.c", "<uv.h>", "<jansson.h>", '"drover/v1/task.pb-c.h"')
+        self.refuses("common/base/x.h", '"model/wire.h"', '"io/bus.h"', '"agent/agent.h"')
+
+    def test_model(self):
+        self.allows("common/model/x.c", "<string.h>", "<jansson.h>", "<protobuf-c/protobuf-c.h>")
+        self.allows("common/model/x.h", '"base/str.h"', '"model/y.h"', '"drover/v1/task.pb-c.h"')
+        self.refuses("common/model/x.c", "<unistd.h>", "<fcntl.h>", "<sys/socket.h>", "<time.h>")
+        self.refuses("common/model/x.c", '"base/clock.h"', '"base/log.h"', "<hiredis/hiredis.h>")
+        self.refuses("common/model/x.c", '"io/store.h"', '"scheduler/scheduler.h"')
+
+    def test_io(self):
+        self.allows("common/io/x.c", "<uv.h>", "<time.h>", '"base/log.h"', '"model/wire.h"')
+        self.allows("common/io/x.c", '"io/bus.h"', '"drover/v1/task.pb-c.h"', '"generated.h"')
+        self.refuses("common/io/x.c", '"agent/agent.h"', '"../../agent/agent.h"')
+
+    def test_machine(self):
+        for path in ("scheduler/scheduler.c", "scheduler/on_reply.c", "scheduler/machine.h"):
+            self.allows(path, '"base/heap.h"', '"base/log.h"', '"model/wire.h"', "<uthash.h>")
+            self.allows(path, '"scheduler/machine.h"', '"drover/v1/task.pb-c.h"', "<string.h>")
+            self.refuses(path, '"base/clock.h"', '"io/bus.h"', '"agent/agent.h"', "<time.h>")
+            self.refuses(path, '"scheduler/scheduler_io.h"', "<uv.h>", "<jansson.h>", '"any.h"')
+
+    def test_driver(self):
+        for path in ("agent/agent_io.c", "agent/main.c", "agent/handler_http.c", "cli/watch.c"):
+            role = path.split("/")[0]
+            self.allows(path, "<uv.h>", "<time.h>", '"base/clock.h"', '"io/bus.h"')
+            self.allows(path, f'"{role}/own_io.h"', '"model/wire.h"', '"generated.h"')
+            self.refuses(path, '"scheduler/scheduler.h"', '"../supervisor/supervisor_io.h"')
+
+    def test_quotes_find_what_lies_near(self):
+        tree = {"agent/agent.c": '#include "bus_io.h"\n', "agent/bus_io.h": ""}
+        said = ["agent/agent.c:1: agent machine must not include agent/bus_io.h"]
+        self.assertEqual(run(layering, tree), (1, said))
+        tree = {"common/model/x.c": "#include <base/../io/bus.h>\n"}
+        said = ["common/model/x.c:1: model must not include common/io/bus.h"]
+        self.assertEqual(run(layering, tree), (1, said))
+
+    def test_only_the_preprocessor_counts(self):
+        self.assertEqual(
+            run(
+                layering,
+                {
+                    "common/model/x.c": "// #include <time.h>\n"
+                    "/*\n#include <time.h>\n*/\n"
+                    'const char *s = "/*";\n'
+                    "  #  include <unistd.h> // indeed\n"
+                    'const char *t = "*/";\n'
+                    "#include MACRO\n"
+                },
+            ),
+            (
+                1,
+                [
+                    "common/model/x.c:6: model must not include unistd.h",
+                    "common/model/x.c:8: cannot tell what MACRO includes",
+                ],
+            ),
+        )
+
+    def test_every_file_lies_in_a_layer(self):
+        said = ["common/http/x.c:1: lies in no layer"]
+        self.assertEqual(run(layering, {"common/http/x.c": ""}), (1, said))
+
+    def test_an_empty_tree_proves_nothing(self):
+        self.assertEqual(run(layering, {})[0], 1)
+        self.assertEqual(run(spdx, {})[0], 1)
+
+
+class Spdx(unittest.TestCase):
+    def test_licensed(self):
+        tree = {
+            "a/x.c": f"// {LICENCE}\n",
+            "a/x.py": f"#!/usr/bin/env python3\n# {LICENCE}\n",
+            "a/x.lua": f"#!lua name=x\n-- {LICENCE}\n",
+            "a/meson.build": f"# {LICENCE}\n",
+            "a/x.json": "{}",
+            "build/meson-private/x.c": "",
+            "build/x.c": "",
+            ".git/x.c": "",
+        }
+        self.assertEqual(run(spdx, tree), (0, []))
+
+    def test_unlicensed(self):
+        for path, text in {
+            "a/x.c": f"\n// {LICENCE}\n",
+            "a/x.h": f"# {LICENCE}\n",
+            "a/x.proto": "",
+            "a/x.py": f"#!/bin/sh\n\n# {LICENCE}\n",
+            "a/x.lua": f"// {LICENCE}\n",
+            "a/meson.build": "# SPDX-License-Identifier: MIT\n",
+        }.items():
+            with self.subTest(path=path):
+                said = [f"{path}:1: must begin with {LICENCE}"]
+                self.assertEqual(run(spdx, {path: text}), (1, said))
+
+
+if __name__ == "__main__":
+    unittest.main()

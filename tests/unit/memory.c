@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory.h"
+
+#include <jansson.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void __real_free(void *p);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+char *__wrap_strdup(const char *s);
+void __wrap_free(void *p);
+
+static unsigned countdown;
+static int failed;
+static long held;
+static long peak;
+
+static int fails_now(void)
+{
+    if (countdown == 0 || --countdown > 0)
+        return 0;
+    failed = 1;
+    return 1;
+}
+
+static void *count_in(void *p)
+{
+    if (p)
+        held += (long)malloc_usable_size(p);
+    if (held > peak)
+        peak = held;
+    return p;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails_now() ? NULL : count_in(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails_now() ? NULL : count_in(__real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    long before = p ? (long)malloc_usable_size(p) : 0;
+    void *moved;
+
+    if (fails_now())
+        return NULL;
+    moved = __real_realloc(p, size);
+    if (moved)
+        held -= before;
+    return count_in(moved);
+}
+
+char *__wrap_strdup(const char *s)
+{
+    size_t size = strlen(s) + 1;
+    char *copy = __wrap_malloc(size);
+
+    return copy ? memcpy(copy, s, size) : NULL;
+}
+
+void __wrap_free(void *p)
+{
+    if (p)
+        held -= (long)malloc_usable_size(p);
+    __real_free(p);
+}
+
+void memory_init(void)
+{
+    json_set_alloc_funcs(__wrap_malloc, __wrap_free);
+}
+
+void memory_fail_at(unsigned n)
+{
+    countdown = n;
+    failed = 0;
+}
+
+int memory_failed(void)
+{
+    return failed;
+}
+
+void memory_measure(void)
+{
+    held = peak = 0;
+}
+
+size_t memory_peak(void)
+{
+    return (size_t)peak;
+}

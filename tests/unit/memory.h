@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Memory under test: fail the n-th allocation, measure the most that was held
+ *
+ * Link with memory_link_args of the meson file, which puts these functions in the place of malloc,
+ * calloc, realloc, strdup and free for all code that is linked statically; jansson is given them
+ * too.
+ */
+#pragma once
+
+#include <stddef.h>
+
+/* Before anything else of a test program. */
+void memory_init(void);
+
+/* The n-th allocation from now on fails, n from 1, once; 0: none does. */
+void memory_fail_at(unsigned n);
+
+/* Whether it has come to that. */
+int memory_failed(void);
+
+/* Starts measuring from nothing; then the most bytes held since, as malloc counts them. */
+void memory_measure(void);
+size_t memory_peak(void);
