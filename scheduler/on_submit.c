@@ -68,7 +68,10 @@ static void on_submitted(struct scheduler *s, struct op *op, const struct ops_dr
                 "this id is taken by a job with other content", NULL, driven->now);
         return;
     case OPS_UNKNOWN_DEFINITION:
-        definition_store(s, op, submit);
+        if (op->workflow)
+            definition_store(s, op, submit);
+        else
+            reject(s, op, "workflow", "its definition is gone from the store: register it again");
         return;
     case OPS_UNKNOWN_WORKFLOW:
         reject(s, op, "workflow", "no workflow of this name and version is registered");

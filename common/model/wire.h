@@ -58,13 +58,13 @@
 #define WIRE_KEY_MAX (2 * ID_NAME_MAX + 12)      /* "job/step/4294967295" */
 
 /*
- * Memory for what is decoded: this many bytes for each byte of the body, and a base for small ones.
- * protobuf-c takes 2 bytes of wire for an empty entry of 150 bytes; the leanest honest message, a
- * workflow of 10 000 steps with a short name and actor each, needs 16 bytes a byte.
+ * Memory for what is decoded: this many bytes for each byte of the body, and a base. protobuf-c
+ * takes 2 bytes of wire for an empty entry of 150 bytes; the leanest honest message, a workflow of
+ * 10 000 steps with a short name and actor each, is 11 bytes of wire a step and takes 290.
  */
 #define WIRE_MEMORY_FACTOR 23
 #define WIRE_JSON_MEMORY_FACTOR 11 /* besides what parsing takes: JSON_MEMORY_MAX */
-#define WIRE_MEMORY_BASE (64 * WIRE_KIB)
+#define WIRE_MEMORY_BASE (1 * WIRE_MIB)
 #define WIRE_MEMORY_MAX (96 * WIRE_MIB)
 
 static_assert(WIRE_INPUT_MAX < WIRE_MESSAGE_MAX, "an input fits a Submit");

@@ -30,7 +30,7 @@ static void items_check(const struct wire_message *m)
 static void decode(enum wire_type type, struct bytes body)
 {
     const struct wire_properties properties = {.message_id = "id", .reply_to = "q"};
-    CLEANUP(wire_free) struct wire_message m, again;
+    CLEANUP(wire_free) struct wire_message m = {0}, again = {0};
     CLEANUP(buf_deinit) struct buf encoded = {0};
     struct problem problem;
 

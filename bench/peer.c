@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include <amqp_tcp_socket.h>
+
+void bench_check(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "bench: %s failed\n", what);
+    exit(1);
+}
+
+double bench_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void check_rpc(struct amqp_peer *peer, const char *what)
+{
+    bench_check(amqp_get_rpc_reply(peer->connection).reply_type == AMQP_RESPONSE_NORMAL, what);
+}
+
+void amqp_peer_open(struct amqp_peer *peer, uint16_t prefetch)
+{
+    const char *port = getenv("DROVER_TEST_AMQP_PORT");
+    amqp_socket_t *socket;
+
+    bench_check(port != NULL, "finding DROVER_TEST_AMQP_PORT in the environment");
+    *peer = (struct amqp_peer){.connection = amqp_new_connection()};
+    socket = amqp_tcp_socket_new(peer->connection);
+    bench_check(socket && !amqp_socket_open(socket, "127.0.0.1", atoi(port)), "connecting");
+    bench_check(
+        amqp_login(peer->connection, "/", 1, 131072, 0, AMQP_SASL_METHOD_PLAIN, "guest", "guest")
+                .reply_type == AMQP_RESPONSE_NORMAL,
+        "login");
+    amqp_channel_open(peer->connection, 1);
+    check_rpc(peer, "channel.open");
+    amqp_confirm_select(peer->connection, 1);
+    check_rpc(peer, "confirm.select");
+    amqp_basic_qos(peer->connection, 1, 0, prefetch, false);
+    check_rpc(peer, "basic.qos");
+}
+
+void amqp_peer_declare(struct amqp_peer *peer, const char *queue, bool quorum)
+{
+    amqp_table_entry_t type = {.key = amqp_cstring_bytes("x-queue-type")};
+    amqp_table_t arguments = {.num_entries = 1, .entries = &type};
+
+    type.value.kind = AMQP_FIELD_KIND_UTF8;
+    type.value.value.bytes = amqp_cstring_bytes(quorum ? "quorum" : "classic");
+    amqp_queue_declare(peer->connection, 1, amqp_cstring_bytes(queue), false, true, false, false,
+                       arguments);
+    check_rpc(peer, "queue.declare");
+}
+
+void amqp_peer_consume(struct amqp_peer *peer, const char *queue, bool no_ack)
+{
+    amqp_basic_consume(peer->connection, 1, amqp_cstring_bytes(queue), amqp_empty_bytes, false,
+                       no_ack, false, amqp_empty_table);
+    check_rpc(peer, "basic.consume");
+}
+
+void amqp_peer_publish(struct amqp_peer *peer, const char *exchange, const char *key,
+                       const char *reply_to, const void *body, size_t len)
+{
+    amqp_basic_properties_t properties = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
+                                          .delivery_mode = 2};
+    amqp_bytes_t bytes = {.len = len, .bytes = (void *)(uintptr_t)body};
+
+    if (reply_to) {
+        properties._flags |= AMQP_BASIC_REPLY_TO_FLAG;
+        properties.reply_to = amqp_cstring_bytes(reply_to);
+    }
+    peer->published++;
+    bench_check(!amqp_basic_publish(peer->connection, 1, amqp_cstring_bytes(exchange),
+                                    amqp_cstring_bytes(key), false, false, &properties, bytes),
+                "publish");
+}
+
+void amqp_peer_ack(struct amqp_peer *peer, uint64_t tag, bool multiple)
+{
+    bench_check(!amqp_basic_ack(peer->connection, 1, tag, multiple), "ack");
+}
+
+static struct amqp_item read_delivery(struct amqp_peer *peer, const amqp_basic_deliver_t *deliver)
+{
+    struct amqp_item item = {.type = AMQP_ITEM_DELIVERY, .tag = deliver->delivery_tag};
+    amqp_message_t message;
+
+    bench_check(amqp_read_message(peer->connection, 1, &message, 0).reply_type ==
+                    AMQP_RESPONSE_NORMAL,
+                "reading a message");
+    item.body = amqp_bytes_malloc_dup(message.body);
+    amqp_destroy_message(&message);
+    return item;
+}
+
+struct amqp_item amqp_peer_next(struct amqp_peer *peer, int timeout_ms)
+{
+    struct timeval timeout = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
+    amqp_frame_t frame;
+    int r;
+
+    amqp_maybe_release_buffers(peer->connection);
+    r = amqp_simple_wait_frame_noblock(peer->connection, &frame, &timeout);
+    if (r == AMQP_STATUS_TIMEOUT)
+        return (struct amqp_item){.type = AMQP_ITEM_NONE};
+    bench_check(r == AMQP_STATUS_OK && frame.frame_type == AMQP_FRAME_METHOD, "reading a frame");
+    if (frame.payload.method.id == AMQP_BASIC_DELIVER_METHOD)
+        return read_delivery(peer, frame.payload.method.decoded);
+    bench_check(frame.payload.method.id == AMQP_BASIC_ACK_METHOD, "a confirm");
+
+    const amqp_basic_ack_t *ack = frame.payload.method.decoded;
+
+    /* out of order singles only raise the mark late: good enough for a window */
+    if (ack->multiple || ack->delivery_tag == peer->confirmed + 1)
+        peer->confirmed = ack->delivery_tag;
+    return (struct amqp_item){.type = AMQP_ITEM_CONFIRM, .tag = ack->delivery_tag};
+}

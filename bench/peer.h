@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The least AMQP that a benchmark needs: one blocking connection, frames read as they come
+ *
+ * Deliberately not the product's bus: the raw limit is measured with the bare library, and the load
+ * generator must not profit from what it measures. Any failure ends the program.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <amqp.h>
+
+struct amqp_peer {
+    amqp_connection_state_t connection;
+    uint64_t published; /* delivery tag of the last publish, in confirm mode */
+    uint64_t confirmed; /* every tag up to here is confirmed */
+    char delivery_key[256];
+};
+
+struct amqp_item {
+    enum {
+        AMQP_ITEM_NONE, /* nothing arrived in time */
+        AMQP_ITEM_DELIVERY,
+        AMQP_ITEM_CONFIRM,
+    } type;
+    uint64_t tag;
+    amqp_bytes_t body; /* free with amqp_bytes_free() */
+};
+
+/* Host and port from DROVER_TEST_AMQP_PORT on loopback, guest, vhost "/"; confirm mode on. */
+void amqp_peer_open(struct amqp_peer *peer, uint16_t prefetch);
+void amqp_peer_declare(struct amqp_peer *peer, const char *queue, bool quorum);
+void amqp_peer_consume(struct amqp_peer *peer, const char *queue, bool no_ack);
+
+/* Persistent; to the default exchange where @exchange is "". */
+void amqp_peer_publish(struct amqp_peer *peer, const char *exchange, const char *key,
+                       const char *reply_to, const void *body, size_t len);
+void amqp_peer_ack(struct amqp_peer *peer, uint64_t tag, bool multiple);
+
+/* The next delivery or confirm; waits up to @timeout_ms for one. */
+struct amqp_item amqp_peer_next(struct amqp_peer *peer, int timeout_ms);
+
+/* Ends the program with a message unless @ok. */
+void bench_check(bool ok, const char *what);
+double bench_seconds(void);

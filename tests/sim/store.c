@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+/* What stands where on the Lua stack, for the life of the store. */
+enum slot {
+    SLOT_FCALL = 1,
+    SLOT_RESET,
+    SLOT_LIBRARY,
+    SLOT_DB,
+    SLOT_ANSWER, /* anchors the strings of the last answer */
+    SLOT_CHOSEN, /* the hash or list that the checker looks at */
+    SLOTS_ = SLOT_CHOSEN,
+};
+
+struct simstore {
+    lua_State *lua;
+    struct bytes *items;
+    uint32_t size;
+};
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", what, why);
+    abort();
+}
+
+static void load_file(lua_State *lua, const char *path)
+{
+    if (luaL_loadfile(lua, path))
+        die(path, lua_tostring(lua, -1));
+}
+
+static const char *error_text(lua_State *lua)
+{
+    if (lua_istable(lua, -1))
+        lua_getfield(lua, -1, "err");
+    return lua_isstring(lua, -1) ? lua_tostring(lua, -1) : "an error that is no text";
+}
+
+struct simstore *simstore_new(const char *redis_lua, const char *drover_lua)
+{
+    struct simstore *s = calloc(1, sizeof(*s));
+    lua_State *lua = luaL_newstate();
+
+    if (!s || !lua)
+        abort();
+    s->lua = lua;
+    luaL_openlibs(lua);
+    load_file(lua, redis_lua);
+    if (lua_pcall(lua, 0, 1, 0))
+        die(redis_lua, error_text(lua));
+    lua_getfield(lua, 1, "fcall");
+    lua_getfield(lua, 1, "reset");
+    lua_remove(lua, 1);
+    load_file(lua, drover_lua);
+    lua_settop(lua, SLOTS_);
+    simstore_reset(s);
+    return s;
+}
+
+struct simstore *simstore_free(struct simstore *s)
+{
+    if (!s)
+        return NULL;
+    lua_close(s->lua);
+    free(s->items);
+    free(s);
+    return NULL;
+}
+
+void simstore_reset(struct simstore *s)
+{
+    lua_State *lua = s->lua;
+
+    lua_pushvalue(lua, SLOT_RESET);
+    lua_pushvalue(lua, SLOT_LIBRARY);
+    if (lua_pcall(lua, 1, 1, 0))
+        die("store functions", error_text(lua));
+    lua_replace(lua, SLOT_DB);
+}
+
+/* ---- calls ---- */
+
+static struct bytes text_at(lua_State *lua, int index)
+{
+    size_t len;
+    const char *text = lua_tolstring(lua, index, &len);
+
+    return text ? bytes_of(text, len) : BYTES_EMPTY;
+}
+
+static void item_put(struct simstore *s, uint32_t at, struct bytes item)
+{
+    if (at >= s->size) {
+        s->size = s->size ? 2 * s->size : 256;
+        s->items = realloc(s->items, s->size * sizeof(*s->items));
+        if (!s->items)
+            abort();
+    }
+    s->items[at] = item;
+}
+
+/* A list ends at its first nil, as in Redis. Numbers become text in place, which keeps them. */
+static void answer_list(struct simstore *s, struct store_answer *answer)
+{
+    lua_State *lua = s->lua;
+
+    lua_replace(lua, SLOT_ANSWER);
+    for (answer->n = 0;; answer->n++) {
+        lua_rawgeti(lua, SLOT_ANSWER, (int)answer->n + 1);
+        if (lua_isnil(lua, -1))
+            break;
+        if (lua_type(lua, -1) == LUA_TNUMBER) {
+            (void)lua_tostring(lua, -1);
+            lua_pushvalue(lua, -1);
+            lua_rawseti(lua, SLOT_ANSWER, (int)answer->n + 1);
+        }
+        item_put(s, answer->n, text_at(lua, -1));
+        lua_pop(lua, 1);
+    }
+    lua_pop(lua, 1);
+}
+
+static void answer_one(struct simstore *s, struct store_answer *answer)
+{
+    item_put(s, 0, text_at(s->lua, -1));
+    lua_replace(s->lua, SLOT_ANSWER);
+    answer->n = 1;
+}
+
+static void answer_error(struct simstore *s, struct store_answer *answer)
+{
+    const char *text = error_text(s->lua);
+
+    answer->result = strncmp(text, "OOM ", 4) == 0 ? STORE_OOM : STORE_ERROR;
+    answer_one(s, answer);
+    lua_settop(s->lua, SLOTS_);
+}
+
+void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t partition,
+                   const char *function, const struct bytes *args, int n,
+                   struct store_answer *answer)
+{
+    lua_State *lua = s->lua;
+
+    lua_pushvalue(lua, SLOT_FCALL);
+    lua_pushfstring(lua, "drover1_%s", function);
+    lua_pushnumber(lua, (lua_Number)now);
+    lua_pushboolean(lua, out_of_memory);
+    lua_pushfstring(lua, "drover:{p%d}:", (int)partition);
+    lua_createtable(lua, n, 0);
+    for (int i = 0; i < n; i++) {
+        lua_pushlstring(lua, (const char *)args[i].data, args[i].len);
+        lua_rawseti(lua, -2, i + 1);
+    }
+    *answer = (struct store_answer){.result = STORE_OK};
+    if (lua_pcall(lua, 5, 1, 0))
+        answer_error(s, answer);
+    else if (lua_istable(lua, -1))
+        answer_list(s, answer);
+    else
+        answer_one(s, answer);
+    answer->items = s->items;
+    assert(lua_gettop(lua) == SLOTS_);
+}
+
+/* ---- the window ---- */
+
+/* Pushes a part of a value, such as the fields of a hash; nothing where there is no such key. */
+static bool push_part(struct simstore *s, uint32_t partition, const char *key, const char *part)
+{
+    lua_State *lua = s->lua;
+
+    lua_pushfstring(lua, "drover:{p%d}:%s", (int)partition, key);
+    lua_rawget(lua, SLOT_DB);
+    if (lua_isnil(lua, -1)) {
+        lua_pop(lua, 1);
+        return false;
+    }
+    lua_getfield(lua, -1, part);
+    lua_remove(lua, -2);
+    return true;
+}
+
+bool simstore_hash(struct simstore *s, uint32_t partition, const char *key)
+{
+    if (!push_part(s, partition, key, "f"))
+        return false;
+    lua_replace(s->lua, SLOT_CHOSEN);
+    return true;
+}
+
+static struct bytes popped(struct simstore *s)
+{
+    struct bytes text = text_at(s->lua, -1);
+
+    lua_pop(s->lua, 1);
+    return text;
+}
+
+struct bytes simstore_field(struct simstore *s, const char *name)
+{
+    lua_getfield(s->lua, SLOT_CHOSEN, name);
+    return popped(s);
+}
+
+struct bytes simstore_step(struct simstore *s, uint32_t step)
+{
+    char name[12];
+
+    snprintf(name, sizeof(name), "%" PRIu32, step);
+    return simstore_field(s, name);
+}
+
+uint32_t simstore_list(struct simstore *s, uint32_t partition, const char *key)
+{
+    if (!push_part(s, partition, key, "v"))
+        return 0;
+    lua_replace(s->lua, SLOT_CHOSEN);
+    return (uint32_t)lua_objlen(s->lua, SLOT_CHOSEN);
+}
+
+struct bytes simstore_entry(struct simstore *s, uint32_t back)
+{
+    lua_rawgeti(s->lua, SLOT_CHOSEN, (int)lua_objlen(s->lua, SLOT_CHOSEN) - (int)back);
+    return popped(s);
+}
+
+uint32_t simstore_zcard(struct simstore *s, uint32_t partition, const char *key)
+{
+    uint32_t n;
+
+    if (!push_part(s, partition, key, "order"))
+        return 0;
+    n = (uint32_t)lua_objlen(s->lua, -1);
+    lua_pop(s->lua, 1);
+    return n;
+}
+
+bool simstore_zscore(struct simstore *s, uint32_t partition, const char *key, const char *member,
+                     int64_t *score)
+{
+    bool found;
+
+    if (!push_part(s, partition, key, "score"))
+        return false;
+    lua_getfield(s->lua, -1, member);
+    found = lua_isnumber(s->lua, -1);
+    *score = (int64_t)lua_tonumber(s->lua, -1);
+    lua_pop(s->lua, 2);
+    return found;
+}
+
+uint32_t simstore_keys(struct simstore *s)
+{
+    uint32_t n = 0;
+
+    lua_pushnil(s->lua);
+    while (lua_next(s->lua, SLOT_DB)) {
+        lua_pop(s->lua, 1);
+        n++;
+    }
+    return n;
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The simulator's store: the production functions in an embedded Lua, over redis.lua
+ *
+ * Calls take the arguments and give the answers of model/store_ops.h, like the real store, at once
+ * and whole. Delays, losses and repetitions are the world's business. Beside the calls there is a
+ * window for the checker: it reads what is stored without a command.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "model/effect.h"
+
+struct simstore;
+
+/* Loads and compiles both files. Ends the program with a message where that fails. */
+struct simstore *simstore_new(const char *redis_lua, const char *drover_lua);
+
+/* Accepts NULL; returns NULL. */
+struct simstore *simstore_free(struct simstore *s);
+
+/* An empty database and a freshly loaded library. */
+void simstore_reset(struct simstore *s);
+
+/**
+ * simstore_call() - call a function of the library
+ * @now:           unix ms of the store's clock
+ * @out_of_memory: refuse what is not flagged allow-oom
+ * @answer:        its items are valid until the next call
+ */
+void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t partition,
+                   const char *function, const struct bytes *args, int n,
+                   struct store_answer *answer);
+
+/* ---- the window; keys are given without the prefix of their partition ---- */
+
+/* Views stay valid until the next call. Return: false where there is no such key. */
+bool simstore_hash(struct simstore *s, uint32_t partition, const char *key);
+/* Of the hash that was chosen last; empty where there is no such field. */
+struct bytes simstore_field(struct simstore *s, const char *name);
+struct bytes simstore_step(struct simstore *s, uint32_t step);
+
+/* Entries of the list, and the last entry but @back. */
+uint32_t simstore_list(struct simstore *s, uint32_t partition, const char *key);
+struct bytes simstore_entry(struct simstore *s, uint32_t back);
+
+uint32_t simstore_zcard(struct simstore *s, uint32_t partition, const char *key);
+bool simstore_zscore(struct simstore *s, uint32_t partition, const char *key, const char *member,
+                     int64_t *score);
+
+/* How many keys there are in all. */
+uint32_t simstore_keys(struct simstore *s);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Timeline: virtual time, what happens when, and the one source of chance
+ *
+ * Events of one moment happen in the order in which they were added, so a seed decides everything.
+ * Whatever is worth telling is mixed into a hash; two runs of a seed must end with the same one.
+ * Lines for people are made only where somebody reads them.
+ *
+ * Memory comes from an arena that lives as long as the timeline: nothing in a small world is freed
+ * one by one.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/heap.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "model/effect.h"
+
+struct timeline;
+
+struct event {
+    struct heap_node node;
+    void (*fire)(struct event *e);
+    const int64_t *held_until; /* a stopped process hears nothing before; NULL: never held */
+};
+
+struct timeline {
+    int64_t now; /* ms */
+    struct heap heap;
+    struct rng rng;
+    struct effects arena;
+    uint64_t hash;
+    uint64_t events;
+    FILE *trace; /* NULL: nobody reads */
+};
+
+void timeline_init(struct timeline *t, uint64_t seed, FILE *trace);
+void timeline_deinit(struct timeline *t);
+
+/* Zeroed, until timeline_deinit(). */
+void *timeline_alloc(struct timeline *t, size_t len);
+const char *timeline_str(struct timeline *t, const char *s);
+
+/* @delay: ms from now; an event that is there already is moved. */
+void timeline_add(struct timeline *t, struct event *e, int64_t delay);
+void timeline_cancel(struct timeline *t, struct event *e);
+
+/* Lets the next event happen. Return: false where there is none. */
+bool timeline_step(struct timeline *t);
+
+/* Uniform from @least to @most, both included. */
+int64_t timeline_between(struct timeline *t, int64_t least, int64_t most);
+
+/* True in @millionths of a million cases. */
+bool timeline_chance(struct timeline *t, uint32_t millionths);
+
+void timeline_mix(struct timeline *t, struct bytes b);
+void timeline_mix_number(struct timeline *t, uint64_t number);
+
+void timeline_tell(struct timeline *t, const char *who, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define tell(t, who, ...)                                                                          \
+    do {                                                                                           \
+        if ((t)->trace)                                                                            \
+            timeline_tell(t, who, __VA_ARGS__);                                                    \
+    } while (0)

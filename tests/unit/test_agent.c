@@ -1,0 +1,765 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The agent by narrative: what happens, in virtual time, and what it does about it, as text
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/agent.h"
+#include "base/log.h"
+#include "model/wire.h"
+
+#define RUNS_MAX 64
+#define OPEN_MAX 64
+
+struct world {
+    struct agent *agent;
+    struct effects out;
+    int64_t now;
+    int64_t next;
+    struct buf story;
+    const struct agent_run *runs[RUNS_MAX]; /* started and not done */
+    uint64_t open[OPEN_MAX];                /* publishes without an outcome, oldest first */
+    size_t n_open;
+};
+
+/* One request of a delivery. */
+struct ask {
+    const char *step; /* its token too, unless that is given */
+    int64_t lock;
+    int64_t heartbeat;
+    const char *token;
+    const char *actor;
+};
+
+/* ---- the story ---- */
+
+static void tell_reply(struct world *w, const Drover__V1__StepReply *m)
+{
+    buf_printf(&w->story, " %s", m->step);
+    if (!m->error)
+        buf_printf(&w->story, "=%.*s", m->result ? (int)m->result->data.len : 0,
+                   m->result ? (const char *)m->result->data.data : "");
+    else
+        buf_printf(&w->story, "!%s%s", m->error->class_,
+                   m->error->verdict == DROVER__V1__VERDICT__VERDICT_PERMANENT ? "(permanent)"
+                                                                               : "");
+}
+
+static void tell_replies(struct world *w, const struct bus_message *m)
+{
+    struct wire_message message = {0};
+    struct problem problem;
+
+    assert_int_equal(wire_decode(WIRE_REPLIES, m->body, NULL, &message, &problem), 0);
+    assert_string_equal(m->content_type, wire_content_type(message.json));
+    assert_string_equal(m->key, "reply");
+    assert_string_equal(m->type, "drover.v1.Replies");
+    for (size_t i = 0; i < message.replies->n_replies; i++) {
+        assert_int_equal(wire_check_reply(message.replies, i, &problem), 0);
+        assert_string_equal(message.replies->replies[i]->agent, "tester");
+        if (i == 0)
+            buf_puts(&w->story, message.json ? "reply as JSON" : "reply");
+        tell_reply(w, message.replies->replies[i]);
+    }
+    for (size_t i = 0; i < message.replies->n_progress; i++) {
+        const Drover__V1__Progress *p = message.replies->progress[i];
+
+        assert_int_equal(wire_check_progress(message.replies, i, &problem), 0);
+        buf_printf(&w->story, "progress %s %.2f %s", p->step, p->fraction, p->note);
+        assert_string_equal(m->reply_to, "amq.rabbitmq.reply-to");
+    }
+    assert_int_equal(m->mandatory, message.replies->n_replies > 0);
+    assert_true(m->not_after > w->now);
+    wire_free(&message);
+}
+
+static void tell_publish(struct world *w, const struct effect *e)
+{
+    if (strcmp(e->publish.exchange, "drover.dead") == 0)
+        buf_printf(&w->story, "dead letter: %s", e->publish.reason);
+    else
+        tell_replies(w, &e->publish);
+    if (e->id) {
+        assert_true(w->n_open < OPEN_MAX);
+        w->open[w->n_open++] = e->id;
+    }
+}
+
+static void tell_role(struct world *w, const struct effect *e)
+{
+    const struct agent_run *run = e->role.object;
+
+    assert_true(run->id == e->id);
+    buf_printf(&w->story, "%s %s", e->role.what == AGENT_START ? "start" : "stop",
+               run->request->step);
+    if (e->role.what != AGENT_START)
+        return;
+    if (run->tries > 0)
+        buf_printf(&w->story, " again");
+    for (size_t i = 0; i < RUNS_MAX; i++)
+        if (!w->runs[i]) {
+            w->runs[i] = run;
+            return;
+        }
+    fail_msg("too many runs");
+}
+
+static void tell(struct world *w)
+{
+    for (size_t i = 0; i < w->out.n; i++) {
+        const struct effect *e = &w->out.items[i];
+
+        buf_printf(&w->story, "%d: ", (int)w->now);
+        if (e->type == EFFECT_ROLE)
+            tell_role(w, e);
+        else if (e->type == EFFECT_PUBLISH)
+            tell_publish(w, e);
+        else
+            buf_printf(&w->story, "ack %d", (int)e->id);
+        buf_putc(&w->story, '\n');
+    }
+    effects_reset(&w->out);
+}
+
+static void expect(struct world *w, const char *story)
+{
+    assert_string_equal(buf_str(&w->story), story);
+    buf_clear(&w->story);
+}
+
+/* ---- what happens ---- */
+
+static void step(struct world *w, struct agent_event event)
+{
+    event.now = w->now;
+    w->next = agent_step(w->agent, &event, &w->out);
+    tell(w);
+}
+
+/* Time passes; the agent is asked when it wants to be. */
+static void until(struct world *w, int64_t when)
+{
+    while (w->next <= when) {
+        if (w->next > w->now)
+            w->now = w->next;
+        step(w, (struct agent_event){.type = AGENT_TICK});
+    }
+    w->now = when;
+}
+
+static void turn_ends(struct world *w)
+{
+    until(w, w->now);
+}
+
+static void deliver_body(struct world *w, uint64_t handle, int source, struct bytes body)
+{
+    const struct bus_delivery d = {.handle = handle,
+                                   .source = source,
+                                   .body = body,
+                                   .content_type = "",
+                                   .message_id = "",
+                                   .correlation_id = "",
+                                   .reply_to = "",
+                                   .user_id = "",
+                                   .traceparent = ""};
+
+    step(w, (struct agent_event){.type = AGENT_DELIVERY, .delivery = &d});
+}
+
+static void deliver_as(struct world *w, uint64_t handle, bool json, const struct ask *asks,
+                       size_t n)
+{
+    Drover__V1__StepRequest requests[40];
+    Drover__V1__StepRequest *list[40];
+    Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
+    struct buf packed = {0};
+
+    assert_true(n <= 40);
+    for (size_t i = 0; i < n; i++) {
+        Drover__V1__StepRequest *m = list[i] = &requests[i];
+
+        drover__v1__step_request__init(m);
+        m->job_id = (char *)"job";
+        m->step = (char *)asks[i].step;
+        m->actor = (char *)(asks[i].actor ? asks[i].actor : "plain");
+        m->action = (char *)"do";
+        m->desired = DROVER__V1__STATE__STATE_ACTIVE;
+        m->token = (char *)(asks[i].token ? asks[i].token : asks[i].step);
+        m->idempotency_key = (char *)"job/step/1";
+        m->lock_ms = asks[i].lock;
+        m->heartbeat_ms = asks[i].heartbeat;
+    }
+    body.requests = list;
+    body.n_requests = n;
+    assert_int_equal(wire_encode(&body.base, json, &packed), 0);
+    deliver_body(w, handle, AGENT_REQUESTS, buf_bytes(&packed));
+    buf_deinit(&packed);
+}
+
+#define deliver(w, handle, ...)                                                                    \
+    deliver_as(w, handle, false, (const struct ask[]){__VA_ARGS__},                                \
+               sizeof((const struct ask[]){__VA_ARGS__}) / sizeof(struct ask))
+
+static void answer(struct world *w, const char *token, bool wanted)
+{
+    Drover__V1__ProgressAnswer m = DROVER__V1__PROGRESS_ANSWER__INIT;
+    Drover__V1__ProgressAnswer *list[] = {&m};
+    Drover__V1__ProgressAnswers body = DROVER__V1__PROGRESS_ANSWERS__INIT;
+    struct buf packed = {0};
+
+    m.job_id = (char *)"job";
+    m.step = m.token = (char *)token;
+    m.wanted = wanted;
+    body.answers = list;
+    body.n_answers = 1;
+    assert_int_equal(wire_encode(&body.base, false, &packed), 0);
+    deliver_body(w, 0, AGENT_ANSWERS, buf_bytes(&packed));
+    buf_deinit(&packed);
+}
+
+static uint64_t take_run(struct world *w, const char *name, bool done)
+{
+    for (size_t i = 0; i < RUNS_MAX; i++)
+        if (w->runs[i] && strcmp(w->runs[i]->request->step, name) == 0) {
+            uint64_t id = w->runs[i]->id;
+
+            if (done)
+                w->runs[i] = NULL;
+            return id;
+        }
+    fail_msg("%s does not run", name);
+    return 0;
+}
+
+static void done(struct world *w, const char *name, const struct agent_result *result)
+{
+    step(w,
+         (struct agent_event){.type = AGENT_DONE, .id = take_run(w, name, true), .result = result});
+}
+
+static void succeed(struct world *w, const char *name, const char *result)
+{
+    done(w, name,
+         &(struct agent_result){
+             .ok = true, .content_type = "text/plain", .result = bytes_str(result)});
+}
+
+static void fail_as(struct world *w, const char *name, const char *class,
+                    Drover__V1__Verdict verdict)
+{
+    done(w, name, &(struct agent_result){.class = class, .message = "", .verdict = verdict});
+}
+
+/* The outcome of the oldest publish without one. */
+static void outcome(struct world *w, enum bus_outcome what)
+{
+    uint64_t id = w->open[0];
+
+    assert_true(w->n_open > 0);
+    memmove(w->open, w->open + 1, --w->n_open * sizeof(*w->open));
+    step(w, (struct agent_event){.type = AGENT_OUTCOME, .id = id, .outcome = what});
+}
+
+/* ---- life ---- */
+
+static int setup(void **state)
+{
+    static const struct agent_actor actors[] = {
+        {.name = "retrying", .lease_retries = 2},
+        {.name = "early", .early_ack_ms = 5000},
+    };
+    const struct agent_config config = {
+        .name = "tester", .concurrency = 2, .actors = actors, .n_actors = 2};
+    struct world *w = calloc(1, sizeof(*w));
+    struct rng seed;
+
+    rng_seed(&seed, 1);
+    log_set_level(LOG_ERROR);
+    w->next = INT64_MAX;
+    assert_int_equal(agent_new(&w->agent, &config, &seed), 0);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    agent_free(w->agent);
+    effects_deinit(&w->out);
+    buf_deinit(&w->story);
+    free(w);
+    return 0;
+}
+
+/* ---- the tests ---- */
+
+static void test_happy_run(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 7, {.step = "a", .lock = 1000});
+    expect(w, "0: start a\n");
+    assert_false(agent_idle(w->agent));
+    until(w, 300);
+    succeed(w, "a", "fine");
+    expect(w, "");
+    turn_ends(w);
+    expect(w, "300: reply a=fine\n");
+    until(w, 310);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "310: ack 7\n");
+    assert_true(agent_idle(w->agent));
+    assert_true(w->next == INT64_MAX);
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.requests, 1);
+    assert_int_equal(stats.runs, 1);
+    assert_int_equal(stats.succeeded, 1);
+    assert_int_equal(stats.replies, 1);
+    assert_int_equal(stats.running, 0);
+}
+
+static void test_answered_in_kind(void **state)
+{
+    struct world *w = *state;
+
+    deliver_as(w, 1, true, &(struct ask){.step = "a", .lock = 1000}, 1);
+    deliver(w, 2, {.step = "b", .lock = 1000});
+    succeed(w, "a", "x");
+    succeed(w, "b", "y");
+    turn_ends(w);
+    expect(w, "0: start a\n0: start b\n0: reply b=y\n0: reply as JSON a=x\n");
+}
+
+static void test_failure_is_reported(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000}, {.step = "b", .lock = 1000});
+    fail_as(w, "a", "EXIT_1", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    fail_as(w, "b", "EXIT_65", DROVER__V1__VERDICT__VERDICT_PERMANENT);
+    turn_ends(w);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "0: start a\n0: start b\n0: reply a!EXIT_1 b!EXIT_65(permanent)\n0: ack 1\n");
+}
+
+static void test_deadline_is_silence(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "a", .lock = 1000});
+    until(w, 999);
+    expect(w, "0: start a\n");
+    until(w, 1040);
+    expect(w, "1000: stop a\n");
+    succeed(w, "a", "too late");
+    turn_ends(w);
+    expect(w, "1040: ack 1\n");
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.stopped, 1);
+    assert_int_equal(stats.silent, 1);
+    assert_int_equal(stats.succeeded, 0);
+}
+
+/* Done just in time, but the loop was slow: what counts is when it can be said. */
+static void test_no_reply_past_the_lease(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000}, {.step = "b", .lock = 5000});
+    w->now = 999;
+    succeed(w, "a", "x");
+    succeed(w, "b", "y");
+    w->now = 1000;
+    turn_ends(w);
+    expect(w, "0: start a\n0: start b\n1000: reply b=y\n");
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "1000: ack 1\n");
+}
+
+/* The bus could not send in time for one: the others go again. */
+static void test_expired_publish(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000});
+    deliver(w, 2, {.step = "b", .lock = 5000});
+    succeed(w, "a", "x");
+    succeed(w, "b", "y");
+    turn_ends(w);
+    expect(w, "0: start a\n0: start b\n0: reply a=x b=y\n");
+    until(w, 1000);
+    outcome(w, BUS_EXPIRED);
+    expect(w, "1000: ack 1\n1000: reply b=y\n");
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "1000: ack 2\n");
+}
+
+static void test_retries_within_the_lease(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000, .actor = "retrying"});
+    until(w, 50);
+    fail_as(w, "a", "BUSY", DROVER__V1__VERDICT__VERDICT_UNSPECIFIED);
+    until(w, 200);
+    expect(w, "0: start a\n150: start a again\n");
+    fail_as(w, "a", "BUSY", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    until(w, 300);
+    expect(w, "300: start a again\n");
+    fail_as(w, "a", "LAST", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    turn_ends(w);
+    expect(w, "300: reply a!LAST\n");
+}
+
+static void test_no_retry_of_what_cannot_help(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000, .actor = "retrying"});
+    deliver(w, 2, {.step = "b", .lock = 1000, .actor = "retrying"});
+    fail_as(w, "a", "BAD", DROVER__V1__VERDICT__VERDICT_PERMANENT);
+    fail_as(w, "b", "OPEN", DROVER__V1__VERDICT__VERDICT_DEFER);
+    turn_ends(w);
+    expect(w, "0: start a\n0: start b\n0: reply a!BAD(permanent) b!OPEN\n");
+}
+
+/* The first try took half of the lease: another one would be cut off. */
+static void test_no_retry_without_time(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000, .actor = "retrying"});
+    until(w, 500);
+    fail_as(w, "a", "SLOW", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    turn_ends(w);
+    expect(w, "0: start a\n500: reply a!SLOW\n");
+}
+
+static void test_duplicate_token(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "a", .lock = 1000});
+    until(w, 100);
+    deliver(w, 2, {.step = "a", .lock = 1000});
+    deliver(w, 3, {.step = "a", .lock = 1000}, {.step = "b", .lock = 1000});
+    expect(w, "0: start a\n100: start b\n");
+    succeed(w, "a", "x");
+    turn_ends(w);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "100: reply a=x\n100: ack 1\n100: ack 2\n");
+    succeed(w, "b", "y");
+    turn_ends(w);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "100: reply b=y\n100: ack 3\n");
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.duplicates, 2);
+    assert_int_equal(stats.runs, 2);
+    assert_true(agent_idle(w->agent));
+}
+
+static void test_waiting_for_a_slot(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000});
+    deliver(w, 2, {.step = "c", .lock = 1000});
+    deliver(w, 3, {.step = "d", .lock = 3000});
+    until(w, 2000);
+    expect(w, "0: start a\n0: start b\n1000: ack 2\n");
+    succeed(w, "a", "x");
+    expect(w, "2000: start d\n");
+    until(w, 3000);
+    expect(w, "2000: reply a=x\n3000: stop d\n");
+}
+
+static void test_returned_reply(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "a", .lock = 1000});
+    succeed(w, "a", "x");
+    turn_ends(w);
+    outcome(w, BUS_RETURNED);
+    expect(w, "0: start a\n0: reply a=x\n");
+    until(w, 199);
+    expect(w, "");
+    until(w, 219);
+    buf_clear(&w->story);
+    assert_int_equal(w->n_open, 1);
+    outcome(w, BUS_NACKED);
+    until(w, 1000);
+    assert_int_equal(w->n_open, 1);
+    outcome(w, BUS_RETURNED);
+    until(w, 2000);
+    assert_non_null(strstr(buf_str(&w->story), "reply a=x\n1000: ack 1\n"));
+    assert_int_equal(w->n_open, 0);
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.refusals, 3);
+    assert_int_equal(stats.silent, 1);
+    assert_int_equal(stats.replies, 0);
+}
+
+static void test_one_bad_among_good(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000}, {.step = "", .lock = 1000, .token = "t"},
+            {.step = "c", .lock = 1000});
+    buf_clear(&w->story);
+    succeed(w, "a", "x");
+    succeed(w, "c", "z");
+    outcome(w, BUS_CONFIRMED); /* of the dead letter */
+    expect(w, "");
+    turn_ends(w);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "0: reply a=x c=z\n0: ack 1\n");
+}
+
+static void test_nothing_good(void **state)
+{
+    struct world *w = *state;
+    struct bus_delivery oversize = {.handle = 4, .body = bytes_str("{"), .oversize = true};
+
+    deliver_body(w, 1, AGENT_REQUESTS, bytes_str("\xff\xff\xff"));
+    assert_non_null(strstr(buf_str(&w->story), "0: dead letter: MALFORMED"));
+    buf_clear(&w->story);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "0: ack 1\n");
+    deliver_body(w, 2, AGENT_REQUESTS, bytes_str(""));
+    assert_non_null(strstr(buf_str(&w->story), "0: dead letter: INVALID requests"));
+    outcome(w, BUS_NACKED);
+    buf_clear(&w->story);
+    until(w, 250);
+    assert_non_null(strstr(buf_str(&w->story), "dead letter: INVALID requests"));
+    buf_clear(&w->story);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "250: ack 2\n");
+    step(w, (struct agent_event){.type = AGENT_DELIVERY, .delivery = &oversize});
+    expect(w, "250: dead letter: TOO_LARGE\n");
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "250: ack 4\n");
+    assert_true(agent_idle(w->agent));
+}
+
+static void test_heartbeats(void **state)
+{
+    struct world *w = *state;
+    struct agent_event progress = {.type = AGENT_PROGRESS};
+
+    deliver(w, 1, {.step = "a", .lock = 5000, .heartbeat = 300});
+    until(w, 300);
+    expect(w, "0: start a\n300: progress a -1.00 \n");
+    progress.id = take_run(w, "a", false);
+    progress.progress.fraction = 0.5;
+    progress.progress.note = "half\nway";
+    step(w, progress);
+    until(w, 899);
+    expect(w, "600: progress a 0.50 half?way\n");
+    succeed(w, "a", "x");
+    until(w, 5000);
+    expect(w, "899: reply a=x\n");
+}
+
+static void test_unwanted_is_stopped(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "a", .lock = 5000, .heartbeat = 300},
+            {.step = "b", .lock = 5000, .heartbeat = 300, .actor = "retrying"});
+    until(w, 300);
+    buf_clear(&w->story);
+    answer(w, "a", true);
+    answer(w, "nobody", false);
+    expect(w, "");
+    answer(w, "a", false);
+    answer(w, "a", false);
+    expect(w, "300: stop a\n");
+    fail_as(w, "b", "BUSY", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    answer(w, "b", false); /* between two tries */
+    until(w, 1000);
+    expect(w, "");
+    fail_as(w, "a", "SIGNAL_15", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    turn_ends(w);
+    expect(w, "1000: ack 1\n");
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.unwanted, 2);
+    assert_int_equal(stats.silent, 0);
+    deliver_body(w, 0, AGENT_ANSWERS, bytes_str("\xff"));
+    expect(w, "");
+}
+
+static void test_drain(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000, .actor = "retrying"});
+    deliver(w, 2, {.step = "c", .lock = 5000});
+    deliver(w, 3, {.step = "c", .lock = 5000});
+    fail_as(w, "b", "BUSY", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    expect(w, "0: start a\n0: start b\n");
+    step(w, (struct agent_event){.type = AGENT_DRAIN});
+    turn_ends(w);
+    expect(w, "0: reply b!BUSY\n");
+    deliver(w, 4, {.step = "d", .lock = 5000});
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "");
+    assert_false(agent_idle(w->agent));
+    until(w, 100);
+    succeed(w, "a", "x");
+    turn_ends(w);
+    assert_false(agent_idle(w->agent));
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "100: reply a=x\n100: ack 1\n"); /* 2, 3 and 4 stay the broker's */
+    assert_true(agent_idle(w->agent));
+}
+
+static void test_early_ack(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 4999, .actor = "early"});
+    deliver(w, 2, {.step = "b", .lock = 5000, .actor = "early"});
+    expect(w, "0: start a\n0: start b\n0: ack 2\n");
+    deliver(w, 3, {.step = "b", .lock = 5000, .actor = "early"});
+    expect(w, "0: ack 3\n");
+    assert_false(agent_idle(w->agent));
+    succeed(w, "a", "x");
+    succeed(w, "b", "y");
+    turn_ends(w);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "0: reply a=x b=y\n0: ack 1\n");
+    assert_true(agent_idle(w->agent));
+}
+
+static void test_results_are_bounded(void **state)
+{
+    struct world *w = *state;
+    struct agent_result result = {.ok = true, .content_type = "text/plain"};
+    uint8_t *data = calloc(1, WIRE_RESULT_MAX);
+
+    result.result = bytes_of(data, WIRE_RESULT_MAX - strlen("text/plain"));
+    deliver(w, 1, {.step = "fits", .lock = 5000}, {.step = "large", .lock = 5000});
+    done(w, "fits", &result);
+    result.result.len++;
+    done(w, "large", &result);
+    buf_clear(&w->story);
+    turn_ends(w);
+    expect(w, "0: reply fits= large!RESULT_TOO_LARGE(permanent)\n");
+    free(data);
+}
+
+/* 40 results of 256 KiB are 10 MiB: no message is over the limit, and at most 32 share one. */
+static void test_batches_are_bounded(void **state)
+{
+    struct agent_config config = {.name = "tester", .concurrency = 40};
+    struct world *w = *state;
+    struct ask asks[40];
+    char names[40][8];
+    struct rng seed;
+    uint8_t *data = calloc(1, WIRE_RESULT_MAX);
+
+    agent_free(w->agent);
+    rng_seed(&seed, 1);
+    assert_int_equal(agent_new(&w->agent, &config, &seed), 0);
+    for (size_t i = 0; i < 40; i++) {
+        snprintf(names[i], sizeof(names[i]), "s%zu", i);
+        asks[i] = (struct ask){.step = names[i], .lock = 5000};
+    }
+    for (unsigned round = 0; round < 2; round++) {
+        struct agent_result result = {.ok = true,
+                                      .result = bytes_of(data, round == 0 ? WIRE_RESULT_MAX : 0)};
+
+        deliver_as(w, 1, false, asks, 40);
+        for (size_t i = 0; i < 40; i++)
+            done(w, names[i], &result);
+        turn_ends(w);
+        assert_int_equal(w->n_open, round == 0 ? 3 : 2);
+        while (w->n_open > 0)
+            outcome(w, BUS_CONFIRMED);
+        assert_true(agent_idle(w->agent));
+    }
+    free(data);
+}
+
+static void test_strange_text(void **state)
+{
+    struct world *w = *state;
+    struct agent_result result = {
+        .class = "A\nB\xff"
+                 "C\xc3",
+        .message = "\x80",
+        .details = bytes_of("a\0b\xe2\x82\n", 6),
+        .retry_after_ms = -5,
+    };
+
+    deliver(w, 1, {.step = "a", .lock = 1000});
+    done(w, "a", &result);
+    turn_ends(w);
+    expect(w, "0: start a\n0: reply a!A?B?C?\n");
+}
+
+/* Stopped before the end of the lease, there is time to say so. */
+static void test_margin(void **state)
+{
+    struct agent_config config = {.name = "tester", .concurrency = 1, .reply_margin_ms = 200};
+    struct world *w = *state;
+    struct rng seed;
+
+    agent_free(w->agent);
+    rng_seed(&seed, 1);
+    assert_int_equal(agent_new(&w->agent, &config, &seed), 0);
+    deliver(w, 1, {.step = "a", .lock = 1000});
+    until(w, 850);
+    expect(w, "0: start a\n800: stop a\n");
+    fail_as(w, "a", "TIMEOUT", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    turn_ends(w);
+    expect(w, "850: reply a!TIMEOUT\n");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_happy_run),
+        TEST(test_answered_in_kind),
+        TEST(test_failure_is_reported),
+        TEST(test_deadline_is_silence),
+        TEST(test_no_reply_past_the_lease),
+        TEST(test_expired_publish),
+        TEST(test_retries_within_the_lease),
+        TEST(test_no_retry_of_what_cannot_help),
+        TEST(test_no_retry_without_time),
+        TEST(test_duplicate_token),
+        TEST(test_waiting_for_a_slot),
+        TEST(test_returned_reply),
+        TEST(test_one_bad_among_good),
+        TEST(test_nothing_good),
+        TEST(test_heartbeats),
+        TEST(test_unwanted_is_stopped),
+        TEST(test_drain),
+        TEST(test_early_ack),
+        TEST(test_results_are_bounded),
+        TEST(test_batches_are_bounded),
+        TEST(test_strange_text),
+        TEST(test_margin),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

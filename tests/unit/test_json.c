@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * proto3 JSON, both ways
+ */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "drover/v1/control.pb-c.h"
+#include "drover/v1/submit.pb-c.h"
+#include "drover/v1/task.pb-c.h"
+#include "memory.h"
+#include "model/json.h"
+#include "model/wire.h"
+
+static const ProtobufCMessageDescriptor *const SUBMIT = &drover__v1__submit__descriptor;
+static const ProtobufCMessageDescriptor *const CONTROL = &drover__v1__control__descriptor;
+static const ProtobufCMessageDescriptor *const REPLIES = &drover__v1__replies__descriptor;
+static const ProtobufCMessageDescriptor *const PAYLOAD = &drover__v1__payload__descriptor;
+
+static void *read_good(const ProtobufCMessageDescriptor *type, const char *text)
+{
+    ProtobufCMessage *message;
+    struct problem problem = {0};
+    int r = json_to_message(bytes_str(text), type, NULL, &message, &problem);
+
+    if (r != 0)
+        fail_msg("%s: %d %s: %s", text, r, problem.field, problem.reason);
+    return message;
+}
+
+static void expect_flaw(const ProtobufCMessageDescriptor *type, const char *text, const char *field)
+{
+    ProtobufCMessage *message;
+    struct problem problem = {0};
+
+    assert_int_equal(json_to_message(bytes_str(text), type, NULL, &message, &problem),
+                     JSON_E_FIELD);
+    assert_string_equal(problem.field, field);
+    assert_non_null(message);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void expect_syntax(const char *text)
+{
+    ProtobufCMessage *message;
+    struct problem problem = {0};
+
+    assert_int_equal(json_to_message(bytes_str(text), SUBMIT, NULL, &message, &problem),
+                     JSON_E_SYNTAX);
+    assert_null(message);
+    assert_true(problem.reason[0] != '\0');
+}
+
+/* Reads @in and writes @out. */
+static void expect_written(const ProtobufCMessageDescriptor *type, const char *in, const char *out)
+{
+    ProtobufCMessage *message = read_good(type, in);
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    json_from_message(message, &text);
+    assert_string_equal(buf_str(&text), out);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void expect_same(const ProtobufCMessageDescriptor *type, const char *text)
+{
+    expect_written(type, text, text);
+}
+
+static void test_names_and_defaults(void **state)
+{
+    expect_same(SUBMIT, "{}");
+    expect_written(SUBMIT, "{\"job_id\":\"a\",\"start_at\":\"5\"}",
+                   "{\"jobId\":\"a\",\"startAt\":\"5\"}");
+    expect_written(SUBMIT, " {\"labels\" : [ ], \"priority\":0, \"jobId\":null} ", "{}");
+    expect_same(SUBMIT,
+                "{\"jobId\":\"\xc3\xa4\\\"\\n\",\"desired\":\"STATE_ACTIVE\","
+                "\"labels\":[{\"name\":\"a\",\"value\":\"b\"},{}],\"priority\":4294967295}");
+    expect_written(SUBMIT, "{\"priority\":7,\"jobId\":\"z\"}", "{\"jobId\":\"z\",\"priority\":7}");
+}
+
+static void test_integers_are_exact(void **state)
+{
+    expect_same(SUBMIT, "{\"startAt\":\"9223372036854775807\"}");
+    expect_written(SUBMIT, "{\"startAt\":9223372036854775807}",
+                   "{\"startAt\":\"9223372036854775807\"}");
+    expect_same(SUBMIT, "{\"startAt\":\"-9223372036854775808\"}");
+    expect_same(CONTROL, "{\"ifSeq\":\"18446744073709551615\"}");
+    expect_written(SUBMIT, "{\"startAt\":1.5e3}", "{\"startAt\":\"1500\"}");
+    expect_flaw(SUBMIT, "{\"startAt\":1.5}", "start_at");
+    expect_flaw(SUBMIT, "{\"startAt\":1e300}", "start_at");
+    expect_flaw(SUBMIT, "{\"startAt\":\"9223372036854775808\"}", "start_at");
+    expect_flaw(SUBMIT, "{\"startAt\":\"\"}", "start_at");
+    expect_flaw(SUBMIT, "{\"startAt\":true}", "start_at");
+    expect_flaw(SUBMIT, "{\"priority\":-1}", "priority");
+    expect_flaw(SUBMIT, "{\"priority\":4294967296}", "priority");
+    expect_flaw(SUBMIT, "{\"priority\":\"1x\"}", "priority");
+    expect_flaw(CONTROL, "{\"ifSeq\":\"18446744073709551616\"}", "if_seq");
+    expect_flaw(CONTROL, "{\"ifSeq\":\"-1\"}", "if_seq");
+    expect_flaw(CONTROL, "{\"recover\":{\"steps\":[1,-1,\"x\"]}}", "recover.steps[1]");
+    expect_written(CONTROL, "{\"recover\":{\"steps\":[1,\"2\"]}}",
+                   "{\"recover\":{\"steps\":[1,2]}}");
+}
+
+static void test_other_scalars(void **state)
+{
+    expect_same(REPLIES, "{\"progress\":[{\"fraction\":0.1},{\"fraction\":-1.0},"
+                         "{\"fraction\":1e-09},{\"fraction\":0.30000000000000004}]}");
+    expect_flaw(REPLIES, "{\"progress\":[{\"fraction\":\"0.1\"}]}", "progress[0].fraction");
+    expect_same(CONTROL, "{\"query\":{\"withData\":true}}");
+    expect_flaw(CONTROL, "{\"query\":{\"withData\":1}}", "query.with_data");
+    expect_flaw(SUBMIT, "{\"jobId\":5}", "job_id");
+    expect_flaw(SUBMIT, "{\"labels\":{}}", "labels");
+    expect_flaw(SUBMIT, "{\"labels\":[{},null]}", "labels[1]");
+    expect_flaw(SUBMIT, "{\"input\":[]}", "input");
+}
+
+static void test_enums(void **state)
+{
+    expect_written(SUBMIT, "{\"desired\":\"ACTIVE\"}", "{\"desired\":\"STATE_ACTIVE\"}");
+    expect_written(SUBMIT, "{\"desired\":1}", "{\"desired\":\"STATE_DISABLED\"}");
+    expect_written(SUBMIT, "{\"desired\":\"UNSPECIFIED\"}", "{}");
+    expect_same(SUBMIT, "{\"desired\":77}");
+    expect_flaw(SUBMIT, "{\"desired\":\"active\"}", "desired");
+    expect_flaw(SUBMIT, "{\"desired\":\"\"}", "desired");
+    expect_flaw(SUBMIT, "{\"desired\":true}", "desired");
+}
+
+static void test_bytes(void **state)
+{
+    expect_same(PAYLOAD, "{\"contentType\":\"x\",\"data\":\"AP/+\"}");
+    expect_written(PAYLOAD, "{\"data\":\"AP_-\"}", "{\"data\":\"AP/+\"}");
+    expect_written(PAYLOAD, "{\"data\":\"YQ\"}", "{\"data\":\"YQ==\"}");
+    expect_same(PAYLOAD, "{\"data\":\"YWI=\"}");
+    expect_same(PAYLOAD, "{\"data\":\"YWJj\"}");
+    expect_written(PAYLOAD, "{\"data\":\"\"}", "{}");
+    expect_flaw(PAYLOAD, "{\"data\":\"Y\"}", "data");
+    expect_flaw(PAYLOAD, "{\"data\":\"Y===\"}", "data");
+    expect_flaw(PAYLOAD, "{\"data\":\"YQ=\"}", "data");
+    expect_flaw(PAYLOAD, "{\"data\":\"====\"}", "data");
+    expect_flaw(PAYLOAD, "{\"data\":\"YW Jj\"}", "data");
+    expect_flaw(PAYLOAD, "{\"data\":1}", "data");
+}
+
+static void test_payload_for_people(void **state)
+{
+    Drover__V1__Payload *p =
+        read_good(PAYLOAD, "{\"json\": {\"b\": [1, 19.99, null], \"a\": 1e2}}");
+    const char *written = "{\"b\":[1,19.99,null],\"a\":100.0}";
+
+    assert_string_equal(p->content_type, "application/json");
+    assert_int_equal(p->data.len, strlen(written));
+    assert_memory_equal(p->data.data, written, p->data.len);
+    protobuf_c_message_free_unpacked(&p->base, NULL);
+
+    expect_same(PAYLOAD, "{\"contentType\":\"application/json\",\"json\":null}");
+    expect_same(PAYLOAD, "{\"contentType\":\"application/json\",\"json\":\"a\"}");
+    expect_same(PAYLOAD, "{\"contentType\":\"application/json\",\"json\":[{\"\":[]},true,false]}");
+    expect_same(PAYLOAD,
+                "{\"contentType\":\"text/plain; charset=utf-8\",\"text\":\"\xe2\x82\xac\"}");
+    expect_written(PAYLOAD, "{\"text\":\"a\"}",
+                   "{\"contentType\":\"text/plain; charset=utf-8\",\"text\":\"a\"}");
+    expect_written(PAYLOAD, "{\"text\":\"a\",\"contentType\":\"x\"}",
+                   "{\"contentType\":\"x\",\"data\":\"YQ==\"}");
+    expect_written(PAYLOAD, "{\"text\":\"\"}", "{\"contentType\":\"text/plain; charset=utf-8\"}");
+    expect_flaw(PAYLOAD, "{\"text\":5}", "text");
+    expect_flaw(PAYLOAD, "{\"text\":null}", "text");
+    expect_flaw(PAYLOAD, "{\"text\":\"a\",\"json\":1}", "data");
+    expect_flaw(PAYLOAD, "{\"text\":\"a\",\"data\":\"\"}", "data");
+    expect_flaw(SUBMIT, "{\"text\":\"a\"}", "");
+}
+
+/* Data that is not what its type says goes out as base64, and comes back as it was. */
+static void test_payload_that_lies(void **state)
+{
+    expect_same(PAYLOAD, "{\"contentType\":\"application/json\",\"data\":\"ew==\"}");
+    expect_same(PAYLOAD, "{\"contentType\":\"application/json\"}");
+    expect_same(PAYLOAD, "{\"contentType\":\"text/plain\",\"data\":\"/w==\"}");
+    expect_same(PAYLOAD, "{\"contentType\":\"text/plain\",\"data\":\"AA==\"}");
+    expect_same(PAYLOAD, "{\"contentType\":\"text/plain; charset=latin1\",\"data\":\"YQ==\"}");
+    /* {"a":1,"a":2} */
+    expect_same(PAYLOAD,
+                "{\"contentType\":\"application/json\",\"data\":\"eyJhIjoxLCJhIjoyfQ==\"}");
+}
+
+static void test_oneof(void **state)
+{
+    expect_same(CONTROL, "{\"jobId\":\"a\",\"cancel\":{}}");
+    expect_flaw(CONTROL, "{\"cancel\":{},\"kill\":{}}", "kill");
+    expect_flaw(CONTROL, "{\"cancel\":{},\"retry\":{\"steps\":[\"a\"]}}", "retry");
+    expect_flaw(CONTROL, "{\"cancel\":5}", "cancel");
+    expect_written(CONTROL, "{\"cancel\":null,\"kill\":{}}", "{\"kill\":{}}");
+}
+
+static void test_unknown_and_doubled(void **state)
+{
+    expect_flaw(SUBMIT, "{\"jobid\":\"a\"}", "");
+    expect_flaw(SUBMIT, "{\"jobId\":\"a\",\"job_id\":\"a\"}", "job_id");
+    expect_flaw(SUBMIT, "{\"definition\":{\"steps\":[{},{\"nmae\":1}]}}", "definition.steps[1]");
+    expect_flaw(SUBMIT, "{\"job_Id\":\"a\"}", "");
+    expect_flaw(SUBMIT, "{\"job_id_\":\"a\"}", "");
+    expect_syntax("{\"jobId\":\"a\",\"jobId\":\"a\"}");
+}
+
+/* The first problem is told, and what is sound is there. */
+static void test_reads_on_after_a_flaw(void **state)
+{
+    ProtobufCMessage *message;
+    struct problem problem;
+    const char *text = "{\"priority\":\"x\",\"nonsense\":[[1]],\"labels\":[{\"name\":1},5,"
+                       "{\"name\":\"n\"}],\"jobId\":\"a\"}";
+    Drover__V1__Submit *submit;
+
+    assert_int_equal(json_to_message(bytes_str(text), SUBMIT, NULL, &message, &problem),
+                     JSON_E_FIELD);
+    assert_string_equal(problem.field, "priority");
+    submit = (Drover__V1__Submit *)message;
+    assert_string_equal(submit->job_id, "a");
+    assert_int_equal(submit->n_labels, 2);
+    assert_string_equal(submit->labels[1]->name, "n");
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void test_syntax(void **state)
+{
+    static const char *const TEXTS[] = {
+        "",
+        "{",
+        "[]",
+        "{]",
+        "{\"a\"}",
+        "{}{}",
+        "{} x",
+        "5",
+        "{\"jobId\":\"\xff\"}",
+        "{\"jobId\":\"\\u0000\"}",
+        "{\"jobId\":\"\\ud800\"}",
+        "{'a':1}",
+        "{\"priority\":01}",
+        "{\"startAt\":9223372036854775808}",
+        "{\"input\":{\"json\":NaN}}",
+        "{\"jobId\":\"",
+    };
+
+    for (size_t i = 0; i < array_size(TEXTS); i++)
+        expect_syntax(TEXTS[i]);
+}
+
+static char *repeat(const char *head, const char *part, size_t n, const char *tail)
+{
+    struct buf text = {0};
+
+    buf_puts(&text, head);
+    for (size_t i = 0; i < n; i++)
+        buf_puts(&text, part);
+    buf_puts(&text, tail);
+    buf_str(&text);
+    return (char *)text.data;
+}
+
+static void test_depth(void **state)
+{
+    char *text = repeat("{\"input\":{\"json\":", "[", 100000, "");
+
+    expect_syntax(text);
+    free(text);
+}
+
+/* What jansson really takes stays under what was reckoned before. */
+static void test_memory(void **state)
+{
+    static const struct {
+        const char *head, *part, *tail;
+        int result;
+    } CASES[] = {
+        {"{\"definition\":{\"steps\":[{}", ",{}", "]}}", JSON_E_TOO_LARGE},
+        {"{\"input\":{\"json\":[[]", ",[]", "]}}", JSON_E_TOO_LARGE},
+        {"{\"input\":{\"json\":[1", ",1", "]}}", JSON_E_TOO_LARGE},
+        {"{\"input\":{\"json\":[\"\"", ",\"\"", "]}}", JSON_E_TOO_LARGE},
+        {"{\"labels\":[{\"name\":\"\"}", ",{\"name\":\"\"}", "]}", JSON_E_TOO_LARGE},
+    };
+
+    for (size_t i = 0; i < array_size(CASES); i++) {
+        for (size_t n = 1; n <= 2u << 20; n *= 2) {
+            char *text = repeat(CASES[i].head, CASES[i].part, n, CASES[i].tail);
+            ProtobufCMessage *message = NULL;
+            json_t *root;
+            int r = json_to_message(bytes_str(text), SUBMIT, NULL, &message, NULL);
+
+            if (r == JSON_E_TOO_LARGE) {
+                free(text);
+                break;
+            }
+            assert_int_equal(r, 0);
+            protobuf_c_message_free_unpacked(message, NULL);
+            memory_measure();
+            root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+            assert_true(memory_peak() <= JSON_MEMORY_MAX);
+            json_decref(root);
+            free(text);
+            assert_true(n < 2u << 20);
+        }
+    }
+}
+
+/* A megabyte of one-digit numbers is a payload like any other. */
+static void test_a_dense_payload_fits(void **state)
+{
+    char *text = repeat("{\"input\":{\"json\":[1", ",1", 524200, "]}}");
+    Drover__V1__Submit *submit = read_good(SUBMIT, text);
+
+    assert_true(submit->input->data.len > 1048000);
+    protobuf_c_message_free_unpacked(&submit->base, NULL);
+    free(text);
+}
+
+static void test_not_finite_is_written_as_null(void **state)
+{
+    Drover__V1__Progress progress = DROVER__V1__PROGRESS__INIT;
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    progress.fraction = (double)INFINITY;
+    json_from_message(&progress.base, &text);
+    assert_string_equal(buf_str(&text), "{\"fraction\":null}");
+}
+
+static void test_no_memory(void **state)
+{
+    static const char TEXT[] =
+        "{\"jobId\":\"a\",\"definition\":{\"steps\":[{\"name\":\"a\",\"after\":[\"b\",\"c\"],"
+        "\"arguments\":{\"json\":{\"x\":[1.5,\"y\"]}}}]},\"input\":{\"data\":\"YWI=\"},"
+        "\"labels\":[{\"name\":\"a\"},{}],\"desired\":\"ACTIVE\",\"startAt\":\"5\"}";
+    CLEANUP(buf_deinit) struct buf text = {0};
+    ProtobufCMessage *message;
+    int r = -ENOMEM;
+
+    for (unsigned n = 1; r != 0; n++) {
+        memory_fail_at(n);
+        r = json_to_message(bytes_str(TEXT), SUBMIT, NULL, &message, NULL);
+        assert_true(r == 0 || memory_failed());
+        assert_true(r == 0 || r == -ENOMEM || r == JSON_E_SYNTAX);
+        assert_true((r == 0) == (message != NULL));
+    }
+    for (unsigned n = 1; n == 1 || memory_failed(); n++) {
+        buf_deinit(&text);
+        text = (struct buf){0};
+        memory_fail_at(n);
+        json_from_message(message, &text);
+    }
+    memory_fail_at(0);
+    assert_false(text.failed);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_and_defaults),
+        cmocka_unit_test(test_integers_are_exact),
+        cmocka_unit_test(test_other_scalars),
+        cmocka_unit_test(test_enums),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_payload_for_people),
+        cmocka_unit_test(test_payload_that_lies),
+        cmocka_unit_test(test_oneof),
+        cmocka_unit_test(test_unknown_and_doubled),
+        cmocka_unit_test(test_reads_on_after_a_flaw),
+        cmocka_unit_test(test_syntax),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_a_dense_payload_fits),
+        cmocka_unit_test(test_not_finite_is_written_as_null),
+        cmocka_unit_test(test_no_memory),
+    };
+
+    memory_init();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
