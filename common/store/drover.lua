@@ -80,7 +80,7 @@ local function parse_step(line)
     attempts = tonumber(attempts), expiries = tonumber(expiries), jitter = tonumber(jitter),
     park = tonumber(park), n_after = tonumber(n_after), n_dependents = tonumber(n_dependents),
     take = numbers(take), after_text = after, non_retryable = {},
-    dependents = {[0] = numbers(dependents)},
+    dependents_text = dependents, dependents = {},
   }
   for class in gmatch(non_retryable, '%S+') do
     step.non_retryable[class] = true
@@ -151,7 +151,8 @@ local function dependents_at(def, i, offset)
   local step = step_of(def, i)
   local piece = floor(offset / CHUNK)
   if not step.dependents[piece] then
-    step.dependents[piece] = numbers(call('HGET', def.key, i .. '/' .. piece) or '')
+    step.dependents[piece] = numbers(piece == 0 and step.dependents_text
+      or call('HGET', def.key, i .. '/' .. piece) or '')
   end
   return step.dependents[piece], piece * CHUNK
 end
@@ -186,9 +187,15 @@ local function record_text(rec)
     rec.attempt, rec.token, rec.till, rec.failures, rec.expiries, rec.waiting, rec.unstarted)
 end
 
+-- A step's record begins "X X S": only these can have a moment of interest.
+local function has_moment(text)
+  local state = text and string.sub(text, 5, 5)
+  return state == 'R' or state == 'B' or state == 'M' or state == 'P'
+end
+
 -- Jobs. What a call changes is collected in the loaded job and written by save(), in one HSET.
 
-local function load(p, id, now, step_field)
+local function load(p, id, now, step_field, budget)
   local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'hold', 'turn', 'open',
     'due', 'cursor', 'seq', 'n', 'scan', 'outcome', 'start_at', 'events', step_field)
   if not h[1] then
@@ -200,10 +207,10 @@ local function load(p, id, now, step_field)
     due = tonumber(h[7]), spreads = {}, seq = tonumber(h[9]), n = tonumber(h[10]),
     outcome = h[12] or '', start_at = tonumber(h[13] or '0'), step_events = h[14] == 'step',
     step_text = h[15], had_cursor = h[8] and h[8] ~= '',
-    changed = {}, records = {}, history = {}, dispatched = {}, alerts = {}, budget = BUDGET,
-    settled = 0,
+    changed = {}, records = {}, history = {}, dispatched = {}, alerts = {},
+    budget = budget or {left = BUDGET}, settled = 0,
   }
-  for from, offset in gmatch(h[8] or '', '([%dr]+):(%d+)') do
+  for from, offset in gmatch(h[8] or '', '([%drs]+):(%d+)') do
     job.spreads[#job.spreads + 1] = {from = tonumber(from) or from, offset = tonumber(offset)}
   end
   if h[11] and h[11] ~= '' then
@@ -345,7 +352,7 @@ end
 -- One piece of one spread: dependents learn that what they waited for is there.
 local function spread_piece(job, spread, fresh)
   local piece, first = dependents_at(job.def, spread.from, spread.offset)
-  local count = min(#piece - (spread.offset - first), job.budget)
+  local count = min(#piece - (spread.offset - first), job.budget.left)
   local list, fields = {}, {}
   for k = 1, count do
     list[k] = piece[spread.offset - first + k]
@@ -371,16 +378,55 @@ local function spread_piece(job, spread, fresh)
     end
   end
   spread.offset = spread.offset + count
-  job.budget = job.budget - count
+  job.budget.left = job.budget.left - count
   return spread.offset >= step_of(job.def, spread.from).n_dependents
 end
 
--- Works the spreads off until they are done or the budget is used. Not on a job that does not go
--- forward: its spreads wait, or are dropped by what turned it.
+-- A cancelled job waits for what is in flight, and for nothing else: `open` counts the flights that
+-- this walk over the steps (cursor "s") has passed.
+local function stop_piece(job, spread)
+  local last = min(spread.offset + job.budget.left, job.n)
+  local fields = {}
+  for i = spread.offset, last - 1 do
+    fields[#fields + 1] = int(i)
+  end
+  for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
+    if has_moment(text) then
+      local rec = parse_record(text)
+      if rec.state == 'R' then
+        job.open = job.open + 1
+      else
+        rec.state, rec.till = 'W', 0
+        job.records[spread.offset + k - 1] = rec
+      end
+    end
+  end
+  job.budget.left = job.budget.left - (last - spread.offset)
+  spread.offset = last
+  return last == job.n
+end
+
+local function stopping(job)
+  return job.spreads[1] and job.spreads[1].from == 's' and not finished(job)
+end
+
+-- Works the cursor off until it is done or the budget is used. On a job that is held it waits.
 local function drive(job, fresh)
-  while #job.spreads > 0 and job.budget > 0 and forward(job) do
-    if spread_piece(job, job.spreads[1], fresh) then
+  while job.budget.left > 0 and #job.spreads > 0 do
+    local spread = job.spreads[1]
+    local done
+    if stopping(job) then
+      done = stop_piece(job, spread)
+    elseif forward(job) then
+      done = spread_piece(job, spread, fresh)
+    else
+      return
+    end
+    if done then
       table.remove(job.spreads, 1)
+      if spread.from == 's' and job.open == 0 then
+        settle(job, 'CANCELLED', 'REQUESTED')
+      end
     end
   end
 end
@@ -395,19 +441,21 @@ end
 local function close_step(job)
   job.open = job.open - 1
   if job.open == 0 then
-    if job.desired == 'A' then
-      settle(job, 'SUCCEEDED', '')
-    else
-      settle(job, 'CANCELLED', 'REQUESTED')
-    end
+    settle(job, 'SUCCEEDED', '')
   end
 end
 
--- What a cancelled job does with a step whose flight has ended: it counts only flights.
+-- What a cancelled job does with a step whose flight has ended.
 local function ended_after_cancel(job, i, rec)
+  local passed = not stopping(job) or i < job.spreads[1].offset
   rec.state, rec.till = 'W', 0
   job.records[i] = rec
-  close_step(job)
+  if passed then
+    job.open = job.open - 1
+    if job.open == 0 and not stopping(job) then
+      settle(job, 'CANCELLED', 'REQUESTED')
+    end
+  end
 end
 
 -- Answers.
@@ -467,7 +515,7 @@ end
 -- code, definition, now, settled seq or 0, more, step events wanted, alerts, requests
 local function put_driven(out, code, job)
   put(out, code, job.def.digest, int(job.now), int(job.settled),
-    (#job.spreads > 0 and forward(job)) and '1' or '0', job.step_events and '1' or '0',
+    (#job.spreads > 0 and (forward(job) or stopping(job))) and '1' or '0', job.step_events and '1' or '0',
     int(job.open), int(job.n), int(#job.alerts))
   for _, alert in ipairs(job.alerts) do
     put(out, int(alert.i), alert.reason)
@@ -607,7 +655,7 @@ local function submit(keys, a)
     phase = later and 'PENDING' or 'PROCESSING', hold = '', turn = 1, open = n, due = bound,
     due_changed = true, spreads = {}, seq = 0, n = n, outcome = '', start_at = start_at,
     step_events = events == 'step', changed = {}, records = {}, history = {}, dispatched = {},
-    alerts = {}, budget = BUDGET, settled = 0}
+    alerts = {}, budget = {left = BUDGET}, settled = 0}
   if call('HINCRBY', def.key, 'refs', 1) == 1 then
     call('ZREM', p .. 'defs', found)
   end
@@ -665,7 +713,7 @@ local function on_success(job, i, rec, op)
   end
   note(job, 'done', i, rec.attempt, rec.token)
   if job.desired ~= rec.asked then
-    close_step(job)
+    ended_after_cancel(job, i, rec)
     return
   end
   spread_from(job, i)
@@ -720,9 +768,9 @@ local function on_unstarted(job, i, rec, op)
   end
 end
 
-local function record_one(p, now, by, op, out)
+local function record_one(p, now, by, op, budget, out)
   local i = tonumber(match(op.token, '^(%d+)%.%x+$'))
-  local job = i and load(p, op.job, now, int(i))
+  local job = i and load(p, op.job, now, int(i), budget)
   if not i then
     put_code(out, call('EXISTS', p .. 'job:' .. op.job) == 1 and 'STALE' or 'UNKNOWN_JOB', now)
     return
@@ -765,12 +813,12 @@ end
 --          N nobody took the request   X no queue took it
 -- fraction of the jitter, in millionths
 local function record(keys, a)
-  local p, now, out = keys[1], now_ms(), {}
+  local p, now, out, budget = keys[1], now_ms(), {}, {left = BUDGET}
   for k = 2, #a, 10 do
     record_one(p, now, a[1], {kind = a[k], job = a[k + 1], token = a[k + 2],
       redelivered = a[k + 3], fresh = a[k + 4], fraction = tonumber(a[k + 5]) / 1000000,
       result = a[k + 6], error = a[k + 7], class = a[k + 8],
-      retry_after = tonumber(a[k + 9])}, out)
+      retry_after = tonumber(a[k + 9])}, budget, out)
   end
   return out
 end
@@ -829,12 +877,6 @@ local function expire_step(job, i, text, hold, named)
   return rec.till
 end
 
--- A step's record begins "X X S": only these can have a moment of interest.
-local function has_moment(text)
-  local state = text and string.sub(text, 5, 5)
-  return state == 'R' or state == 'B' or state == 'M' or state == 'P'
-end
-
 -- Looks at up to BUDGET steps; true when the job was seen whole and its bound is exact again.
 local function expire_scan(job, hold, named)
   local scan = job.scan or {offset = 0, least = job.now + SWEEP_BOUND}
@@ -868,7 +910,7 @@ local function expire_job(p, id, now, hold, out)
     return 0, true
   end
   local named = {}
-  if job.phase == 'PENDING' or (#job.spreads > 0 and forward(job)) then
+  if job.phase == 'PENDING' or (#job.spreads > 0 and (forward(job) or stopping(job))) then
     job.due, job.due_changed = now + NAMED_AGAIN, true
     if job.phase == 'PENDING' and job.start_at > now then
       job.due = job.start_at
@@ -978,38 +1020,6 @@ local function drive_job(keys, a)
   return out
 end
 
--- A cancelled job waits for what is in flight, and for nothing else.
-local function cancel(job)
-  if job.phase == 'PENDING' then
-    job.open = 0
-    settle(job, 'CANCELLED', 'REQUESTED')
-    return
-  end
-  local flying = 0
-  for first = 0, job.n - 1, 1000 do
-    local fields = {}
-    for i = first, min(first + 999, job.n - 1) do
-      fields[#fields + 1] = int(i)
-    end
-    for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
-      if has_moment(text) then
-        local rec = parse_record(text)
-        if rec.state == 'R' then
-          flying = flying + 1
-        else
-          rec.state, rec.till = 'W', 0
-          job.records[first + k - 1] = rec
-        end
-      end
-    end
-  end
-  job.spreads = {}
-  job.open = flying
-  if flying == 0 then
-    settle(job, 'CANCELLED', 'REQUESTED')
-  end
-end
-
 -- steer: job command command_id if_seq reason by
 local function steer(keys, a)
   local p, now, out = keys[1], now_ms(), {}
@@ -1036,7 +1046,13 @@ local function steer(keys, a)
   job.turn = job.turn + 1
   job.changed.turn = int(job.turn)
   note(job, 'cancel', command_id, reason)
-  cancel(job)
+  job.open = 0
+  if job.phase == 'PENDING' then
+    settle(job, 'CANCELLED', 'REQUESTED')
+  else
+    job.spreads = {{from = 's', offset = 0}}
+    drive(job, '')
+  end
   save(job, a[6])
   put_driven(out, 'DONE', job)
   return out
