@@ -573,6 +573,11 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
     return next_tick(s);
 }
 
+bool scheduler_idle(const struct scheduler *s)
+{
+    return list_empty(&s->items);
+}
+
 void scheduler_stats(const struct scheduler *s, struct scheduler_stats *out)
 {
     *out = s->stats;

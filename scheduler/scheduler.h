@@ -23,6 +23,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/rng.h"
@@ -97,5 +98,8 @@ int scheduler_register(struct scheduler *s, struct workflow *w);
  */
 int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
                        struct effects *out);
+
+/* Nothing begun that is not acknowledged. */
+bool scheduler_idle(const struct scheduler *s);
 
 void scheduler_stats(const struct scheduler *s, struct scheduler_stats *out);

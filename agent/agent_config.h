@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Setup of the agent: which actors it serves, and how; from the list agent.actors
+ *
+ *     agent = {
+ *         actors = (
+ *             { name = "payments"; handler = "exec";
+ *               lease_retries = 0;          # further tries within one lease
+ *               ack = "late";               # or "early": when the handler starts
+ *               actions = (
+ *                   { name = "charge";      # "*": any that is not listed
+ *                     command = ["/usr/bin/charge", "--json"];
+ *                     stdin = "request";    # or "input", the default
+ *                     env = ["MODE=live"];
+ *                     permanent_exit_codes = [2];
+ *                     kill_grace = "1s";    # from SIGTERM to SIGKILL
+ *                     result_type = "application/json"; } ); },
+ *             { name = "demo"; handler = "builtin";
+ *               actions = ( { name = "*"; builtin = "noop"; } ); } );
+ *     };
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/agent.h"
+#include "base/cleanup.h"
+#include "base/status.h"
+#include "io/tree.h"
+
+struct handler;
+
+struct agent_action {
+    char *name;
+    char *builtin;      /* which one; NULL: that of the action's name */
+    char **command;     /* argv, NULL at the end */
+    char **env;         /* NAME=value, NULL at the end */
+    bool whole_request; /* stdin gets the request as JSON, not the input's bytes */
+    bool permanent[256];
+    int64_t kill_grace_ms;
+    char *result_type;
+};
+
+struct agent_served {
+    struct agent_actor actor;
+    const struct handler *handler;
+    struct agent_action *actions;
+    size_t n_actions;
+};
+
+struct agent_setup {
+    struct agent_served *actors;
+    size_t n_actors;
+};
+
+/**
+ * agent_setup_read() - read the list agent.actors
+ * @root:    of a configuration file; not needed afterwards
+ * @problem: which line and key, and what would be right
+ *
+ * Unknown keys are refused.
+ *
+ * Return: 0, -ENOMEM or TREE_E_INVALID; only after 0 is @out to be freed.
+ */
+int agent_setup_read(struct agent_setup **out, config_setting_t *root, struct problem *problem);
+
+/* Accepts NULL; returns NULL. */
+struct agent_setup *agent_setup_free(struct agent_setup *setup);
+CLEANUP_DEFINE(struct agent_setup *, agent_setup_free)
+
+const struct agent_served *agent_setup_actor(const struct agent_setup *setup, const char *name);
+
+/* The action of this name, else the one called "*", else NULL. */
+const struct agent_action *agent_served_action(const struct agent_served *served, const char *name);

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent_io.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/handler.h"
+#include "base/log.h"
+#include "io/driver.h"
+
+struct agent_io {
+    uv_loop_t *loop;
+    struct agent_setup *setup;
+    struct agent *agent;
+    struct driver *driver;
+    struct bus_queue *queues; /* one for each actor; names owned */
+    struct list runs;         /* under way */
+    bool closed;              /* the driver is; on_stopped follows the last run */
+    void (*on_stopped)(void *ctx);
+    void *ctx;
+};
+
+/* ---- events ---- */
+
+static int64_t step(void *agent, int64_t now, struct agent_event event, struct effects *out)
+{
+    event.now = now;
+    return agent_step(agent, &event, out);
+}
+
+static int64_t on_delivery(void *agent, int64_t now, const struct bus_delivery *d,
+                           struct effects *out)
+{
+    return step(agent, now, (struct agent_event){.type = AGENT_DELIVERY, .delivery = d}, out);
+}
+
+static int64_t on_outcome(void *agent, int64_t now, uint64_t id, enum bus_outcome outcome,
+                          struct effects *out)
+{
+    return step(agent, now,
+                (struct agent_event){.type = AGENT_OUTCOME, .id = id, .outcome = outcome}, out);
+}
+
+static int64_t on_tick(void *agent, int64_t now, struct effects *out)
+{
+    return step(agent, now, (struct agent_event){.type = AGENT_TICK}, out);
+}
+
+static int64_t on_stop(void *agent, int64_t now, struct effects *out)
+{
+    return step(agent, now, (struct agent_event){.type = AGENT_DRAIN}, out);
+}
+
+static bool is_idle(const void *agent)
+{
+    return agent_idle(agent);
+}
+
+/* ---- handlers ---- */
+
+static void stopped_if_last(struct agent_io *io)
+{
+    if (list_empty(&io->runs))
+        io->on_stopped(io->ctx);
+}
+
+static void on_done(struct handler_run *run, const struct agent_result *result)
+{
+    struct agent_io *io = run->context;
+    struct agent_event event = {.type = AGENT_DONE, .id = run->run->id, .result = result};
+
+    list_remove(&run->link);
+    if (io->closed) { /* the broker delivers it again */
+        stopped_if_last(io);
+        return;
+    }
+    driver_perform(io->driver, step(io->agent, driver_now(), event, driver_effects(io->driver)));
+}
+
+/* Who does it; what nobody knows is refused by the builtin handler, as a result like any other. */
+static const struct handler *find_handler(const struct agent_io *io,
+                                          const Drover__V1__StepRequest *request,
+                                          const struct agent_action **action)
+{
+    static char none[] = "";
+    static const struct agent_action unknown = {.builtin = none};
+    const struct agent_served *served = agent_setup_actor(io->setup, request->actor);
+
+    *action = served ? agent_served_action(served, request->action) : &unknown;
+    if (*action || served->handler == &handler_builtin)
+        return served ? served->handler : &handler_builtin;
+    *action = &unknown;
+    return &handler_builtin;
+}
+
+static void start(struct agent_io *io, struct agent_run *run)
+{
+    const struct agent_action *action;
+    const struct handler *handler = find_handler(io, run->request, &action);
+    const struct handler_run head = {
+        .handler = handler, .run = run, .done = on_done, .context = io};
+    struct handler_run *started = handler->start(io->loop, action, &head);
+
+    run->driver = started;
+    list_append(&io->runs, &started->link);
+}
+
+static void on_role(void *context, const struct effect *effect)
+{
+    struct agent_run *run = effect->role.object;
+    struct handler_run *started;
+
+    switch ((enum agent_effect)effect->role.what) {
+    case AGENT_START:
+        start(context, run);
+        break;
+    case AGENT_STOP:
+        started = run->driver;
+        started->handler->stop(started, false);
+        break;
+    }
+}
+
+/* ---- the end ---- */
+
+static void on_closed(void *context)
+{
+    struct agent_io *io = context;
+
+    io->closed = true;
+    list_foreach(l, &io->runs) {
+        struct handler_run *run = list_entry(l, struct handler_run, link);
+
+        run->handler->stop(run, true);
+    }
+    stopped_if_last(io);
+}
+
+void agent_io_stop(struct agent_io *io, int timeout_ms, void (*on_stopped)(void *ctx), void *ctx)
+{
+    io->on_stopped = on_stopped;
+    io->ctx = ctx;
+    driver_stop(io->driver, timeout_ms, on_closed);
+}
+
+struct agent_io *agent_io_free(struct agent_io *io)
+{
+    if (!io)
+        return NULL;
+    assert(list_empty(&io->runs));
+    driver_free(io->driver);
+    agent_free(io->agent);
+    for (size_t i = 0; io->queues && i < io->setup->n_actors; i++)
+        free((char *)io->queues[i].name);
+    free(io->queues);
+    agent_setup_free(io->setup);
+    free(io);
+    return NULL;
+}
+
+/* ---- the start ---- */
+
+static int make_queues(struct agent_io *io)
+{
+    io->queues = calloc(io->setup->n_actors, sizeof(*io->queues));
+    if (!io->queues)
+        return -ENOMEM;
+    for (size_t i = 0; i < io->setup->n_actors; i++) {
+        const char *actor = io->setup->actors[i].actor.name;
+        char *name;
+
+        if (asprintf(&name, "drover.task.%s", actor) < 0)
+            return -ENOMEM;
+        io->queues[i] = (struct bus_queue){.name = name, .actor = actor, .source = AGENT_REQUESTS};
+    }
+    return 0;
+}
+
+static int make_agent(struct agent_io *io, const struct config *config, const struct rng *seed)
+{
+    struct agent_actor *actors = calloc(io->setup->n_actors, sizeof(*actors));
+    const struct agent_config agent_config = {
+        .name = config->name,
+        .concurrency = (unsigned)config->agent.concurrency,
+        .actors = actors,
+        .n_actors = io->setup->n_actors,
+    };
+    int r;
+
+    if (!actors)
+        return -ENOMEM;
+    for (size_t i = 0; i < io->setup->n_actors; i++)
+        actors[i] = io->setup->actors[i].actor;
+    r = agent_new(&io->agent, &agent_config, seed);
+    free(actors);
+    return r;
+}
+
+static int make_driver(struct agent_io *io, const struct config *config)
+{
+    static const struct driver_machine machine = {
+        .delivery = on_delivery,
+        .outcome = on_outcome,
+        .tick = on_tick,
+        .stop = on_stop,
+        .idle = is_idle,
+        .role = on_role,
+    };
+    struct bus_config bus = driver_bus_config(config, "drover-agent");
+
+    /* no more than can be begun: what waits, waits where any agent can take it */
+    bus.prefetch = (uint16_t)config->agent.concurrency;
+    bus.queues = io->queues;
+    bus.n_queues = (int)io->setup->n_actors;
+    bus.direct_reply = true;
+    bus.direct_source = AGENT_ANSWERS;
+    return driver_new(
+        &io->driver, io->loop,
+        &(struct driver_config){
+            .machine = &machine, .machine_object = io->agent, .context = io, .bus = &bus});
+}
+
+int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *config,
+                 const struct rng *seed)
+{
+    struct agent_io *io = calloc(1, sizeof(*io));
+    int r;
+
+    if (!io)
+        return -ENOMEM;
+    *out = io;
+    io->loop = loop;
+    list_init(&io->runs);
+    r = agent_setup_read(&io->setup, config_root(config), NULL);
+    if (r > 0) /* proven before by main() */
+        r = -EINVAL;
+    if (!r)
+        r = make_queues(io);
+    if (!r)
+        r = make_agent(io, config, seed);
+    return r ? r : make_driver(io, config);
+}
+
+/* ---- looking inside ---- */
+
+void agent_io_dump(struct agent_io *io)
+{
+    struct agent_stats s;
+
+    agent_stats(io->agent, &s);
+    log_info("agent", LOG_I("requests", s.requests), LOG_I("runs", s.runs),
+             LOG_I("succeeded", s.succeeded), LOG_I("failed", s.failed),
+             LOG_I("retries", s.retries), LOG_I("stopped", s.stopped),
+             LOG_I("unwanted", s.unwanted), LOG_I("silent", s.silent), LOG_I("replies", s.replies),
+             LOG_I("refusals", s.refusals), LOG_I("duplicates", s.duplicates),
+             LOG_I("dead_letters", s.dead_letters), LOG_I("running", s.running),
+             LOG_I("waiting", s.waiting));
+    list_foreach(l, &io->runs) {
+        const struct agent_run *run = list_entry(l, struct handler_run, link)->run;
+
+        log_info("running", LOG_S("job", run->request->job_id), LOG_S("step", run->request->step),
+                 LOG_I("attempt", run->request->attempt),
+                 LOG_I("left_ms", run->deadline - driver_now()));
+    }
+    driver_dump(io->driver);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Handlers: what does the work of an action
+ *
+ * A handler starts runs on the loop thread and never blocks it. A run ends by itself or when it is
+ * stopped, which the machine asks for at the end of its lease at the latest; however it ends,
+ * done() is called exactly once, later, from the loop. A handler knows nothing of brokers: it gets
+ * a request and gives a result.
+ *
+ *     builtin   noop, echo, sleep, fail: for demonstrations, tests and benchmarks
+ *     exec      one process for each run
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "agent/agent.h"
+#include "agent/agent_config.h"
+#include "base/list.h"
+
+struct handler_run;
+
+/* The run has ended; @run is gone when this returns, and the result with it. */
+typedef void handler_done_fn(struct handler_run *run, const struct agent_result *result);
+
+/* The head of every handler's own run. */
+struct handler_run {
+    struct list link; /* the owner's, unlinked at first; to be unlinked by done() */
+    const struct handler *handler;
+    const struct agent_run *run;
+    handler_done_fn *done;
+    void *context; /* the owner's */
+};
+
+struct handler {
+    const char *name; /* in configuration */
+
+    /**
+     * start() - begin a run
+     * @head: copied to the head of the run
+     *
+     * What cannot be started is a result too. done() is never called from within start() or stop().
+     */
+    struct handler_run *(*start)(uv_loop_t *loop, const struct agent_action *action,
+                                 const struct handler_run *head);
+
+    /* Ends a run before its time: politely, or at once. Harmless when repeated. */
+    void (*stop)(struct handler_run *run, bool at_once);
+};
+
+extern const struct handler handler_builtin;
+extern const struct handler handler_exec;
+
+/* True where there is a builtin action of this name. */
+bool handler_builtin_known(const char *name);

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Exec: one process for each run, never a shell
+ *
+ *     stdin    the job's input, or the whole request as JSON
+ *     stdout   the result, at most WIRE_RESULT_MAX
+ *     stderr   its last 4 KiB are the details of a failure
+ *     exit     0: done · 65 (EX_DATAERR) and permanent_exit_codes: never again · else: try again
+ *
+ * The environment is made anew: PATH, what the configuration says, and
+ *
+ *     DROVER_JOB, DROVER_STEP, DROVER_ATTEMPT
+ *     DROVER_IDEMPOTENCY_KEY   the same for every attempt of the same work
+ *     DROVER_DIRECTION         do, or undo
+ *     DROVER_DEADLINE_MS       the time it has
+ *
+ * The process leads a group (and session) of its own. The group gets SIGTERM kill_grace before the
+ * lease ends, SIGKILL at its end, and SIGKILL when the leader has exited: a run is over when its
+ * leader is, and leaves nothing behind that could act later. Plain pipes, because many programs
+ * cannot open /dev/stdout where it is a socket.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/handler.h"
+#include "base/clock.h"
+#include "model/json.h"
+#include "model/wire.h"
+
+#define EXIT_DATA_ERROR 65 /* sysexits.h: the input was incorrect */
+#define TAIL_MAX ((size_t)4096)
+#define READ_SIZE ((size_t)65536) /* as much as a pipe holds */
+#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+
+static_assert(TAIL_MAX <= WIRE_ERROR_DETAILS_MAX, "details are not cut again");
+
+enum phase {
+    NOT_STARTED, /* it could not be: done() follows */
+    RUNNING,
+    TERMINATED, /* SIGTERM sent */
+    KILLED,     /* SIGKILL sent */
+};
+
+struct exec_run {
+    struct handler_run head;
+    const struct agent_action *action;
+    enum phase phase;
+    uv_process_t process;
+    uv_timer_t timer; /* for the next phase */
+    uv_pipe_t in, out, err;
+    unsigned handles; /* to be closed */
+    uv_write_t write;
+    struct buf request; /* as JSON, for stdin */
+    struct buf result;
+    bool too_large;
+    char tail[TAIL_MAX]; /* of stderr */
+    size_t tail_len;
+    int error; /* why it was not started */
+};
+
+static void *or_abort(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+/* ---- the end ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct exec_run *run = handle->data;
+
+    if (--run->handles > 0)
+        return;
+    buf_deinit(&run->request);
+    buf_deinit(&run->result);
+    free(run);
+}
+
+static void close_once(void *handle)
+{
+    if (!uv_is_closing(handle))
+        uv_close(handle, on_closed);
+}
+
+static void finish(struct exec_run *run, const struct agent_result *result)
+{
+    run->head.done(&run->head, result);
+    if (uv_handle_get_type((uv_handle_t *)&run->process) == UV_PROCESS)
+        close_once(&run->process);
+    close_once(&run->timer);
+    close_once(&run->in);
+    close_once(&run->out);
+    close_once(&run->err);
+}
+
+static void finish_failed(struct exec_run *run, const char *class, bool permanent,
+                          const char *message)
+{
+    finish(run, &(struct agent_result){
+                    .class = class,
+                    .message = message,
+                    .details = bytes_of(run->tail, run->tail_len),
+                    .verdict = permanent ? DROVER__V1__VERDICT__VERDICT_PERMANENT
+                                         : DROVER__V1__VERDICT__VERDICT_TRANSIENT,
+                });
+}
+
+static void finish_not_started(struct exec_run *run)
+{
+    char message[256];
+
+    snprintf(message, sizeof(message), "%s: %s", run->action->command[0], uv_strerror(run->error));
+    finish_failed(run, "NOT_STARTED", false, message);
+}
+
+static void finish_ended(struct exec_run *run, int status, int signal)
+{
+    bool stopped = run->phase == TERMINATED || run->phase == KILLED;
+    bool permanent = status == EXIT_DATA_ERROR || run->action->permanent[status & 0xff];
+    char class[24], message[64];
+
+    if (run->too_large) {
+        finish_failed(run, "RESULT_TOO_LARGE", true, "stdout exceeds the limit of a result");
+        return;
+    }
+    if (signal == 0 && status == 0) {
+        finish(run, &(struct agent_result){.ok = true,
+                                           .content_type = run->action->result_type,
+                                           .result = buf_bytes(&run->result)});
+        return;
+    }
+    if (signal != 0) {
+        snprintf(class, sizeof(class), "SIGNAL_%d", signal);
+        snprintf(message, sizeof(message), "ended by signal %d, %s", signal, strsignal(signal));
+    } else {
+        snprintf(class, sizeof(class), "EXIT_%d", status);
+        snprintf(message, sizeof(message), "exit status %d", status);
+    }
+    if (stopped && !permanent)
+        finish_failed(run, "TIMEOUT", false, message);
+    else
+        finish_failed(run, class, signal == 0 && permanent, message);
+}
+
+/* ---- signals ---- */
+
+static void signal_group(const struct exec_run *run, int signal)
+{
+    assert(run->process.pid > 1);
+    (void)kill(-run->process.pid, signal); /* it may be gone already */
+}
+
+static void on_timer(uv_timer_t *timer);
+
+/* The time from SIGTERM to SIGKILL: half of what is left where that is too little. */
+static int64_t grace(const struct exec_run *run, int64_t left)
+{
+    return run->action->kill_grace_ms < left / 2 ? run->action->kill_grace_ms : left / 2;
+}
+
+static int64_t time_left(const struct exec_run *run)
+{
+    int64_t left = run->head.run->deadline - clock_monotonic_ms();
+
+    return left > 0 ? left : 0;
+}
+
+static void kill_group(struct exec_run *run)
+{
+    run->phase = KILLED;
+    uv_timer_stop(&run->timer);
+    signal_group(run, SIGKILL);
+}
+
+static void terminate_group(struct exec_run *run)
+{
+    int64_t left = time_left(run);
+    int64_t wait = run->action->kill_grace_ms < left ? run->action->kill_grace_ms : left;
+
+    run->phase = TERMINATED;
+    signal_group(run, SIGTERM);
+    uv_timer_start(&run->timer, on_timer, (uint64_t)wait, 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct exec_run *run = timer->data;
+
+    switch (run->phase) {
+    case NOT_STARTED:
+        finish_not_started(run);
+        break;
+    case RUNNING:
+        terminate_group(run);
+        break;
+    case TERMINATED:
+        kill_group(run);
+        break;
+    case KILLED:
+        break;
+    }
+}
+
+static void stop(struct handler_run *head, bool at_once)
+{
+    struct exec_run *run = container_of(head, struct exec_run, head);
+
+    if (run->phase == NOT_STARTED || run->phase == KILLED)
+        return;
+    if (at_once || time_left(run) == 0)
+        kill_group(run);
+    else if (run->phase == RUNNING)
+        terminate_group(run);
+}
+
+/* ---- input and output ---- */
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct exec_run *run = write->data;
+
+    close_once(&run->in); /* whether it was read or not is the process' own business */
+}
+
+static void write_input(struct exec_run *run)
+{
+    const Drover__V1__StepRequest *request = run->head.run->request;
+    struct bytes input = BYTES_EMPTY;
+    uv_buf_t buf;
+
+    if (run->action->whole_request) {
+        json_from_message(&request->base, &run->request);
+        buf_putc(&run->request, '\n');
+        if (run->request.failed)
+            abort();
+        input = buf_bytes(&run->request);
+    } else if (request->input) {
+        input = bytes_of(request->input->data.data, request->input->data.len);
+    }
+    buf = uv_buf_init((char *)input.data, (unsigned)input.len);
+    run->write.data = run;
+    if (input.len == 0 || uv_write(&run->write, (uv_stream_t *)&run->in, &buf, 1, on_written))
+        close_once(&run->in);
+}
+
+static void add_result(struct exec_run *run, const char *data, size_t len)
+{
+    size_t room = WIRE_RESULT_MAX - strlen(run->action->result_type) - run->result.len;
+
+    if (len <= room) {
+        buf_append(&run->result, data, len);
+        if (run->result.failed)
+            abort();
+        return;
+    }
+    run->too_large = true;
+    if (run->phase != KILLED)
+        kill_group(run);
+}
+
+static void add_tail(struct exec_run *run, const char *data, size_t len)
+{
+    size_t fresh = len < TAIL_MAX ? len : TAIL_MAX;
+    size_t kept = run->tail_len < TAIL_MAX - fresh ? run->tail_len : TAIL_MAX - fresh;
+
+    memmove(run->tail, run->tail + run->tail_len - kept, kept);
+    memcpy(run->tail + kept, data + len - fresh, fresh);
+    run->tail_len = kept + fresh;
+}
+
+static void add(struct exec_run *run, const void *pipe, const char *data, size_t len)
+{
+    if (pipe == &run->err)
+        add_tail(run, data, len);
+    else if (!run->too_large)
+        add_result(run, data, len);
+}
+
+static char read_buffer[READ_SIZE]; /* what is read is taken before the next read */
+
+static void on_room(uv_handle_t *pipe, size_t suggested, uv_buf_t *out)
+{
+    *out = uv_buf_init(read_buffer, sizeof(read_buffer));
+}
+
+static void on_read(uv_stream_t *pipe, ssize_t n, const uv_buf_t *buf)
+{
+    if (n > 0)
+        add(pipe->data, pipe, buf->base, (size_t)n);
+    else if (n < 0)
+        close_once(pipe);
+}
+
+/* What is still in the pipe. Its end is not waited for: a process that has left the group may hold
+ * it open for as long as it likes. */
+static void read_rest(struct exec_run *run, uv_pipe_t *pipe)
+{
+    uv_os_fd_t fd;
+    ssize_t n;
+
+    if (uv_is_closing((uv_handle_t *)pipe) || uv_fileno((uv_handle_t *)pipe, &fd))
+        return;
+    for (size_t total = 0; total <= WIRE_RESULT_MAX; total += (size_t)n) {
+        n = read(fd, read_buffer, sizeof(read_buffer));
+        if (n <= 0)
+            return;
+        add(run, pipe, read_buffer, (size_t)n);
+    }
+}
+
+static void on_end(uv_process_t *process, int64_t status, int signal)
+{
+    struct exec_run *run = process->data;
+
+    signal_group(run, SIGKILL);
+    read_rest(run, &run->out);
+    read_rest(run, &run->err);
+    finish_ended(run, (int)status, signal);
+}
+
+/* ---- the start ---- */
+
+static char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static char *text(const char *format, ...)
+{
+    va_list args;
+    char *out;
+
+    va_start(args, format);
+    if (vasprintf(&out, format, args) < 0)
+        abort();
+    va_end(args);
+    return out;
+}
+
+static bool sets_path(char *const *env)
+{
+    for (; *env; env++)
+        if (strncmp(*env, "PATH=", 5) == 0)
+            return true;
+    return false;
+}
+
+#define ENV_OWN 7 /* at most: six of ours and PATH */
+
+/* Free with free_environment(). */
+static char **make_environment(const struct exec_run *run)
+{
+    const Drover__V1__StepRequest *request = run->head.run->request;
+    bool undo = request->desired == DROVER__V1__STATE__STATE_DISABLED;
+    const char *path = getenv("PATH");
+    size_t given = 0, n = 0;
+    char **env;
+
+    while (run->action->env[given])
+        given++;
+    env = or_abort(calloc(given + ENV_OWN + 1, sizeof(*env)));
+    for (size_t i = 0; i < given; i++)
+        env[n++] = text("%s", run->action->env[i]);
+    if (!sets_path(run->action->env))
+        env[n++] = text("PATH=%s", path ? path : DEFAULT_PATH);
+    env[n++] = text("DROVER_JOB=%s", request->job_id);
+    env[n++] = text("DROVER_STEP=%s", request->step);
+    env[n++] = text("DROVER_ATTEMPT=%u", request->attempt);
+    env[n++] = text("DROVER_IDEMPOTENCY_KEY=%s", request->idempotency_key);
+    env[n++] = text("DROVER_DIRECTION=%s", undo ? "undo" : "do");
+    env[n++] = text("DROVER_DEADLINE_MS=%" PRId64, time_left(run));
+    return env;
+}
+
+static void free_environment(char **env)
+{
+    for (char **e = env; *e; e++)
+        free(*e);
+    free(env);
+}
+
+/* The child's ends of its pipes; -1 where there is none. */
+struct child_ends {
+    int fds[3];
+};
+
+/* Makes one pipe, of which @ours reads or writes the other end. Return: 0 or -errno. */
+static int open_pipe(uv_pipe_t *ours, int *childs, bool child_reads)
+{
+    int fds[2];
+    int r;
+
+    if (pipe2(fds, O_CLOEXEC))
+        return -errno;
+    *childs = fds[child_reads ? 0 : 1];
+    r = uv_pipe_open(ours, fds[child_reads ? 1 : 0]);
+    if (r)
+        close(fds[child_reads ? 1 : 0]);
+    return r;
+}
+
+static int open_pipes(struct exec_run *run, struct child_ends *childs)
+{
+    int r = open_pipe(&run->in, &childs->fds[0], true);
+
+    if (!r)
+        r = open_pipe(&run->out, &childs->fds[1], false);
+    if (!r)
+        r = open_pipe(&run->err, &childs->fds[2], false);
+    return r;
+}
+
+/* Return: 0 or -errno. */
+static int spawn(uv_loop_t *loop, struct exec_run *run, const struct child_ends *childs)
+{
+    uv_stdio_container_t stdio[3];
+    uv_process_options_t options = {
+        .exit_cb = on_end,
+        .file = run->action->command[0],
+        .args = run->action->command,
+        .env = make_environment(run),
+        .flags = UV_PROCESS_DETACHED,
+        .stdio_count = 3,
+        .stdio = stdio,
+    };
+    int r;
+
+    for (size_t i = 0; i < 3; i++)
+        stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = childs->fds[i]};
+    r = uv_spawn(loop, &run->process, &options);
+    run->process.data = run;
+    run->handles++; /* it is to be closed also where it did not start */
+    free_environment(options.env);
+    return r;
+}
+
+static void init_handles(uv_loop_t *loop, struct exec_run *run)
+{
+    uv_timer_init(loop, &run->timer);
+    uv_pipe_init(loop, &run->in, 0);
+    uv_pipe_init(loop, &run->out, 0);
+    uv_pipe_init(loop, &run->err, 0);
+    run->timer.data = run->in.data = run->out.data = run->err.data = run;
+    run->handles = 4;
+}
+
+/* Return: 0 or -errno. */
+static int launch(uv_loop_t *loop, struct exec_run *run)
+{
+    struct child_ends childs = {{-1, -1, -1}};
+    int r = open_pipes(run, &childs);
+
+    if (!r)
+        r = spawn(loop, run, &childs);
+    for (size_t i = 0; i < 3; i++)
+        if (childs.fds[i] >= 0)
+            close(childs.fds[i]);
+    return r;
+}
+
+static struct handler_run *start(uv_loop_t *loop, const struct agent_action *action,
+                                 const struct handler_run *head)
+{
+    struct exec_run *run = or_abort(calloc(1, sizeof(*run)));
+    int64_t left;
+
+    run->head = *head;
+    list_init(&run->head.link);
+    run->action = action;
+    left = time_left(run);
+    init_handles(loop, run);
+    run->error = launch(loop, run);
+    if (run->error) {
+        uv_timer_start(&run->timer, on_timer, 0, 0);
+        return &run->head;
+    }
+    run->phase = RUNNING;
+    uv_timer_start(&run->timer, on_timer, (uint64_t)(left - grace(run, left)), 0);
+    write_input(run);
+    uv_read_start((uv_stream_t *)&run->out, on_room, on_read);
+    uv_read_start((uv_stream_t *)&run->err, on_room, on_read);
+    return &run->head;
+}
+
+const struct handler handler_exec = {.name = "exec", .start = start, .stop = stop};

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside the agent: deliveries, runs, publishes
+ *
+ * A delivery is kept from its arrival to its end. Each of its requests is one run; what cannot be
+ * run goes out as one dead letter. The delivery is acknowledged when nothing of it is open.
+ *
+ *     delivery ── run ── reply ──┐
+ *             └── run ── reply ──┴─ publish ── confirmed: runs end, deliveries are acknowledged
+ *             └── publish (dead letter)
+ *
+ * States of a run, and where each leads:
+ *
+ *     WAITING   in agent.waiting, without a slot      → RUNNING · silence at the deadline
+ *     RUNNING   the driver has it, it holds a slot    → BACKOFF · REPLYING · STOPPING
+ *     BACKOFF   between two tries, keeps its slot     → RUNNING · REPLYING
+ *     STOPPING  told to end, holds its slot until it has → REPLYING if in time · silence
+ *     REPLYING  in agent.replies, then in a publish   → ended by the confirm, or by its deadline
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "agent/agent.h"
+#include "base/heap.h"
+#include "base/list.h"
+#include "model/wire.h"
+
+#define MACHINE_RETRY_MS 100
+#define MACHINE_REFUSED_MS 200            /* before a refused publish is made again; doubles ... */
+#define MACHINE_REFUSED_DOUBLINGS 6       /* ... up to 12.8 s */
+#define MACHINE_JSON_GROWTH 6             /* at most: a control character becomes \u0001 */
+#define MACHINE_REPLY_BASE (4 * WIRE_KIB) /* what a reply has besides result and details */
+
+static_assert(MACHINE_JSON_GROWTH *
+                      (WIRE_RESULT_MAX + WIRE_ERROR_DETAILS_MAX + MACHINE_REPLY_BASE) <=
+                  WIRE_MESSAGE_MAX,
+              "any one reply fits a message");
+
+struct timer;
+typedef void timer_fn(struct agent *a, struct timer *t);
+
+struct timer {
+    struct heap_node node; /* in agent.timers */
+    timer_fn *fire;
+};
+
+struct delivery {
+    struct list link; /* in agent.deliveries */
+    uint64_t handle;
+    unsigned refs;
+    unsigned open; /* of the refs, those that hold the ack back */
+    bool left;     /* to the broker: never acknowledged, delivered to another agent */
+    struct wire_message message;
+    struct bytes body; /* of a dead letter; owned */
+};
+
+enum run_state {
+    RUN_WAITING,
+    RUN_RUNNING,
+    RUN_BACKOFF,
+    RUN_STOPPING,
+    RUN_REPLYING,
+};
+
+struct run {
+    struct agent_run seen; /* by the driver */
+    enum run_state state;
+    UT_hash_handle by_id;
+    UT_hash_handle by_token;
+    struct list link; /* in agent.waiting, or in agent.replies[] */
+    struct delivery *delivery;
+    bool settled;          /* the delivery does not wait for this run any more */
+    bool unwanted;         /* by the answer to a Progress */
+    struct list followers; /* struct follower: deliveries of the same token */
+    struct timer deadline;
+    struct timer beat;
+    struct timer again;
+    int64_t started; /* the first try */
+    int64_t tried;   /* the present one */
+    double fraction;
+    char note[WIRE_NOTE_MAX + 1];
+    Drover__V1__StepReply reply; /* the next three belong to it */
+    Drover__V1__Payload result;
+    Drover__V1__Error error;
+    char *memory; /* that reply, result and error point into; owned */
+};
+
+struct follower {
+    struct list link;
+    struct delivery *delivery;
+};
+
+/* One message without an outcome: replies of these runs, or else a dead letter. */
+struct publish {
+    uint64_t id;
+    UT_hash_handle hh;
+    struct timer again;
+    unsigned refusals;
+    struct delivery *dead;
+    char *reason; /* of the dead letter; owned */
+    size_t n;
+    struct run *runs[AGENT_REPLIES];
+};
+
+struct agent {
+    struct agent_config config; /* with what it points to */
+    struct rng rng;
+    bool draining;
+    int64_t now;
+    struct effects *out; /* of the step under way */
+    uint64_t last_id;
+    struct list deliveries;
+    struct run *runs; /* by id */
+    struct run *runs_by_token;
+    struct list waiting;    /* for a slot */
+    struct list replies[2]; /* for the turn's end; [1] as JSON */
+    struct publish *publishes;
+    struct heap timers;
+    struct agent_stats stats;
+};
+
+/* ---- agent.c ---- */
+
+void *or_abort(void *p);
+void timer_set(struct agent *a, struct timer *t, int64_t when, timer_fn *fire);
+void timer_stop(struct agent *a, struct timer *t);
+const struct agent_actor *actor_find(const struct agent *a, const char *name);
+
+/* ---- on_requests.c ---- */
+
+void on_requests(struct agent *a, const struct bus_delivery *d);
+void on_answers(struct agent *a, const struct bus_delivery *d);
+void delivery_hold(struct delivery *d);
+/* What was held is done with: the ack, where it was the last. */
+void delivery_settle(struct agent *a, struct delivery *d);
+void delivery_drop(struct delivery *d);
+
+/* ---- run.c ---- */
+
+void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest *request);
+/* Fills the free slots. */
+void runs_start(struct agent *a);
+void run_done(struct agent *a, uint64_t id, const struct agent_result *result);
+void run_progress(struct agent *a, uint64_t id, double fraction, const char *note);
+void run_unwanted(struct agent *a, struct run *run);
+/* Its lease is over: nothing is said. */
+void run_silent(struct agent *a, struct run *run);
+void run_end(struct agent *a, struct run *run);
+void run_free(struct agent *a, struct run *run);
+void runs_drain(struct agent *a);
+
+/* ---- replies.c ---- */
+
+/* Keeps what the run is to say; on top of what it was to say before. */
+void reply_set(struct agent *a, struct run *run, const struct agent_result *result);
+void reply_gather(struct agent *a, struct run *run);
+void replies_flush(struct agent *a);
+void progress_publish(struct agent *a, const struct run *run);
+void dead_letter(struct agent *a, struct delivery *d, const struct bus_delivery *from,
+                 const char *reason);
+void on_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome);
+void publish_free(struct agent *a, struct publish *p);
+
+/* Copies at most @max bytes of text and a NUL: well-formed UTF-8 in whole characters, without
+ * control characters but, where @lines, those that make lines. Return: bytes without the NUL. */
+size_t text_copy(char *to, struct bytes from, size_t max, bool lines);

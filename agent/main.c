@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent_config.h"
+#include "agent/agent_io.h"
+#include "io/daemon.h"
+
+static int check(const struct config *config, struct problem *problem)
+{
+    CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
+
+    return agent_setup_read(&setup, config_root(config), problem);
+}
+
+static int start(void **self, uv_loop_t *loop, const struct config *config, const struct rng *seed)
+{
+    return agent_io_new((struct agent_io **)self, loop, config, seed);
+}
+
+static void stop(void *self, int timeout_ms, void (*on_stopped)(void *ctx), void *ctx)
+{
+    agent_io_stop(self, timeout_ms, on_stopped, ctx);
+}
+
+static void dump(void *self)
+{
+    agent_io_dump(self);
+}
+
+static void release(void *self)
+{
+    agent_io_free(self);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct daemon_role role = {
+        .name = "agent",
+        .summary = "Takes the requests of its actors, runs their handlers and replies.",
+        .role = CONFIG_AGENT,
+        .check = check,
+        .start = start,
+        .stop = stop,
+        .dump = dump,
+        .free = release,
+    };
+
+    return daemon_main(argc, argv, &role);
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON Requests: each good request becomes a run. A bad one among good ones is put aside with the
+ * whole message, and the good ones are run. ON ProgressAnswers: what is not wanted any more is
+ * stopped.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/machine.h"
+#include "base/log.h"
+
+/* ---- deliveries ---- */
+
+static struct delivery *delivery_new(struct agent *a, const struct bus_delivery *d)
+{
+    struct delivery *delivery = or_abort(calloc(1, sizeof(*delivery)));
+
+    delivery->handle = d->handle;
+    list_append(&a->deliveries, &delivery->link);
+    delivery_hold(delivery); /* until all it asks for has been begun */
+    return delivery;
+}
+
+void delivery_hold(struct delivery *d)
+{
+    d->refs++;
+    d->open++;
+}
+
+void delivery_settle(struct agent *a, struct delivery *d)
+{
+    assert(d->open > 0);
+    if (--d->open == 0 && !d->left)
+        effects_add(a->out, EFFECT_ACK, d->handle);
+}
+
+void delivery_drop(struct delivery *d)
+{
+    assert(d->refs > 0);
+    if (--d->refs > 0)
+        return;
+    list_remove(&d->link);
+    wire_free(&d->message);
+    free((void *)d->body.data);
+    free(d);
+}
+
+/* ---- requests ---- */
+
+/* Return: NULL, or what is wrong with the whole. */
+static const char *decode(enum wire_type type, const struct bus_delivery *d,
+                          struct wire_message *out, struct problem *problem)
+{
+    if (d->oversize)
+        return "TOO_LARGE";
+    switch (wire_decode(type, d->body, NULL, out, problem)) {
+    case 0:
+        return NULL;
+    case WIRE_E_INVALID:
+        return "INVALID";
+    case WIRE_E_TOO_LARGE:
+        return "TOO_LARGE";
+    case -ENOMEM:
+        abort();
+    default:
+        return "MALFORMED";
+    }
+}
+
+/* Return: NULL, or what is wrong with the first bad request. */
+static const char *run_good(struct agent *a, struct delivery *delivery, struct problem *problem)
+{
+    const Drover__V1__Requests *m = delivery->message.requests;
+    struct problem latest = {0};
+    size_t bad = 0;
+
+    for (size_t i = 0; i < m->n_requests; i++) {
+        if (wire_check_request(m, i, &latest) == 0)
+            run_new(a, delivery, m->requests[i]);
+        else if (bad++ == 0)
+            *problem = latest;
+    }
+    a->stats.requests += m->n_requests;
+    return bad > 0 ? "INVALID" : NULL;
+}
+
+void on_requests(struct agent *a, const struct bus_delivery *d)
+{
+    struct delivery *delivery = delivery_new(a, d);
+    struct problem problem = {0};
+    const char *bad = decode(WIRE_REQUESTS, d, &delivery->message, &problem);
+
+    if (!bad)
+        bad = run_good(a, delivery, &problem);
+    if (bad)
+        dead_letter(a, delivery, d,
+                    effects_printf(a->out, "%s%s%s%s%s", bad, *problem.field ? " " : "",
+                                   problem.field, *problem.reason ? " " : "", problem.reason));
+    delivery_settle(a, delivery);
+    delivery_drop(delivery);
+}
+
+/* ---- answers ---- */
+
+static void on_answer(struct agent *a, const Drover__V1__ProgressAnswer *answer)
+{
+    struct run *run;
+
+    if (answer->wanted)
+        return;
+    HASH_FIND(by_token, a->runs_by_token, answer->token, strlen(answer->token), run);
+    if (run)
+        run_unwanted(a, run);
+}
+
+/* Nobody waits for an ack or a dead letter of these: what is bad is passed over. */
+void on_answers(struct agent *a, const struct bus_delivery *d)
+{
+    CLEANUP(wire_free) struct wire_message message = {0};
+    struct problem problem = {0};
+    const char *bad = decode(WIRE_PROGRESS_ANSWERS, d, &message, &problem);
+
+    if (bad) {
+        log_warn("progress_answer_refused", LOG_S("reason", bad), LOG_S("field", problem.field));
+        return;
+    }
+    for (size_t i = 0; i < message.progress_answers->n_answers; i++)
+        if (wire_check_progress_answer(message.progress_answers, i, NULL) == 0)
+            on_answer(a, message.progress_answers->answers[i]);
+}

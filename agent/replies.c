@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Replies: what a run has to say, gathered over a turn, published until the broker has it or the
+ * lease is over. Progress and dead letters go out here too.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/machine.h"
+#include "base/log.h"
+
+/* ---- what a run has to say ---- */
+
+size_t text_copy(char *to, struct bytes from, size_t max, bool lines)
+{
+    const char *text = (const char *)from.data;
+    size_t len = 0;
+
+    for (size_t n; len < from.len; len += n) {
+        bool printable = (unsigned char)text[len] >= ' ' && text[len] != 0x7f;
+        bool line = lines && (text[len] == '\n' || text[len] == '\t');
+
+        n = utf8_length(text + len, from.len - len);
+        if (len + (n ? n : 1) > max)
+            break;
+        if (n > 0 && (printable || line)) {
+            memcpy(to + len, text + len, n);
+        } else {
+            to[len] = '?';
+            n = 1;
+        }
+    }
+    to[len] = '\0';
+    return len;
+}
+
+/* Takes room for @from out of @memory. */
+static char *text_keep(char **memory, struct bytes from, size_t max, bool lines)
+{
+    char *text = *memory;
+
+    *memory += text_copy(text, from, max, lines) + 1;
+    return text;
+}
+
+static void set_result(struct run *run, const struct agent_result *result)
+{
+    struct bytes type = bytes_str(result->content_type);
+    char *memory = or_abort(malloc(type.len + 1 + result->result.len));
+
+    run->memory = memory;
+    run->reply.achieved = run->seen.request->desired;
+    if (type.len + result->result.len == 0)
+        return;
+    drover__v1__payload__init(&run->result);
+    run->result.content_type = text_keep(&memory, type, WIRE_CONTENT_TYPE_MAX, false);
+    run->result.data.data = (uint8_t *)memory;
+    run->result.data.len = result->result.len;
+    if (result->result.len > 0)
+        memcpy(memory, result->result.data, result->result.len);
+    run->reply.result = &run->result;
+}
+
+static void set_error(struct run *run, const struct agent_result *result)
+{
+    struct bytes class = bytes_str(result->class);
+    struct bytes message = bytes_str(result->message);
+    char *memory = or_abort(malloc(class.len + message.len + result->details.len + 3));
+
+    run->memory = memory;
+    run->reply.achieved = DROVER__V1__STATE__STATE_UNKNOWN;
+    drover__v1__error__init(&run->error);
+    run->error.class_ = text_keep(&memory, class, WIRE_ERROR_CLASS_MAX, false);
+    run->error.message = text_keep(&memory, message, WIRE_ERROR_MESSAGE_MAX, false);
+    run->error.details = text_keep(&memory, result->details, WIRE_ERROR_DETAILS_MAX, true);
+    run->error.verdict = result->verdict;
+    run->error.effect = result->effect;
+    run->error.retry_after_ms = result->retry_after_ms > 0 ? result->retry_after_ms : 0;
+    run->reply.error = &run->error;
+}
+
+void reply_set(struct agent *a, struct run *run, const struct agent_result *result)
+{
+    static const struct agent_result too_large = {
+        .class = "RESULT_TOO_LARGE",
+        .message = "the result exceeds the limit",
+        .verdict = DROVER__V1__VERDICT__VERDICT_PERMANENT,
+    };
+    const Drover__V1__StepRequest *request = run->seen.request;
+
+    if (result->ok && bytes_str(result->content_type).len + result->result.len > WIRE_RESULT_MAX)
+        result = &too_large;
+    free(take(run->memory));
+    drover__v1__step_reply__init(&run->reply);
+    run->reply.job_id = request->job_id;
+    run->reply.step = request->step;
+    run->reply.token = request->token;
+    run->reply.agent = (char *)a->config.name;
+    run->reply.duration_ms = a->now - run->started;
+    if (result->ok)
+        set_result(run, result);
+    else
+        set_error(run, result);
+}
+
+void reply_gather(struct agent *a, struct run *run)
+{
+    list_append(&a->replies[run->delivery->message.json], &run->link);
+}
+
+/* ---- messages ---- */
+
+static struct bytes pack(struct effects *fx, const ProtobufCMessage *body, bool json)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    if (json) {
+        if (wire_encode(body, true, &text))
+            abort(); /* out of memory: replies_flush() keeps to the size */
+        return effects_copy(fx, buf_bytes(&text));
+    }
+    size_t len = protobuf_c_message_get_packed_size(body);
+    uint8_t *data = effects_alloc(fx, len);
+
+    protobuf_c_message_pack(body, data);
+    return bytes_of(data, len);
+}
+
+static struct bus_message *replies_message(struct agent *a, uint64_t id,
+                                           const Drover__V1__Replies *body, bool json)
+{
+    struct bytes packed = pack(a->out, &body->base, json);
+    struct bus_message *m = &effects_add(a->out, EFFECT_PUBLISH, id)->publish;
+
+    m->exchange = "drover.replies";
+    m->key = "reply";
+    m->body = packed;
+    m->content_type = wire_content_type(json);
+    m->type = body->base.descriptor->name;
+    return m;
+}
+
+/* For people who look at the broker; where the message is about one run only. */
+static void set_headers(struct agent *a, struct bus_message *m, const struct run *run)
+{
+    const Drover__V1__StepRequest *request = run->seen.request;
+
+    m->job = effects_str(a->out, request->job_id);
+    m->step = effects_str(a->out, request->step);
+    m->attempt = request->attempt;
+    if (*request->traceparent)
+        m->traceparent = effects_str(a->out, request->traceparent);
+}
+
+/* Not mandatory, not kept: what matters is that the next one comes. One that is older than the
+ * next would renew a lease for an agent that may be gone. */
+void progress_publish(struct agent *a, const struct run *run)
+{
+    const Drover__V1__StepRequest *request = run->seen.request;
+    Drover__V1__Replies body = DROVER__V1__REPLIES__INIT;
+    Drover__V1__Progress progress = DROVER__V1__PROGRESS__INIT;
+    Drover__V1__Progress *list[] = {&progress};
+    struct bus_message *m;
+
+    progress.job_id = request->job_id;
+    progress.step = request->step;
+    progress.token = request->token;
+    progress.fraction = run->fraction;
+    progress.note = (char *)run->note;
+    progress.agent = (char *)a->config.name;
+    body.progress = list;
+    body.n_progress = 1;
+    m = replies_message(a, 0, &body, run->delivery->message.json);
+    set_headers(a, m, run);
+    m->reply_to = "amq.rabbitmq.reply-to";
+    m->expiration_ms = request->heartbeat_ms;
+    m->not_after = a->now + request->heartbeat_ms;
+    m->transient = true;
+}
+
+/* ---- publishes ---- */
+
+static struct publish *publish_new(struct agent *a)
+{
+    struct publish *p = or_abort(calloc(1, sizeof(*p)));
+
+    p->id = ++a->last_id;
+    HASH_ADD(hh, a->publishes, id, sizeof(p->id), p);
+    return p;
+}
+
+void publish_free(struct agent *a, struct publish *p)
+{
+    timer_stop(a, &p->again);
+    HASH_DEL(a->publishes, p);
+    if (p->dead)
+        delivery_drop(p->dead);
+    free(p->reason);
+    free(p);
+}
+
+static void send_dead(struct agent *a, const struct publish *p)
+{
+    struct bytes body = effects_copy(a->out, p->dead->body);
+    const char *reason = effects_str(a->out, p->reason);
+    struct bus_message *m = &effects_add(a->out, EFFECT_PUBLISH, p->id)->publish;
+
+    m->exchange = "drover.dead";
+    m->key = "";
+    m->body = body;
+    m->content_type = wire_content_type(body.len > 0 && body.data[0] == '{');
+    m->reason = reason;
+}
+
+/* Those whose lease is over are left out and end. */
+static void drop_late(struct agent *a, struct publish *p)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < p->n; i++) {
+        if (a->now >= p->runs[i]->seen.deadline)
+            run_silent(a, p->runs[i]);
+        else
+            p->runs[n++] = p->runs[i];
+    }
+    p->n = n;
+}
+
+static int64_t earliest_deadline(const struct publish *p)
+{
+    int64_t earliest = INT64_MAX;
+
+    for (size_t i = 0; i < p->n; i++)
+        if (p->runs[i]->seen.deadline < earliest)
+            earliest = p->runs[i]->seen.deadline;
+    return earliest;
+}
+
+static void send_replies(struct agent *a, struct publish *p)
+{
+    Drover__V1__Replies body = DROVER__V1__REPLIES__INIT;
+    Drover__V1__StepReply *list[AGENT_REPLIES];
+    struct bus_message *m;
+
+    drop_late(a, p);
+    if (p->n == 0) {
+        publish_free(a, p);
+        return;
+    }
+    for (size_t i = 0; i < p->n; i++)
+        list[i] = &p->runs[i]->reply;
+    body.replies = list;
+    body.n_replies = p->n;
+    m = replies_message(a, p->id, &body, p->runs[0]->delivery->message.json);
+    m->mandatory = true;
+    m->not_after = earliest_deadline(p);
+    if (p->n == 1)
+        set_headers(a, m, p->runs[0]);
+}
+
+static void publish_send(struct agent *a, struct publish *p)
+{
+    if (p->dead)
+        send_dead(a, p);
+    else
+        send_replies(a, p);
+}
+
+static size_t reply_size(const struct run *run)
+{
+    size_t details = run->reply.error ? strlen(run->error.details) : 0;
+
+    return wire_payload_size(run->reply.result) + details + MACHINE_REPLY_BASE;
+}
+
+static void flush(struct agent *a, struct list *gathered, size_t limit)
+{
+    while (!list_empty(gathered)) {
+        struct publish *p = publish_new(a);
+        size_t size = 0;
+
+        while (p->n < AGENT_REPLIES && !list_empty(gathered)) {
+            struct run *run = list_entry(gathered->next, struct run, link);
+
+            size += reply_size(run);
+            if (p->n > 0 && size > limit)
+                break;
+            list_remove(&run->link);
+            p->runs[p->n++] = run;
+        }
+        publish_send(a, p);
+    }
+}
+
+void replies_flush(struct agent *a)
+{
+    flush(a, &a->replies[0], WIRE_MESSAGE_MAX);
+    flush(a, &a->replies[1], WIRE_MESSAGE_MAX / MACHINE_JSON_GROWTH);
+}
+
+void dead_letter(struct agent *a, struct delivery *d, const struct bus_delivery *from,
+                 const char *reason)
+{
+    struct publish *p = publish_new(a);
+    uint8_t *body = or_abort(malloc(from->body.len + 1));
+
+    if (from->body.len > 0)
+        memcpy(body, from->body.data, from->body.len);
+    d->body = bytes_of(body, from->body.len);
+    p->dead = d;
+    p->reason = or_abort(strdup(reason));
+    delivery_hold(d);
+    a->stats.dead_letters++;
+    log_warn("dead_letter", LOG_S("reason", reason), LOG_I("bytes", from->body.len));
+    send_dead(a, p);
+}
+
+/* ---- outcomes ---- */
+
+static void on_confirmed(struct agent *a, struct publish *p)
+{
+    a->stats.replies += p->n;
+    for (size_t i = 0; i < p->n; i++)
+        run_end(a, p->runs[i]);
+    if (p->dead)
+        delivery_settle(a, p->dead);
+    publish_free(a, p);
+}
+
+static void on_publish_again(struct agent *a, struct timer *t)
+{
+    publish_send(a, container_of(t, struct publish, again));
+}
+
+/* No queue, or no room in it: a person may mend that while the leases last. */
+static void on_refused(struct agent *a, struct publish *p)
+{
+    unsigned doublings =
+        p->refusals < MACHINE_REFUSED_DOUBLINGS ? p->refusals : MACHINE_REFUSED_DOUBLINGS;
+    int64_t wait = (int64_t)MACHINE_REFUSED_MS << doublings;
+    int64_t when = a->now + wait + (int64_t)rng_below(&a->rng, (uint64_t)wait / 10);
+    int64_t end = earliest_deadline(p);
+
+    p->refusals++;
+    a->stats.refusals++;
+    log_warn("publish_refused", LOG_S("exchange", p->dead ? "drover.dead" : "drover.replies"),
+             LOG_I("replies", p->n), LOG_I("again_ms", wait));
+    timer_set(a, &p->again, when < end ? when : end, on_publish_again);
+}
+
+void on_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome)
+{
+    struct publish *p;
+
+    HASH_FIND(hh, a->publishes, &id, sizeof(id), p);
+    assert(p);
+    switch (outcome) {
+    case BUS_CONFIRMED:
+        on_confirmed(a, p);
+        break;
+    case BUS_EXPIRED: /* a lease is over; the others have theirs */
+        publish_send(a, p);
+        break;
+    case BUS_RETURNED:
+    case BUS_NACKED:
+        on_refused(a, p);
+        break;
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs: a slot, tries within the lease, the deadline, heartbeats
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/machine.h"
+#include "base/log.h"
+
+/* ---- birth and end ---- */
+
+/* The same token is here already: acknowledged together with the run that is under way. */
+static void follow(struct agent *a, struct run *run, struct delivery *d)
+{
+    a->stats.duplicates++;
+    log_info("request_duplicate", LOG_S("job", run->seen.request->job_id),
+             LOG_S("step", run->seen.request->step));
+    if (run->settled)
+        return;
+    struct follower *f = or_abort(malloc(sizeof(*f)));
+
+    f->delivery = d;
+    delivery_hold(d);
+    list_append(&run->followers, &f->link);
+}
+
+static void on_deadline(struct agent *a, struct timer *t);
+
+static int64_t stop_time(const struct agent *a, const struct run *run)
+{
+    int64_t half = run->seen.request->lock_ms / 2;
+    int64_t margin = a->config.reply_margin_ms;
+
+    return run->seen.deadline - (margin < half ? margin : half);
+}
+
+void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest *request)
+{
+    struct run *run;
+
+    HASH_FIND(by_token, a->runs_by_token, request->token, strlen(request->token), run);
+    if (run) {
+        follow(a, run, d);
+        return;
+    }
+    run = or_abort(calloc(1, sizeof(*run)));
+    run->seen.id = ++a->last_id;
+    run->seen.request = request;
+    run->seen.deadline = a->now + request->lock_ms;
+    run->fraction = -1;
+    run->delivery = d;
+    delivery_hold(d);
+    list_init(&run->followers);
+    HASH_ADD(by_id, a->runs, seen.id, sizeof(run->seen.id), run);
+    HASH_ADD_KEYPTR(by_token, a->runs_by_token, request->token, strlen(request->token), run);
+    timer_set(a, &run->deadline, stop_time(a, run), on_deadline);
+    run->state = RUN_WAITING;
+    list_append(&a->waiting, &run->link);
+    a->stats.waiting++;
+}
+
+void run_free(struct agent *a, struct run *run)
+{
+    for (struct list *l; (l = list_pop(&run->followers));) {
+        struct follower *f = list_entry(l, struct follower, link);
+
+        delivery_drop(f->delivery);
+        free(f);
+    }
+    list_remove(&run->link);
+    timer_stop(a, &run->deadline);
+    timer_stop(a, &run->beat);
+    timer_stop(a, &run->again);
+    HASH_DELETE(by_id, a->runs, run);
+    HASH_DELETE(by_token, a->runs_by_token, run);
+    delivery_drop(run->delivery);
+    free(run->memory);
+    free(run);
+}
+
+static void settle(struct agent *a, struct run *run)
+{
+    if (run->settled)
+        return;
+    run->settled = true;
+    delivery_settle(a, run->delivery);
+    list_foreach(l, &run->followers)
+        delivery_settle(a, list_entry(l, struct follower, link)->delivery);
+}
+
+void run_end(struct agent *a, struct run *run)
+{
+    settle(a, run);
+    run_free(a, run);
+}
+
+void run_silent(struct agent *a, struct run *run)
+{
+    a->stats.silent++;
+    log_warn("lease_over", LOG_S("job", run->seen.request->job_id),
+             LOG_S("step", run->seen.request->step), LOG_I("attempt", run->seen.request->attempt));
+    run_end(a, run);
+}
+
+/* ---- running ---- */
+
+static bool has_slot(const struct run *run)
+{
+    return run->state == RUN_RUNNING || run->state == RUN_BACKOFF || run->state == RUN_STOPPING;
+}
+
+static void tell_driver(struct agent *a, struct run *run, enum agent_effect what)
+{
+    struct effect *e = effects_add(a->out, EFFECT_ROLE, run->seen.id);
+
+    e->role.what = (int)what;
+    e->role.object = &run->seen;
+}
+
+static void try(struct agent *a, struct run *run)
+{
+    run->state = RUN_RUNNING;
+    run->tried = a->now;
+    a->stats.runs++;
+    tell_driver(a, run, AGENT_START);
+}
+
+static void on_beat(struct agent *a, struct timer *t)
+{
+    struct run *run = container_of(t, struct run, beat);
+
+    progress_publish(a, run);
+    timer_set(a, &run->beat, a->now + run->seen.request->heartbeat_ms, on_beat);
+}
+
+static void start(struct agent *a, struct run *run)
+{
+    const Drover__V1__StepRequest *request = run->seen.request;
+    int64_t early = actor_find(a, request->actor)->early_ack_ms;
+
+    a->stats.waiting--;
+    a->stats.running++;
+    run->started = a->now;
+    try(a, run);
+    if (request->heartbeat_ms > 0)
+        timer_set(a, &run->beat, a->now + request->heartbeat_ms, on_beat);
+    if (early > 0 && request->lock_ms >= early)
+        settle(a, run);
+}
+
+void runs_start(struct agent *a)
+{
+    while (a->stats.running < a->config.concurrency && !list_empty(&a->waiting))
+        start(a, list_entry(list_pop(&a->waiting), struct run, link));
+}
+
+static void leave_slot(struct agent *a, struct run *run)
+{
+    a->stats.running--;
+    timer_stop(a, &run->deadline);
+    timer_stop(a, &run->beat);
+    timer_stop(a, &run->again);
+}
+
+/* Says what reply_set() has kept. */
+static void answer(struct agent *a, struct run *run)
+{
+    const Drover__V1__StepRequest *request = run->seen.request;
+
+    leave_slot(a, run);
+    if (run->reply.error) {
+        a->stats.failed++;
+        log_info("step_failed", LOG_S("job", request->job_id), LOG_S("step", request->step),
+                 LOG_I("attempt", request->attempt), LOG_S("class", run->error.class_));
+    } else {
+        a->stats.succeeded++;
+        log_debug("step_succeeded", LOG_S("job", request->job_id), LOG_S("step", request->step),
+                  LOG_I("attempt", request->attempt));
+    }
+    run->state = RUN_REPLYING;
+    reply_gather(a, run);
+}
+
+static void on_again(struct agent *a, struct timer *t)
+{
+    struct run *run = container_of(t, struct run, again);
+
+    run->seen.tries++;
+    a->stats.retries++;
+    try(a, run);
+}
+
+/* A try that would be cut off says less than the error that is known already. */
+static bool another_try(const struct agent *a, const struct run *run,
+                        const struct agent_result *result)
+{
+    bool transient = !result->ok && (result->verdict == DROVER__V1__VERDICT__VERDICT_UNSPECIFIED ||
+                                     result->verdict == DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    int64_t took = a->now - run->tried;
+
+    return transient && run->state == RUN_RUNNING && !a->draining &&
+           run->seen.tries < actor_find(a, run->seen.request->actor)->lease_retries &&
+           a->now + a->config.retry_ms + took < stop_time(a, run);
+}
+
+void run_done(struct agent *a, uint64_t id, const struct agent_result *result)
+{
+    struct run *run;
+
+    HASH_FIND(by_id, a->runs, &id, sizeof(id), run);
+    assert(run && (run->state == RUN_RUNNING || run->state == RUN_STOPPING));
+    if (run->unwanted) {
+        leave_slot(a, run);
+        run_end(a, run);
+        return;
+    }
+    if (a->now >= run->seen.deadline) {
+        leave_slot(a, run);
+        run_silent(a, run);
+        return;
+    }
+    reply_set(a, run, result);
+    if (another_try(a, run, result)) {
+        run->state = RUN_BACKOFF;
+        timer_set(a, &run->again, a->now + a->config.retry_ms, on_again);
+        return;
+    }
+    answer(a, run);
+}
+
+/* ---- what cuts a run short ---- */
+
+static void stop(struct agent *a, struct run *run)
+{
+    run->state = RUN_STOPPING;
+    timer_stop(a, &run->deadline);
+    timer_stop(a, &run->beat);
+    tell_driver(a, run, AGENT_STOP);
+}
+
+static void on_deadline(struct agent *a, struct timer *t)
+{
+    struct run *run = container_of(t, struct run, deadline);
+
+    switch (run->state) {
+    case RUN_WAITING:
+        a->stats.waiting--;
+        run_silent(a, run);
+        break;
+    case RUN_RUNNING:
+        a->stats.stopped++;
+        stop(a, run);
+        break;
+    case RUN_BACKOFF: /* the tick came late: replies_flush() says it, if there is time */
+        answer(a, run);
+        break;
+    case RUN_STOPPING:
+    case RUN_REPLYING:
+        assert(false); /* the timer is stopped on the way there */
+    }
+}
+
+void run_unwanted(struct agent *a, struct run *run)
+{
+    if (run->state != RUN_RUNNING && run->state != RUN_BACKOFF)
+        return;
+    a->stats.unwanted++;
+    log_info("step_unwanted", LOG_S("job", run->seen.request->job_id),
+             LOG_S("step", run->seen.request->step));
+    run->unwanted = true;
+    if (run->state == RUN_RUNNING) {
+        stop(a, run);
+        return;
+    }
+    leave_slot(a, run);
+    run_end(a, run);
+}
+
+void run_progress(struct agent *a, uint64_t id, double fraction, const char *note)
+{
+    struct run *run;
+
+    HASH_FIND(by_id, a->runs, &id, sizeof(id), run);
+    assert(run && has_slot(run));
+    run->fraction = fraction <= 1 ? fraction : 1;
+    text_copy(run->note, bytes_str(note), WIRE_NOTE_MAX, false);
+}
+
+/* The broker is to give it to another agent. */
+static void leave(struct agent *a, struct run *run)
+{
+    a->stats.waiting--;
+    run->delivery->left = true;
+    list_foreach(l, &run->followers)
+        list_entry(l, struct follower, link)->delivery->left = true;
+    run_end(a, run);
+}
+
+void runs_drain(struct agent *a)
+{
+    struct run *run, *next;
+
+    a->draining = true;
+    HASH_ITER(by_id, a->runs, run, next) {
+        if (run->state == RUN_WAITING)
+            leave(a, run);
+        else if (run->state == RUN_BACKOFF)
+            answer(a, run);
+    }
+}

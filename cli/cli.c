@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/view.h"
+
+void cli_complain(const char *format, ...)
+{
+    va_list ap;
+
+    fflush(stdout); /* in the order of things where both are one terminal */
+    fputs("drover: ", stderr);
+    va_start(ap, format);
+    vfprintf(stderr, format, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+int cli_problem(int error, const struct problem *problem)
+{
+    if (!*problem->reason)
+        cli_complain("%s", strerror(-error));
+    else if (*problem->field)
+        cli_complain("%s: %s", problem->field, problem->reason);
+    else
+        cli_complain("%s", problem->reason);
+    return CLI_ERROR;
+}
+
+bool cli_color(const struct args *args)
+{
+    return view_color_wanted(isatty(STDOUT_FILENO), args->no_color, getenv("NO_COLOR"),
+                             getenv("TERM"));
+}
+
+int cli_version(const struct args *args)
+{
+    puts("drover " DROVER_VERSION);
+    return CLI_OK;
+}
+
+int cli_help(const struct args *args)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    const struct command *about = args->help ? args->command : NULL;
+
+    if (!args->help && args->n_operands > 0) {
+        about = command_find(args->operands[0]);
+        if (!about) {
+            cli_complain("there is no command `%s`", args->operands[0]);
+            return CLI_USAGE;
+        }
+    }
+    command_help(about, &text);
+    fputs(buf_str(&text), stdout);
+    return CLI_OK;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Command line: what its commands share
+ *
+ * Talks to the broker only. One command, one process, one thread: a command runs top to bottom and
+ * waits inside session_request(). What it found goes to stdout, everything else to stderr.
+ */
+#pragma once
+
+#include "cli/command.h"
+
+/* Exit codes; docs/man/drover.1.scd lists them for people. */
+enum cli_exit {
+    CLI_OK = 0, /* done; for run: the job succeeded */
+    CLI_ERROR = 1,
+    CLI_USAGE = 2,
+    CLI_JOB_FAILED = 3,
+    CLI_JOB_UNDONE = 4, /* cancelled or compensated */
+    CLI_NOT_FOUND = 5,
+    CLI_CONFLICT = 6,
+    CLI_UNREACHABLE = 7,
+    CLI_TIMED_OUT = 124,   /* as timeout(1) does */
+    CLI_INTERRUPTED = 130, /* as a shell does: 128 + SIGINT */
+};
+
+int cli_submit(const struct args *args);
+int cli_run(const struct args *args);
+int cli_get(const struct args *args);
+int cli_cancel(const struct args *args);
+int cli_import(const struct args *args);
+int cli_version(const struct args *args);
+int cli_help(const struct args *args);
+
+/* Prints "drover: ..." and a newline on stderr. */
+void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Complains of a problem, or of @error where nobody recorded one. Return: the exit code. */
+int cli_problem(int error, const struct problem *problem);
+
+/* Output for people goes to a terminal that takes colours, and they are wanted. */
+bool cli_color(const struct args *args);

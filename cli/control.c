@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/control.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "cli/cli.h"
+#include "cli/view.h"
+
+void control_init(Drover__V1__Control *m, const char *job, char id[ID_TOKEN_LEN + 1])
+{
+    struct rng rng;
+
+    if (rng_seed_system(&rng))
+        abort(); /* a kernel without getrandom() */
+    id_token(rng_next(&rng), id);
+    m->job_id = (char *)job;
+    m->command_id = id;
+    m->issued_at = clock_unix_ms();
+}
+
+int control_ask(struct session *s, const Drover__V1__Control *m, int64_t deadline,
+                struct wire_message *answer)
+{
+    const struct session_question question = {
+        .exchange = "drover.control",
+        .key = "control",
+        .body = &m->base,
+        .answer = WIRE_ANSWER,
+    };
+
+    return session_ask(s, &question, deadline, answer);
+}
+
+int control_exit(const Drover__V1__Answer *answer)
+{
+    CLEANUP(buf_deinit) struct buf reason = {0};
+
+    view_text(&reason, answer->reason, 0);
+    switch (answer->code) {
+    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE:
+    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED:
+        return CLI_OK;
+    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB:
+        cli_complain("there is no job %s", answer->job_id);
+        return CLI_NOT_FOUND;
+    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_WRONG_STATE:
+    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED:
+        cli_complain("refused: %s", buf_str(&reason));
+        return CLI_CONFLICT;
+    default:
+        cli_complain("%s: %s", view_word(&drover__v1__answer_code__descriptor, (int)answer->code),
+                     buf_str(&reason));
+        return CLI_ERROR;
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define CHUNK ((size_t)64 << 10)
+
+static int read_all(int fd, struct buf *out)
+{
+    for (;;) {
+        uint8_t *room = buf_reserve(out, CHUNK);
+        ssize_t n;
+
+        if (!room)
+            return -ENOMEM;
+        n = read(fd, room, CHUNK);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            return 0;
+        out->len += (size_t)n;
+        if (out->len > FILE_MAX)
+            return -EFBIG;
+    }
+}
+
+int file_read(const char *path, struct buf *out, struct problem *problem)
+{
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    int r = fd < 0 ? -errno : read_all(fd, out);
+
+    if (fd >= 0 && !standard)
+        close(fd);
+    if (r)
+        problem_set(problem, path, "%s", strerror(-r));
+    return r;
+}

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Follow: a job from its submission to its end
+ *
+ * What is shown is always the whole status, asked for again and again; the JobEvent that arrives
+ * when the job settles only cuts the wait short. So nothing is missed for good, whatever gets lost.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/connect.h"
+#include "cli/control.h"
+#include "cli/get.h"
+#include "cli/job.h"
+#include "cli/submit.h"
+#include "cli/view.h"
+#include "model/json.h"
+
+#define POLL_MIN_MS 250  /* while something changes */
+#define POLL_MAX_MS 1000 /* while nothing does; also how often a clock on the screen moves */
+#define POLL_SHARE 4     /* waits at least so many times what asking took: large jobs cost more */
+#define QUERY_MS 10000   /* for one status; then the screen says that nobody answers */
+#define RECENT_MS 5000   /* how long a step that came to rest stays among the interesting ones */
+#define OTHER_LINES 3    /* of the screen: title, summary, cursor */
+#define SCREEN_LINES 24  /* where the terminal does not tell */
+#define SCREEN_COLUMNS 80
+
+/* What was last shown of a step. Times are monotonic ms, 0: never. */
+struct seen {
+    Drover__V1__StepState state;
+    uint32_t attempt;
+    int64_t began;  /* left WAITING */
+    int64_t rested; /* came to rest */
+};
+
+struct follow {
+    const struct args *args;
+    struct session *session;
+    const char *job;
+    bool live; /* redraw instead of appending */
+    bool color;
+    int64_t began;
+    int64_t answered;            /* when the status was last fresh */
+    struct wire_message current; /* the newest Answer */
+    struct seen *seen;           /* by step index */
+    size_t n_seen;
+    bool changed;
+    size_t drawn; /* lines on the screen */
+};
+
+static void follow_deinit(struct follow *f)
+{
+    wire_free(&f->current);
+    free(f->seen);
+}
+static inline void follow_deinit_p(struct follow *f)
+{
+    follow_deinit(f);
+}
+
+static const Drover__V1__JobStatus *status_of(const struct follow *f)
+{
+    return f->current.answer ? f->current.answer->status : NULL;
+}
+
+static bool at_rest(Drover__V1__StepState state)
+{
+    return state == DROVER__V1__STEP_STATE__STEP_STATE_DONE ||
+           state == DROVER__V1__STEP_STATE__STEP_STATE_REVERTED ||
+           state == DROVER__V1__STEP_STATE__STEP_STATE_SKIPPED ||
+           state == DROVER__V1__STEP_STATE__STEP_STATE_FAILED;
+}
+
+static bool not_begun(Drover__V1__StepState state)
+{
+    return state == DROVER__V1__STEP_STATE__STEP_STATE_WAITING ||
+           state == DROVER__V1__STEP_STATE__STEP_STATE_UNSPECIFIED;
+}
+
+static bool ended(const Drover__V1__JobStatus *status)
+{
+    return status->phase == DROVER__V1__PHASE__PHASE_PROCESSED ||
+           status->phase == DROVER__V1__PHASE__PHASE_ERROR;
+}
+
+/* -- Appending --------------------------------------------------------------------------------- */
+
+static void put_line(const struct follow *f, const Drover__V1__StepStatus *step, struct buf *out)
+{
+    CLEANUP(buf_deinit) struct buf detail = {0};
+
+    buf_putc(out, '+');
+    view_duration(out, clock_monotonic_ms() - f->began);
+    buf_putc(out, ' ');
+    view_text(out, step->name, 0);
+    buf_printf(out, " %s", view_step_state(step->state));
+    if (step->attempt > 1)
+        buf_printf(out, ", attempt %u", step->attempt);
+    view_step_detail(step, status_of(f)->now, &detail);
+    if (detail.len > 0) {
+        buf_puts(out, ": ");
+        view_text(out, buf_str(&detail), 0);
+    }
+    buf_putc(out, '\n');
+}
+
+static void event_init(const struct follow *f, Drover__V1__JobEvent *m)
+{
+    const Drover__V1__JobStatus *status = status_of(f);
+
+    drover__v1__job_event__init(m);
+    m->job_id = status->job_id;
+    m->workflow = status->workflow;
+    m->seq = status->seq;
+    m->at = status->now;
+    m->turn = status->turn;
+    m->phase = status->phase;
+    m->outcome = status->outcome;
+    m->reason = status->reason;
+    m->steps_total = status->steps_total;
+    m->steps_open = status->steps_open;
+}
+
+static void put_event(const Drover__V1__JobEvent *m, struct buf *out)
+{
+    json_from_message(&m->base, out);
+    buf_putc(out, '\n');
+}
+
+static void put_step_event(const struct follow *f, const Drover__V1__StepStatus *step,
+                           struct buf *out)
+{
+    Drover__V1__JobEvent m;
+
+    event_init(f, &m);
+    m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_STEP;
+    m.step = step->name;
+    m.step_state = step->state;
+    m.attempt = step->attempt;
+    m.error = step->last_error;
+    put_event(&m, out);
+}
+
+static void put_change(const struct follow *f, const Drover__V1__StepStatus *step, struct buf *out)
+{
+    if (f->args->output == OUTPUT_TABLE && !f->live)
+        put_line(f, step, out);
+    else if (f->args->output == OUTPUT_JSONL)
+        put_step_event(f, step, out);
+}
+
+static void take_step(struct follow *f, const Drover__V1__StepStatus *step, struct buf *out)
+{
+    struct seen *seen = &f->seen[step->index];
+    int64_t now = clock_monotonic_ms();
+
+    if (seen->state == step->state && seen->attempt == step->attempt)
+        return;
+    if (not_begun(seen->state) && !not_begun(step->state) && !at_rest(step->state))
+        seen->began = now;
+    seen->rested = at_rest(step->state) ? now : 0;
+    if (!not_begun(seen->state) || !not_begun(step->state))
+        put_change(f, step, out);
+    seen->state = step->state;
+    seen->attempt = step->attempt;
+    f->changed = true;
+}
+
+/* Compares the status with what was shown, and shows what is appended. */
+static void take_status(struct follow *f)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+    const Drover__V1__JobStatus *status = status_of(f);
+
+    if (f->n_seen < status->steps_total) {
+        free(f->seen);
+        f->seen = calloc(status->steps_total, sizeof(*f->seen));
+        f->n_seen = f->seen ? status->steps_total : 0;
+    }
+    f->changed = false;
+    for (size_t i = 0; i < status->n_steps; i++)
+        if (status->steps[i]->index < f->n_seen)
+            take_step(f, status->steps[i], &out);
+    fputs(buf_str(&out), stdout);
+    fflush(stdout);
+}
+
+/* -- Redrawing --------------------------------------------------------------------------------- */
+
+static int64_t elapsed(const struct seen *seen, int64_t now)
+{
+    if (seen->began == 0)
+        return VIEW_UNTIMED;
+    return (seen->rested ? seen->rested : now) - seen->began;
+}
+
+/* The lower, the more a step deserves a line. */
+static int rank(const struct seen *seen, int64_t now)
+{
+    if (not_begun(seen->state))
+        return 2;
+    if (!at_rest(seen->state) || seen->state == DROVER__V1__STEP_STATE__STEP_STATE_FAILED)
+        return 0;
+    return now - seen->rested < RECENT_MS ? 1 : 3;
+}
+#define RANKS 4
+
+/* Chooses the steps that fit @lines. Return: how many do not. */
+static size_t choose(const struct follow *f, const Drover__V1__JobStatus *status, size_t lines,
+                     bool *chosen, int64_t now)
+{
+    size_t left = status->n_steps;
+
+    if (left > lines)
+        lines = lines > 1 ? lines - 1 : 0; /* for saying how many are left */
+    for (int r = 0; r < RANKS; r++) {
+        for (size_t i = 0; i < status->n_steps && lines > 0; i++) {
+            if (rank(&f->seen[status->steps[i]->index], now) != r)
+                continue;
+            chosen[i] = true;
+            lines--;
+            left--;
+        }
+    }
+    return left;
+}
+
+/* Cuts what @from holds from @begin on to one line of the screen. */
+static void end_line(struct buf *out, struct buf *text, size_t columns)
+{
+    view_text(out, buf_str(text), columns);
+    buf_putc(out, '\n');
+    buf_clear(text);
+}
+
+static void put_summary(const struct follow *f, size_t columns, int64_t now, struct buf *out)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    const Drover__V1__JobStatus *status = status_of(f);
+
+    view_progress(status, &text);
+    buf_printf(&text, ", %s after ", view_job_state(status));
+    view_duration(&text, status->now - status->created);
+    if (now - f->answered > POLL_MAX_MS * 5) {
+        buf_puts(&text, "; no answer for ");
+        view_duration(&text, now - f->answered);
+    }
+    end_line(out, &text, columns);
+}
+
+static void put_steps(const struct follow *f, size_t lines, size_t columns, int64_t now,
+                      struct buf *out)
+{
+    CLEANUP(table_deinit) struct table t = {.columns = VIEW_STEP_COLUMNS};
+    CLEANUP(buf_deinit) struct buf text = {0};
+    const Drover__V1__JobStatus *status = status_of(f);
+    CLEANUP(free) bool *chosen = calloc(status->n_steps + 1, sizeof(bool));
+    size_t left = chosen ? choose(f, status, lines, chosen, now) : 0;
+
+    view_step_titles(&t, true);
+    for (size_t i = 0; chosen && i < status->n_steps; i++)
+        if (chosen[i])
+            view_step_cells(&t, status->steps[i], status->now,
+                            elapsed(&f->seen[status->steps[i]->index], now));
+    table_print(&t, f->color, columns, out);
+    if (left > 0) {
+        buf_printf(&text, "and %zu more", left);
+        end_line(out, &text, columns);
+    }
+}
+
+static void draw(struct follow *f)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+    struct winsize size = {.ws_row = SCREEN_LINES, .ws_col = SCREEN_COLUMNS};
+    int64_t now = clock_monotonic_ms();
+    size_t start;
+
+    (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    if (f->n_seen < status_of(f)->steps_total)
+        return; /* out of memory: the end is told all the same */
+    if (f->drawn > 0)
+        buf_printf(&out, "\033[%zuA", f->drawn);
+    buf_puts(&out, "\r\033[J");
+    start = out.len;
+    put_steps(f, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1, size.ws_col, now, &out);
+    put_summary(f, size.ws_col, now, &out);
+    f->drawn = 0;
+    for (size_t i = start; i < out.len; i++)
+        f->drawn += out.data[i] == '\n';
+    fputs(buf_str(&out), stdout);
+    fflush(stdout);
+}
+
+/* -- The loop ---------------------------------------------------------------------------------- */
+
+/* A newer status, or the old one where nobody answers for now. */
+static int refresh(struct follow *f, int64_t deadline)
+{
+    CLEANUP(wire_free) struct wire_message answer = {0};
+    int64_t limit = clock_monotonic_ms() + QUERY_MS;
+    int r = get_status(f->session, f->job, false, limit < deadline ? limit : deadline, &answer);
+
+    if (r)
+        return r;
+    wire_free(&f->current);
+    f->current = answer;
+    answer = (struct wire_message){0};
+    f->answered = clock_monotonic_ms();
+    if (status_of(f))
+        take_status(f);
+    return 0;
+}
+
+static int outcome_exit(Drover__V1__Outcome outcome)
+{
+    switch (outcome) {
+    case DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED:
+        return CLI_OK;
+    case DROVER__V1__OUTCOME__OUTCOME_COMPENSATED:
+    case DROVER__V1__OUTCOME__OUTCOME_CANCELLED:
+        return CLI_JOB_UNDONE;
+    default:
+        return CLI_JOB_FAILED;
+    }
+}
+
+static void put_end(const struct follow *f, struct buf *out)
+{
+    const Drover__V1__JobStatus *status = status_of(f);
+    Drover__V1__JobEvent m;
+
+    switch (f->args->output) {
+    case OUTPUT_TABLE:
+        if (f->args->data)
+            view_job(status, f->color, out);
+        else if (!f->live)
+            put_summary(f, 0, f->answered, out);
+        break;
+    case OUTPUT_JSON:
+        json_from_message(&status->base, out);
+        buf_putc(out, '\n');
+        break;
+    case OUTPUT_JSONL:
+        event_init(f, &m);
+        m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED;
+        put_event(&m, out);
+        break;
+    case OUTPUT_ID:
+        break;
+    }
+}
+
+static int finish(struct follow *f, int64_t deadline)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+    CLEANUP(wire_free) struct wire_message answer = {0};
+    int r = f->args->data ? get_status(f->session, f->job, true, deadline, &answer) : 0;
+
+    if (r)
+        return session_complain(f->session, r);
+    if (answer.answer && answer.answer->status) {
+        wire_free(&f->current);
+        f->current = answer;
+        answer = (struct wire_message){0};
+    }
+    put_end(f, &out);
+    fputs(buf_str(&out), stdout);
+    return outcome_exit(status_of(f)->outcome);
+}
+
+/* The job goes on without us. */
+static int leave(const struct follow *f, int error)
+{
+    int code = error == SESSION_E_INTERRUPTED ? CLI_INTERRUPTED : CLI_TIMED_OUT;
+
+    cli_complain("%s; job %s still runs, see: drover get %s",
+                 code == CLI_INTERRUPTED ? "detached" : "timed out", f->job, f->job);
+    return code;
+}
+
+static bool temporary(int error)
+{
+    return error == SESSION_E_TIMEOUT || error == SESSION_E_UNREACHABLE;
+}
+
+/* How long to wait before asking again. */
+static int64_t next_interval(const struct follow *f, int64_t interval, int64_t asked_ms)
+{
+    interval = f->changed ? POLL_MIN_MS : interval * 3 / 2;
+    if (interval > POLL_MAX_MS)
+        interval = POLL_MAX_MS;
+    return interval > POLL_SHARE * asked_ms ? interval : POLL_SHARE * asked_ms;
+}
+
+static int follow(struct follow *f, int64_t deadline)
+{
+    int64_t interval = POLL_MIN_MS;
+
+    for (;;) {
+        int64_t asked = clock_monotonic_ms(), now, next;
+        int r = refresh(f, deadline);
+
+        now = clock_monotonic_ms();
+        if (r && (!temporary(r) || now >= deadline))
+            return r < 0 ? session_complain(f->session, r) : leave(f, r);
+        if (r == 0 && !status_of(f))
+            return control_exit(f->current.answer);
+        if (f->live && status_of(f))
+            draw(f);
+        if (r == 0 && ended(status_of(f)))
+            return finish(f, deadline);
+        if (now >= deadline)
+            return leave(f, SESSION_E_TIMEOUT);
+        interval = r ? POLL_MAX_MS : next_interval(f, interval, now - asked);
+        next = now + interval;
+        if (session_wait(f->session, next < deadline ? next : deadline))
+            return leave(f, SESSION_E_INTERRUPTED);
+    }
+}
+
+/* -- The command ------------------------------------------------------------------------------- */
+
+static int submit_it(struct session *s, const Drover__V1__Submit *job, const struct args *args)
+{
+    CLEANUP(wire_free) struct wire_message receipt = {0};
+    CLEANUP(buf_deinit) struct buf text = {0};
+    int r = submit_job(s, job, cli_deadline(args, CONNECT_ANSWER_MS), &receipt);
+
+    if (r) {
+        cli_complain("job %s is not known to be recorded; its id makes it safe to run again",
+                     job->job_id);
+        return session_complain(s, r);
+    }
+    r = submit_exit(receipt.receipt);
+    if (r == CLI_OK && args->output == OUTPUT_ID) {
+        puts(job->job_id);
+        fflush(stdout);
+    } else {
+        view_receipt(receipt.receipt, &text);
+        fputs(buf_str(&text), stderr);
+    }
+    return r;
+}
+
+static bool terminal(void)
+{
+    const char *term = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+int cli_run(const struct args *args)
+{
+    CLEANUP(jobs_deinit) struct jobs jobs = {0};
+    CLEANUP(session_free) struct session *s = NULL;
+    CLEANUP(follow_deinit) struct follow f = {.args = args};
+    struct problem problem = {0};
+    int64_t deadline = cli_deadline(args, 0);
+    int r = jobs_load(args, &jobs, &problem);
+
+    if (r)
+        return jobs_complain(r, &problem);
+    if (jobs.n != 1) {
+        cli_complain("run follows one job, and there are %zu: use submit", jobs.n);
+        return CLI_USAGE;
+    }
+    r = cli_connect(args, &s);
+    if (r == CLI_OK)
+        r = submit_it(s, jobs.items[0], args);
+    if (r)
+        return r;
+    f.session = s;
+    f.job = jobs.items[0]->job_id;
+    f.live = args->output == OUTPUT_TABLE && terminal();
+    f.color = cli_color(args);
+    f.began = clock_monotonic_ms();
+    return follow(&f, deadline);
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "cli/cli.h"
+#include "io/bus.h"
+
+#define CONNECT_MS 10000     /* to be connected the first time; a person waits */
+#define REPEAT_MIN_MS 5000   /* a scheduler that lives answers in milliseconds */
+#define REPEAT_MAX_MS 30000  /* one that was away finds few copies */
+#define CLOSE_MS 2000        /* for the good-bye */
+#define CONSUMER_PREFETCH 16 /* nothing but direct replies arrives, which need no ack */
+#define PUBLISH_ID 1         /* outcomes need not be told apart: one question at a time */
+
+struct session {
+    uv_loop_t loop;
+    uv_timer_t timer;
+    uv_signal_t signals[2];
+    struct bus *bus;
+    struct address address;
+    struct rng rng;
+    char why[256];
+    bool up;
+    bool closed;
+    bool interrupted;
+    bool event; /* a JobEvent has arrived */
+    int error;  /* what ends the waiting: 0 or SESSION_E_UNREACHABLE */
+
+    /* the question under way */
+    const struct session_question *question; /* NULL: none */
+    struct buf body;
+    char correlation[ID_TOKEN_LEN + 1];
+    struct wire_message answer;
+    bool answered;
+};
+
+static void set_why(struct session *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void set_why(struct session *s, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    vsnprintf(s->why, sizeof(s->why), format, ap);
+    va_end(ap);
+}
+
+/* -- From the bus ------------------------------------------------------------------------------ */
+
+static int send_question(struct session *s)
+{
+    const struct bus_message m = {
+        .exchange = s->question->exchange,
+        .key = s->question->key,
+        .body = buf_bytes(&s->body),
+        .content_type = wire_content_type(false),
+        .type = s->question->body->descriptor->name,
+        .correlation_id = s->correlation,
+        .reply_to = "amq.rabbitmq.reply-to",
+        .mandatory = true,
+    };
+
+    return bus_publish(s->bus, &m, PUBLISH_ID);
+}
+
+/* Connected (again): an answer to what was asked before would go to the old connection. */
+static void on_up(void *ctx)
+{
+    struct session *s = ctx;
+
+    s->up = true;
+    s->error = 0;
+    s->why[0] = '\0';
+    if (s->question && !s->answered)
+        (void)send_question(s); /* out of memory: the repeat makes good for it */
+}
+
+static void on_down(void *ctx, const char *why)
+{
+    struct session *s = ctx;
+
+    s->up = false;
+    set_why(s, "the connection to %s:%d was lost: %s", s->address.host, s->address.port, why);
+}
+
+static void on_refused(void *ctx, const char *why)
+{
+    struct session *s = ctx;
+
+    s->error = SESSION_E_UNREACHABLE;
+    set_why(s, "the broker at %s:%d refuses: %s", s->address.host, s->address.port, why);
+}
+
+static bool take_answer(struct session *s, const struct bus_delivery *d)
+{
+    if (!s->question || s->answered || strcmp(d->correlation_id, s->correlation) != 0)
+        return false;
+    if (wire_decode(s->question->answer, d->body, NULL, &s->answer, NULL) != 0) {
+        wire_free(&s->answer);
+        return false;
+    }
+    s->answered = true;
+    return true;
+}
+
+/* The JobEvent of a Submit carries the same correlation id as its Receipt, but reads as none. */
+static bool take_event(struct session *s, const struct bus_delivery *d)
+{
+    struct wire_message m;
+    bool event = wire_decode(WIRE_EVENT, d->body, NULL, &m, NULL) == 0;
+
+    wire_free(&m);
+    s->event = s->event || event;
+    return event;
+}
+
+static void on_delivery(void *ctx, struct bus_delivery *d)
+{
+    struct session *s = ctx;
+
+    if (d->oversize || (!take_answer(s, d) && !take_event(s, d)))
+        log_debug("reply_ignored", LOG_S("correlation", d->correlation_id),
+                  LOG_I("bytes", d->body.len));
+    bus_delivery_free(d);
+}
+
+static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
+{
+    struct session *s = ctx;
+
+    if (outcome != BUS_RETURNED || !s->question)
+        return;
+    s->error = SESSION_E_UNREACHABLE;
+    set_why(s, "no queue is bound to %s: has a scheduler ever run here?", s->question->exchange);
+}
+
+static void on_closed(void *ctx)
+{
+    struct session *s = ctx;
+
+    s->closed = true;
+}
+
+/* -- Waiting ----------------------------------------------------------------------------------- */
+
+static void on_signal(uv_signal_t *handle, int signal)
+{
+    struct session *s = handle->data;
+
+    s->interrupted = true;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+}
+
+static bool is_up(const struct session *s)
+{
+    return s->up || s->error;
+}
+
+static bool is_answered(const struct session *s)
+{
+    return s->answered || s->error;
+}
+
+static bool is_told(const struct session *s)
+{
+    return s->event;
+}
+
+static bool is_closed(const struct session *s)
+{
+    return s->closed;
+}
+
+/* Runs the loop until @done or the deadline. */
+static void run_until(struct session *s, bool (*done)(const struct session *), int64_t deadline)
+{
+    int64_t now = clock_monotonic_ms();
+
+    while (!done(s) && now < deadline) {
+        uv_update_time(&s->loop);
+        if (deadline != SESSION_FOREVER)
+            uv_timer_start(&s->timer, on_timer, (uint64_t)(deadline - now), 0);
+        uv_run(&s->loop, UV_RUN_ONCE);
+        if (s->interrupted && done != is_closed)
+            break;
+        now = clock_monotonic_ms();
+    }
+    uv_timer_stop(&s->timer);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int wait_up(struct session *s, int64_t deadline)
+{
+    run_until(s, is_up, earlier(clock_monotonic_ms() + CONNECT_MS, deadline));
+    if (s->interrupted)
+        return SESSION_E_INTERRUPTED;
+    if (s->up && !s->error)
+        return 0;
+    if (!s->why[0])
+        set_why(s, "cannot reach the broker at %s:%d", s->address.host, s->address.port);
+    return SESSION_E_UNREACHABLE;
+}
+
+static int wait_answered(struct session *s, int64_t deadline)
+{
+    int64_t interval = REPEAT_MIN_MS;
+
+    for (;;) {
+        int64_t now = clock_monotonic_ms();
+
+        run_until(s, is_answered, earlier(deadline, now + interval));
+        if (s->answered)
+            return 0;
+        if (s->interrupted)
+            return SESSION_E_INTERRUPTED;
+        if (s->error)
+            return s->error;
+        if (clock_monotonic_ms() >= deadline) {
+            if (s->up)
+                set_why(s, "no scheduler has answered in time");
+            return s->up ? SESSION_E_TIMEOUT : SESSION_E_UNREACHABLE;
+        }
+        log_info("no_answer_yet", LOG_I("waited_ms", interval));
+        if (s->up && send_question(s))
+            return -ENOMEM;
+        interval = earlier(2 * interval, REPEAT_MAX_MS);
+    }
+}
+
+static int ask(struct session *s, int64_t deadline, struct wire_message *answer)
+{
+    int r = wire_encode(s->question->body, false, &s->body);
+
+    if (r == WIRE_E_TOO_LARGE) {
+        set_why(s, "the message is larger than %zu bytes", WIRE_MESSAGE_MAX);
+        return SESSION_E_TOO_LARGE;
+    }
+    if (r == 0)
+        r = send_question(s);
+    if (r == 0)
+        r = wait_answered(s, deadline);
+    if (r == 0)
+        *answer = s->answer;
+    return r;
+}
+
+int session_ask(struct session *s, const struct session_question *question, int64_t deadline,
+                struct wire_message *answer)
+{
+    int r;
+
+    if (s->up)
+        s->error = 0; /* of the question before */
+    r = wait_up(s, deadline);
+    if (r)
+        return r;
+    id_token(rng_next(&s->rng), s->correlation);
+    buf_clear(&s->body);
+    s->question = question;
+    s->answered = false;
+    r = ask(s, deadline, answer);
+    s->question = NULL;
+    return r;
+}
+
+int session_wait(struct session *s, int64_t deadline)
+{
+    run_until(s, is_told, deadline);
+    s->event = false;
+    return s->interrupted ? SESSION_E_INTERRUPTED : 0;
+}
+
+/* -- Life -------------------------------------------------------------------------------------- */
+
+static int bus_start(struct session *s)
+{
+    static const struct bus_callbacks callbacks = {
+        .on_up = on_up,
+        .on_down = on_down,
+        .on_refused = on_refused,
+        .on_delivery = on_delivery,
+        .on_outcome = on_outcome,
+    };
+    const struct bus_config config = {
+        .host = s->address.host,
+        .port = s->address.port,
+        .vhost = s->address.vhost,
+        .user = s->address.user,
+        .password = s->address.password,
+        .name = "drover-cli",
+        .prefetch = CONSUMER_PREFETCH,
+        .max_message_bytes = WIRE_MESSAGE_MAX,
+        .direct_reply = true,
+    };
+
+    return bus_new(&s->bus, &s->loop, &config, &callbacks, s);
+}
+
+static int address_copy(struct address *to, const struct address *from)
+{
+    *to = (struct address){
+        .host = strdup(from->host),
+        .port = from->port,
+        .vhost = strdup(from->vhost),
+        .user = strdup(from->user),
+        .password = strdup(from->password),
+    };
+    return to->host && to->vhost && to->user && to->password ? 0 : -ENOMEM;
+}
+
+static int handles_start(struct session *s)
+{
+    static const int signals[] = {SIGINT, SIGTERM};
+    int r = uv_timer_init(&s->loop, &s->timer);
+
+    for (size_t i = 0; i < array_size(signals) && r == 0; i++) {
+        r = uv_signal_init(&s->loop, &s->signals[i]);
+        s->signals[i].data = s;
+        if (r == 0)
+            r = uv_signal_start(&s->signals[i], on_signal, signals[i]);
+    }
+    return r;
+}
+
+/* The least that session_free() can free. */
+static int session_alloc(struct session **out)
+{
+    struct session *s = calloc(1, sizeof(*s));
+    int r = s ? uv_loop_init(&s->loop) : -ENOMEM;
+
+    if (r) {
+        free(s);
+        return r;
+    }
+    *out = s;
+    return 0;
+}
+
+int session_new(struct session **out, const struct address *address)
+{
+    CLEANUP(session_free) struct session *s = NULL;
+    int r = session_alloc(&s);
+
+    if (r == 0)
+        r = handles_start(s);
+    if (r == 0)
+        r = rng_seed_system(&s->rng);
+    if (r == 0)
+        r = address_copy(&s->address, address);
+    if (r == 0)
+        r = bus_start(s);
+    if (r)
+        return r;
+    *out = take(s);
+    return 0;
+}
+
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+struct session *session_free(struct session *s)
+{
+    if (!s)
+        return NULL;
+    if (s->bus) {
+        bus_close(s->bus, CLOSE_MS, on_closed);
+        run_until(s, is_closed, SESSION_FOREVER); /* bus_close() keeps its own time */
+        bus_free(s->bus);
+    }
+    uv_walk(&s->loop, close_handle, NULL);
+    while (uv_run(&s->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    uv_loop_close(&s->loop);
+    address_deinit(&s->address);
+    buf_deinit(&s->body);
+    free(s);
+    return NULL;
+}
+
+const char *session_why(const struct session *s)
+{
+    return s->why;
+}
+
+int session_complain(const struct session *s, int error)
+{
+    switch (error) {
+    case SESSION_E_UNREACHABLE:
+        cli_complain("%s", s->why);
+        return CLI_UNREACHABLE;
+    case SESSION_E_TIMEOUT:
+        cli_complain("%s", s->why);
+        return CLI_TIMED_OUT;
+    case SESSION_E_INTERRUPTED:
+        cli_complain("interrupted");
+        return CLI_INTERRUPTED;
+    case SESSION_E_TOO_LARGE:
+        cli_complain("%s", s->why);
+        return CLI_ERROR;
+    default:
+        cli_complain("%s", strerror(-error));
+        return CLI_ERROR;
+    }
+}

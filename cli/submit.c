@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/submit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/connect.h"
+#include "cli/job.h"
+#include "cli/view.h"
+#include "model/json.h"
+
+#define RETRY_LATER_MS 1000
+
+int submit_job(struct session *s, const Drover__V1__Submit *job, int64_t deadline,
+               struct wire_message *receipt)
+{
+    const struct session_question question = {
+        .exchange = "drover.submit",
+        .key = "submit",
+        .body = &job->base,
+        .answer = WIRE_RECEIPT,
+    };
+
+    for (;;) {
+        int r = session_ask(s, &question, deadline, receipt);
+
+        if (r)
+            return r;
+        if (receipt->receipt->code != DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER)
+            return 0;
+        wire_free(receipt);
+        r = session_wait(s, clock_monotonic_ms() + RETRY_LATER_MS);
+        if (r)
+            return r;
+    }
+}
+
+int submit_exit(const Drover__V1__Receipt *receipt)
+{
+    switch (receipt->code) {
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED:
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY:
+        return CLI_OK;
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CONFLICT:
+        return CLI_CONFLICT;
+    default:
+        return CLI_ERROR;
+    }
+}
+
+static void put_receipt(const Drover__V1__Receipt *m, enum output output, struct buf *out)
+{
+    switch (output) {
+    case OUTPUT_TABLE:
+        view_receipt(m, out);
+        break;
+    case OUTPUT_ID:
+        buf_printf(out, "%s\n", m->job_id);
+        break;
+    case OUTPUT_JSON:
+    case OUTPUT_JSONL:
+        json_from_message(&m->base, out);
+        buf_putc(out, '\n');
+        break;
+    }
+}
+
+/* A job that was not taken has no id to print. */
+static void print_receipt(const Drover__V1__Receipt *m, enum output output)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+    bool taken = submit_exit(m) == CLI_OK;
+
+    put_receipt(m, output == OUTPUT_ID && !taken ? OUTPUT_TABLE : output, &out);
+    fputs(buf_str(&out), output == OUTPUT_ID && !taken ? stderr : stdout);
+    fflush(stdout); /* whoever reads along learns of each job when it is recorded */
+}
+
+/* Every job is tried; the first that was not taken decides the exit code. */
+static int submit_all(struct session *s, const struct jobs *jobs, const struct args *args)
+{
+    int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);
+    int exit_code = CLI_OK;
+
+    for (size_t i = 0; i < jobs->n; i++) {
+        CLEANUP(wire_free) struct wire_message receipt = {0};
+        int r = submit_job(s, jobs->items[i], deadline, &receipt);
+
+        if (r) {
+            cli_complain("job %s is not known to be recorded; its id makes it safe to submit again",
+                         jobs->items[i]->job_id);
+            return session_complain(s, r);
+        }
+        print_receipt(receipt.receipt, args->output);
+        if (exit_code == CLI_OK)
+            exit_code = submit_exit(receipt.receipt);
+    }
+    return exit_code;
+}
+
+int cli_submit(const struct args *args)
+{
+    CLEANUP(jobs_deinit) struct jobs jobs = {0};
+    CLEANUP(session_free) struct session *s = NULL;
+    struct problem problem = {0};
+    int r = jobs_load(args, &jobs, &problem);
+
+    if (r)
+        return jobs_complain(r, &problem);
+    r = cli_connect(args, &s);
+    return r ? r : submit_all(s, &jobs, args);
+}

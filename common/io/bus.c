@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Bus, the loop's side: hands over to the links' threads, once a turn of the loop, and calls back
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "io/bus_internal.h"
+
+/* --- configuration ---------------------------------------------------------------------------- */
+
+static void config_deinit(struct bus_config *config)
+{
+    free((void *)(uintptr_t)config->host);
+    free((void *)(uintptr_t)config->vhost);
+    free((void *)(uintptr_t)config->user);
+    free((void *)(uintptr_t)config->password);
+    free((void *)(uintptr_t)config->name);
+}
+
+static int config_default(int value, int otherwise)
+{
+    return value ? value : otherwise;
+}
+
+/* Return: 0 or -ENOMEM; config_deinit() is due in either case. */
+static int config_copy(struct bus_config *to, const struct bus_config *from)
+{
+    *to = *from;
+    to->host = strdup(from->host);
+    to->vhost = strdup(from->vhost);
+    to->user = strdup(from->user);
+    to->password = strdup(from->password);
+    to->name = strdup(from->name);
+    if (!to->host || !to->vhost || !to->user || !to->password || !to->name)
+        return -ENOMEM;
+    to->heartbeat_s = config_default(from->heartbeat_s, 10);
+    to->connect_timeout_ms = config_default(from->connect_timeout_ms, 5000);
+    to->reconnect_min_ms = config_default(from->reconnect_min_ms, 100);
+    to->reconnect_max_ms = config_default(from->reconnect_max_ms, 10000);
+    to->max_unconfirmed = config_default(from->max_unconfirmed, 1024);
+    return 0;
+}
+
+static bool consumes(const struct bus *bus)
+{
+    return bus->config.n_queues > 0;
+}
+
+/* --- hand-over to the threads ----------------------------------------------------------------- */
+
+static void hand_over(struct bus *bus)
+{
+    bool publishes = !list_empty(&bus->pending);
+    bool acks = bus->acks.used > 0 || bus->acks_lost;
+
+    uv_prepare_stop(&bus->flush);
+    pthread_mutex_lock(&bus->lock);
+    list_move_all(&bus->publisher.handed, &bus->pending);
+    if (bus->acks_lost || acks_move_all(&bus->consumer.handed, &bus->acks) < 0) {
+        bus->consumer.acks_lost = true;
+        bus->acks.used = 0;
+        bus->acks_lost = false;
+    }
+    pthread_mutex_unlock(&bus->lock);
+    if (publishes)
+        link_wake(&bus->publisher.link);
+    if (acks)
+        link_wake(&bus->consumer.link);
+}
+
+static void on_flush(uv_prepare_t *handle)
+{
+    hand_over(container_of(handle, struct bus, flush));
+}
+
+/* Has everything of this turn of the loop handed over before it sleeps. */
+static void hand_over_later(struct bus *bus)
+{
+    if (bus->state < BUS_JOINED)
+        uv_prepare_start(&bus->flush, on_flush);
+}
+
+/* The text members of a message. */
+static const size_t text_members[] = {
+    offsetof(struct bus_message, exchange),     offsetof(struct bus_message, key),
+    offsetof(struct bus_message, content_type), offsetof(struct bus_message, type),
+    offsetof(struct bus_message, message_id),   offsetof(struct bus_message, correlation_id),
+    offsetof(struct bus_message, reply_to),     offsetof(struct bus_message, traceparent),
+    offsetof(struct bus_message, job),          offsetof(struct bus_message, step),
+    offsetof(struct bus_message, reason),       offsetof(struct bus_message, actor),
+};
+
+static const char **text_member(struct bus_message *m, size_t i)
+{
+    return (const char **)(void *)((char *)m + text_members[i]);
+}
+
+/* One allocation for the message and all that it points to. */
+static struct outgoing *outgoing_new(const struct bus_message *from)
+{
+    struct bus_message m = *from;
+    size_t sizes[array_size(text_members)];
+    size_t total = m.body.len;
+    struct outgoing *out;
+    char *at;
+
+    for (size_t i = 0; i < array_size(text_members); i++) {
+        sizes[i] = *text_member(&m, i) ? strlen(*text_member(&m, i)) + 1 : 0;
+        total += sizes[i];
+    }
+    out = malloc(sizeof(*out) + total);
+    if (!out)
+        return NULL;
+    at = out->text;
+    for (size_t i = 0; i < array_size(text_members); i++) {
+        if (!sizes[i])
+            continue;
+        *text_member(&m, i) = memcpy(at, *text_member(&m, i), sizes[i]);
+        at += sizes[i];
+    }
+    if (m.body.len > 0)
+        m.body.data = memcpy(at, m.body.data, m.body.len);
+    *out = (struct outgoing){.message = m};
+    return out;
+}
+
+int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id)
+{
+    struct outgoing *out;
+
+    assert(m->exchange && m->key);
+    out = outgoing_new(m);
+    if (!out)
+        return -ENOMEM;
+    out->id = id;
+    out->serial = ++bus->serial;
+    out->since = clock_monotonic_ms();
+    list_append(&bus->open, &out->open);
+    list_append(&bus->pending, &out->node);
+    bus->stats.published++;
+    bus->stats.waiting++;
+    hand_over_later(bus);
+    return 0;
+}
+
+void bus_ack(struct bus *bus, uint64_t handle)
+{
+    if (!handle)
+        return;
+    if (acks_push(&bus->acks, handle) < 0)
+        bus->acks_lost = true;
+    bus->stats.acked++;
+    hand_over_later(bus);
+}
+
+void bus_stop_consuming(struct bus *bus)
+{
+    pthread_mutex_lock(&bus->lock);
+    bus->consumer.stop = true;
+    pthread_mutex_unlock(&bus->lock);
+    link_wake(&bus->consumer.link);
+}
+
+void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx)
+{
+    pthread_mutex_lock(&bus->lock);
+    bus->look = (struct look){.queue = queue, .cb = cb, .ctx = ctx};
+    pthread_mutex_unlock(&bus->lock);
+    link_wake(&bus->publisher.link);
+}
+
+/* --- callbacks -------------------------------------------------------------------------------- */
+
+/* What the threads had for the loop at one moment. */
+struct snapshot {
+    struct link_shared publisher;
+    struct link_shared consumer;
+    struct list settled;
+    struct list deliveries;
+    struct look look; /* where it was answered */
+};
+
+static void take_snapshot(struct bus *bus, struct snapshot *s)
+{
+    list_init(&s->settled);
+    list_init(&s->deliveries);
+    pthread_mutex_lock(&bus->lock);
+    s->publisher = bus->publisher.link.shared;
+    s->consumer = bus->consumer.link.shared;
+    list_move_all(&s->settled, &bus->settled);
+    list_move_all(&s->deliveries, &bus->deliveries);
+    s->look = (struct look){0};
+    if (bus->look.answered) {
+        s->look = bus->look;
+        bus->look = (struct look){0};
+    }
+    pthread_mutex_unlock(&bus->lock);
+}
+
+static bool was_lost(const struct link_shared *link, uint64_t connects_seen)
+{
+    return !link->up || link->connects != connects_seen;
+}
+
+/* Levels, not edges: what went and came between two looks shows in the number of connects. */
+static void report_links(struct bus *bus, const struct snapshot *s)
+{
+    const struct bus_callbacks *call = &bus->callbacks;
+    bool publisher_lost = was_lost(&s->publisher, bus->seen.publisher_connects);
+    bool consumer_lost = consumes(bus) && was_lost(&s->consumer, bus->seen.consumer_connects);
+    uint64_t publisher_refusals = s->publisher.refusals - bus->seen.publisher_refusals;
+    uint64_t consumer_refusals = s->consumer.refusals - bus->seen.consumer_refusals;
+    bool running = bus->state == BUS_RUNNING;
+
+    bus->seen.publisher_connects = s->publisher.connects;
+    bus->seen.consumer_connects = s->consumer.connects;
+    bus->seen.publisher_refusals = s->publisher.refusals;
+    bus->seen.consumer_refusals = s->consumer.refusals;
+    bus->stats.connects = s->publisher.connects + s->consumer.connects;
+    if (bus->stats.up && (publisher_lost || consumer_lost)) {
+        bus->stats.up = false;
+        if (running && call->on_down)
+            call->on_down(bus->ctx, publisher_lost ? s->publisher.why : s->consumer.why);
+    }
+    if (publisher_refusals && running && call->on_refused)
+        call->on_refused(bus->ctx, s->publisher.why);
+    if (consumer_refusals && running && call->on_refused)
+        call->on_refused(bus->ctx, s->consumer.why);
+    if (!bus->stats.up && s->publisher.up && (s->consumer.up || !consumes(bus))) {
+        bus->stats.up = true;
+        if (running && call->on_up)
+            call->on_up(bus->ctx);
+    }
+    if (bus->stats.blocked != s->publisher.blocked) {
+        bus->stats.blocked = s->publisher.blocked;
+        if (running && call->on_blocked)
+            call->on_blocked(bus->ctx, bus->stats.blocked);
+    }
+}
+
+static void report_settled(struct bus *bus, struct list *settled)
+{
+    struct list *node;
+
+    while ((node = list_pop(settled))) {
+        struct outgoing *m = list_entry(node, struct outgoing, node);
+
+        list_remove(&m->open);
+        bus->stats.waiting--;
+        bus->stats.confirmed += m->outcome == BUS_CONFIRMED;
+        bus->stats.returned += m->outcome == BUS_RETURNED;
+        if (m->id && bus->callbacks.on_outcome)
+            bus->callbacks.on_outcome(bus->ctx, m->id, m->outcome);
+        free(m);
+    }
+}
+
+/* Once the bus closes, nobody waits for deliveries any more: the broker gets them back. */
+static void report_deliveries(struct bus *bus, struct list *deliveries)
+{
+    struct list *node;
+
+    while ((node = list_pop(deliveries))) {
+        struct bus_delivery *d = &list_entry(node, struct incoming, node)->delivery;
+
+        if (bus->state != BUS_RUNNING) {
+            bus_delivery_free(d);
+            continue;
+        }
+        bus->stats.delivered++;
+        bus->callbacks.on_delivery(bus->ctx, d);
+    }
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct bus *bus = handle->data;
+
+    if (--bus->n_handles > 0)
+        return;
+    bus->state = BUS_CLOSED;
+    if (bus->on_closed)
+        bus->on_closed(bus->ctx); /* may free the bus */
+    else
+        bus_free(bus); /* a bus_new() that failed late */
+}
+
+static void close_handle(struct bus *bus, uv_handle_t *handle)
+{
+    handle->data = bus;
+    uv_close(handle, on_handle_closed);
+}
+
+/* The threads are gone: the handles follow, and then on_closed. */
+static void close_handles(struct bus *bus)
+{
+    bus->state = BUS_JOINED;
+    bus->n_handles = 4;
+    close_handle(bus, (uv_handle_t *)&bus->async);
+    close_handle(bus, (uv_handle_t *)&bus->flush);
+    close_handle(bus, (uv_handle_t *)&bus->watchdog);
+    close_handle(bus, (uv_handle_t *)&bus->close_timer);
+}
+
+static void tell_to_close(struct bus *bus, struct link *link)
+{
+    pthread_mutex_lock(&bus->lock);
+    link->shared.closing = true;
+    pthread_mutex_unlock(&bus->lock);
+    link_wake(link);
+}
+
+/* Goes on closing as far as the threads have come. */
+static void advance_close(struct bus *bus, const struct snapshot *s)
+{
+    if (bus->state == BUS_FLUSHING && s->publisher.ended) {
+        pthread_join(bus->publisher.link.thread, NULL);
+        bus->state = BUS_LEAVING;
+        tell_to_close(bus, &bus->consumer.link);
+    }
+    if (bus->state == BUS_LEAVING && (s->consumer.ended || !consumes(bus))) {
+        if (consumes(bus))
+            pthread_join(bus->consumer.link.thread, NULL);
+        close_handles(bus);
+    }
+}
+
+static void on_async(uv_async_t *handle)
+{
+    struct bus *bus = container_of(handle, struct bus, async);
+    struct snapshot s;
+    bool any;
+
+    take_snapshot(bus, &s);
+    any = !list_empty(&s.settled) || !list_empty(&s.deliveries);
+    report_links(bus, &s);
+    report_settled(bus, &s.settled);
+    report_deliveries(bus, &s.deliveries);
+    if (s.look.answered && bus->state == BUS_RUNNING)
+        s.look.cb(s.look.ctx, s.look.messages, s.look.consumers);
+    if (any && bus->callbacks.on_batch_end)
+        bus->callbacks.on_batch_end(bus->ctx);
+    hand_over(bus); /* before the consumer is told to close: acks of these outcomes still go out */
+    advance_close(bus, &s);
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+static bool is_stuck(const struct link *link, int64_t limit_ms)
+{
+    int64_t since = atomic_load(&link->busy_since);
+
+    return since && clock_monotonic_ms() - since > limit_ms;
+}
+
+/* A peer that has stopped reading without a word keeps a thread in send(), where no heartbeat is
+ * looked after: give the connection up as the thread itself would have. */
+static void on_watchdog(uv_timer_t *handle)
+{
+    struct bus *bus = container_of(handle, struct bus, watchdog);
+    const struct bus_config *config = &bus->config;
+    int64_t limit_ms = (int64_t)config->heartbeat_s * 2000 + config->connect_timeout_ms;
+
+    pthread_mutex_lock(&bus->lock);
+    if (is_stuck(&bus->publisher.link, limit_ms))
+        link_shutdown(&bus->publisher.link);
+    if (is_stuck(&bus->consumer.link, limit_ms))
+        link_shutdown(&bus->consumer.link);
+    pthread_mutex_unlock(&bus->lock);
+}
+
+static void on_close_timeout(uv_timer_t *handle)
+{
+    struct bus *bus = container_of(handle, struct bus, close_timer);
+
+    pthread_mutex_lock(&bus->lock);
+    bus->publisher.link.shared.abandon = true;
+    bus->consumer.link.shared.abandon = true;
+    link_shutdown(&bus->publisher.link);
+    link_shutdown(&bus->consumer.link);
+    pthread_mutex_unlock(&bus->lock);
+    link_wake(&bus->publisher.link);
+    link_wake(&bus->consumer.link);
+}
+
+void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx))
+{
+    assert(bus->state == BUS_RUNNING && on_closed);
+    bus->state = BUS_FLUSHING;
+    bus->on_closed = on_closed;
+    hand_over(bus);
+    bus_stop_consuming(bus);
+    tell_to_close(bus, &bus->publisher.link);
+    uv_timer_start(&bus->close_timer, on_close_timeout, (uint64_t)timeout_ms, 0);
+}
+
+/* What the loop needs in a bus that has no threads yet. Return: 0 or -errno. */
+static int init_memory(struct bus *bus, const struct bus_config *config)
+{
+    int copied;
+    int publishes;
+    int consumes;
+
+    pthread_mutex_init(&bus->lock, NULL);
+    list_init(&bus->settled);
+    list_init(&bus->deliveries);
+    list_init(&bus->pending);
+    list_init(&bus->open);
+    publisher_init(&bus->publisher);
+    bus->state = BUS_CLOSED; /* until it runs */
+    copied = config_copy(&bus->config, config);
+    publishes = link_init(&bus->publisher.link, bus, &publisher_role);
+    consumes = link_init(&bus->consumer.link, bus, &consumer_role);
+    return copied ? copied : publishes ? publishes : consumes;
+}
+
+static int init_handles(struct bus *bus, uv_loop_t *loop)
+{
+    int64_t watch_ms = (int64_t)bus->config.heartbeat_s * 1000;
+    int r = uv_async_init(loop, &bus->async, on_async);
+
+    if (r)
+        return r;
+    uv_prepare_init(loop, &bus->flush);
+    uv_timer_init(loop, &bus->watchdog);
+    uv_timer_init(loop, &bus->close_timer);
+    uv_timer_start(&bus->watchdog, on_watchdog, (uint64_t)watch_ms, (uint64_t)watch_ms);
+    return 0;
+}
+
+static int start_threads(struct bus *bus)
+{
+    struct link *publisher = &bus->publisher.link;
+    int r = link_start(publisher);
+
+    if (r || !consumes(bus))
+        return r;
+    r = link_start(&bus->consumer.link);
+    if (r) {
+        pthread_mutex_lock(&bus->lock);
+        publisher->shared.abandon = true;
+        link_shutdown(publisher);
+        pthread_mutex_unlock(&bus->lock);
+        link_wake(publisher);
+        pthread_join(publisher->thread, NULL);
+    }
+    return r;
+}
+
+int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
+            const struct bus_callbacks *callbacks, void *ctx)
+{
+    struct bus *bus = calloc(1, sizeof(*bus));
+    int r;
+
+    if (!bus)
+        return -ENOMEM;
+    r = init_memory(bus, config);
+    if (!r)
+        r = init_handles(bus, loop);
+    if (r) {
+        bus_free(bus);
+        return r;
+    }
+    bus->callbacks = *callbacks;
+    bus->ctx = ctx;
+    bus->state = BUS_RUNNING;
+    r = start_threads(bus);
+    if (r) {
+        close_handles(bus); /* frees it, in the loop's own time */
+        return r;
+    }
+    *out = bus;
+    return 0;
+}
+
+struct bus *bus_free(struct bus *bus)
+{
+    struct list *node;
+
+    if (!bus)
+        return NULL;
+    assert(bus->state == BUS_CLOSED);
+    while ((node = list_pop(&bus->open)))
+        free(list_entry(node, struct outgoing, open));
+    while ((node = list_pop(&bus->deliveries)))
+        free(list_entry(node, struct incoming, node));
+    publisher_deinit(&bus->publisher);
+    consumer_deinit(&bus->consumer);
+    free(bus->acks.handles);
+    config_deinit(&bus->config);
+    pthread_mutex_destroy(&bus->lock);
+    free(bus);
+    return NULL;
+}
+
+void bus_stats(const struct bus *bus, struct bus_stats *out)
+{
+    *out = bus->stats;
+    if (!list_empty(&bus->open)) {
+        const struct outgoing *oldest = list_entry(bus->open.next, struct outgoing, open);
+
+        out->oldest_unconfirmed = clock_monotonic_ms() - oldest->since;
+    }
+}

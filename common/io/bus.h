@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Bus: RabbitMQ for one process
+ *
+ * Owns two connections with one channel each, one to publish and one to consume, each driven by a
+ * thread of its own, because librabbitmq can block for as long as the broker likes. Everything
+ * below is called from the loop thread, all callbacks run there, and none of it ever blocks.
+ *
+ * What the bus promises:
+ *  - A message given to bus_publish() is kept until its outcome is known, and sent again on a new
+ *    connection where the old one took the confirm with it. So one publish can arrive twice; its
+ *    outcome is reported exactly once. The exception is a message whose time ran out (not_after).
+ *  - A delivery is acknowledged only by bus_ack(). When the consuming connection is lost the broker
+ *    delivers again; acks of the old deliveries are then silently void (the handle carries an
+ * epoch).
+ *  - It reconnects for ever, with capped and jittered backoff, and subscribes again.
+ *
+ * Order of effects, everywhere: store, then publish (confirmed), then ack.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/str.h"
+#include "model/effect.h"
+
+struct bus;
+
+/* Sources of deliveries; the role knows what a source means. */
+struct bus_queue {
+    const char *name;  /* kept, not copied */
+    const char *actor; /* not NULL: a task queue, declared with its dead-lettering; kept */
+    int source;        /* handed back with each delivery */
+};
+
+struct bus_config {
+    const char *host;
+    int port;
+    const char *vhost;
+    const char *user;
+    const char *password;
+    const char *name;           /* shown by the broker as the connection's name */
+    int heartbeat_s;            /* default 10 */
+    int connect_timeout_ms;     /* default 5000 */
+    int reconnect_min_ms;       /* default 100 */
+    int reconnect_max_ms;       /* default 10000 */
+    uint16_t prefetch;          /* of the consumer */
+    bool declare;               /* declare the topology, or only check that it is there */
+    bool quorum;                /* type of the queues that are declared */
+    int max_unconfirmed;        /* on the wire at a time, default 1024; the rest waits its turn */
+    uint32_t max_message_bytes; /* larger deliveries are handed over cut, with `oversize` set */
+    const struct bus_queue *queues; /* to consume; kept, not copied */
+    int n_queues;
+    bool direct_reply; /* also consume amq.rabbitmq.reply-to on the publishing channel ... */
+    int direct_source; /* ... and hand over what arrives with this source; no ack needed */
+};
+
+/* Frees a delivery that on_delivery handed over. Returns NULL. */
+struct bus_delivery *bus_delivery_free(struct bus_delivery *d);
+
+/* Called on the loop thread; any may be NULL except on_delivery where queues are consumed. */
+struct bus_callbacks {
+    void (*on_up)(void *ctx);                       /* both connections ready, topology there */
+    void (*on_down)(void *ctx, const char *why);    /* was up, is not; it reconnects by itself */
+    void (*on_refused)(void *ctx, const char *why); /* login, vhost or topology refused: a person
+                                                       must act; it keeps trying all the same */
+    void (*on_delivery)(void *ctx, struct bus_delivery *d); /* moves ownership */
+    void (*on_outcome)(void *ctx, uint64_t id, enum bus_outcome outcome);
+    void (*on_blocked)(void *ctx, bool blocked); /* memory or disk alarm at the broker */
+    void (*on_batch_end)(void *ctx); /* every delivery and outcome that was there was handed over */
+};
+
+struct bus_stats {
+    bool up;
+    bool blocked;
+    uint64_t connects; /* successful, both connections counted */
+    uint64_t published;
+    uint64_t confirmed;
+    uint64_t returned;
+    uint64_t delivered;
+    uint64_t acked;
+    uint64_t waiting;           /* in the bus, outcome not known */
+    int64_t oldest_unconfirmed; /* age in ms, 0 for none */
+};
+
+/**
+ * bus_new() - create, connect in the background
+ * @config: copied except where noted
+ * @ctx:    for the callbacks
+ *
+ * Return: 0 or -errno; being unreachable is not an error here.
+ */
+int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
+            const struct bus_callbacks *callbacks, void *ctx);
+
+/**
+ * bus_publish() - send a message and learn its outcome
+ * @id: the caller's name for it, handed to on_outcome; 0: do not report
+ *
+ * Never blocks and never refuses; the caller bounds what he has open.
+ * Return: 0 or -ENOMEM.
+ */
+int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
+
+/* What the broker knows of a queue: messages that wait for a consumer, and consumers. */
+typedef void (*bus_look_cb)(void *ctx, uint32_t messages, uint32_t consumers);
+
+/* Looks at a queue; @cb runs on the loop thread, or never where the connection is lost before. A
+ * look while another is under way takes its place. @queue is kept, not copied. */
+void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx);
+
+/* Acknowledge one delivery. Acks of one turn are sent together, `multiple` where that is exact. */
+void bus_ack(struct bus *bus, uint64_t handle);
+
+/* No more deliveries (basic.cancel); what was prefetched still arrives or is given back at close.
+ */
+void bus_stop_consuming(struct bus *bus);
+
+/* Send what is waiting, then close both connections and stop the threads. on_closed runs on the
+ * loop thread when all is gone and the bus may be freed; at the latest after timeout_ms, also when
+ * the broker has stopped reading. */
+void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx));
+
+/* After on_closed, or NULL. Returns NULL. */
+struct bus *bus_free(struct bus *bus);
+
+void bus_stats(const struct bus *bus, struct bus_stats *out);

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Consumer: the link that delivers, and acknowledges what the loop is done with
+ *
+ * A delivery tag means something on its own connection only, so a handle carries the connection's
+ * number in its upper bits: acks of an earlier connection are void, the broker delivers again.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/bus_internal.h"
+
+#define HANDLE_TAG_BITS 40 /* leaves 24 for the epoch: one reconnect a second for 194 days */
+#define HANDLE_TAG_MASK ((UINT64_C(1) << HANDLE_TAG_BITS) - 1)
+#define HANDLE_EPOCH_MASK ((UINT64_C(1) << (64 - HANDLE_TAG_BITS)) - 1)
+#define TAGS_SIZE_MIN 256
+
+enum tag_state {
+    TAG_OPEN,   /* delivered */
+    TAG_ACKING, /* to be acknowledged in this turn */
+    TAG_ACKED,  /* acknowledged singly: an earlier one is still open */
+};
+
+static struct consumer *consumer_of(struct link *link)
+{
+    return container_of(link, struct consumer, link);
+}
+
+/* --- handles ---------------------------------------------------------------------------------- */
+
+static int acks_reserve(struct acks *acks, size_t n)
+{
+    size_t size = acks->size ? acks->size : 64;
+    uint64_t *handles;
+
+    while (size < n)
+        size *= 2;
+    if (size == acks->size)
+        return 0;
+    handles = reallocarray(acks->handles, size, sizeof(*handles));
+    if (!handles)
+        return -ENOMEM;
+    acks->handles = handles;
+    acks->size = size;
+    return 0;
+}
+
+int acks_push(struct acks *acks, uint64_t handle)
+{
+    int r = acks_reserve(acks, acks->used + 1);
+
+    if (r)
+        return r;
+    acks->handles[acks->used++] = handle;
+    return 0;
+}
+
+int acks_move_all(struct acks *to, struct acks *from)
+{
+    int r = acks_reserve(to, to->used + from->used);
+
+    if (r)
+        return r;
+    if (from->used > 0)
+        memcpy(to->handles + to->used, from->handles, from->used * sizeof(*from->handles));
+    to->used += from->used;
+    from->used = 0;
+    return 0;
+}
+
+/* --- tags ------------------------------------------------------------------------------------- */
+
+static uint8_t *tag_state(struct consumer *c, uint64_t tag)
+{
+    return &c->tags[tag & (c->tags_size - 1)];
+}
+
+/* Makes room for one more tag. Return: 0 or -ENOMEM. */
+static int tags_grow(struct consumer *c)
+{
+    struct consumer grown = *c;
+
+    if (c->high - c->low < c->tags_size)
+        return 0;
+    grown.tags_size = c->tags_size ? c->tags_size * 2 : TAGS_SIZE_MIN;
+    grown.tags = malloc(grown.tags_size);
+    if (!grown.tags)
+        return -ENOMEM;
+    for (uint64_t tag = c->low + 1; tag <= c->high; tag++)
+        *tag_state(&grown, tag) = *tag_state(c, tag);
+    free(c->tags);
+    c->tags = grown.tags;
+    c->tags_size = grown.tags_size;
+    return 0;
+}
+
+/* True for what was delivered on this connection. */
+static bool current(const struct consumer *c, uint64_t handle)
+{
+    return handle >> HANDLE_TAG_BITS == (c->epoch & HANDLE_EPOCH_MASK);
+}
+
+static void mark(struct consumer *c)
+{
+    for (size_t i = 0; i < c->acks.used; i++) {
+        uint64_t tag = c->acks.handles[i] & HANDLE_TAG_MASK;
+
+        if (!current(c, c->acks.handles[i]))
+            continue;
+        assert(tag > c->low && tag <= c->high && *tag_state(c, tag) == TAG_OPEN);
+        *tag_state(c, tag) = TAG_ACKING;
+    }
+}
+
+/* Moves low up to the first open tag. Return: the last tag on the way that is to be acknowledged,
+ * 0 for none: the broker knows no others any more and would take offence. */
+static uint64_t advance(struct consumer *c)
+{
+    uint64_t last = 0;
+
+    while (c->low < c->high && *tag_state(c, c->low + 1) != TAG_OPEN) {
+        c->low++;
+        if (*tag_state(c, c->low) == TAG_ACKING)
+            last = c->low;
+    }
+    return last;
+}
+
+static int send_ack(struct consumer *c, uint64_t tag, bool multiple)
+{
+    return link_check(&c->link, "ack", amqp_basic_ack(c->link.amqp, BUS_CHANNEL, tag, multiple));
+}
+
+/* All at once as far as no delivery in between is open, one by one beyond. */
+static int send_acks(struct consumer *c)
+{
+    uint64_t last;
+    int r = 0;
+
+    mark(c);
+    last = advance(c);
+    if (last)
+        r = send_ack(c, last, true);
+    for (size_t i = 0; i < c->acks.used && !r; i++) {
+        uint64_t tag = c->acks.handles[i] & HANDLE_TAG_MASK;
+
+        if (!current(c, c->acks.handles[i]) || tag <= c->low)
+            continue;
+        *tag_state(c, tag) = TAG_ACKED;
+        r = send_ack(c, tag, false);
+    }
+    c->acks.used = 0;
+    return r;
+}
+
+/* --- the link --------------------------------------------------------------------------------- */
+
+static int consume(struct consumer *c, const char *queue)
+{
+    char what[BUS_WHY_LEN];
+
+    amqp_basic_consume(c->link.amqp, BUS_CHANNEL, amqp_cstring_bytes(queue),
+                       amqp_cstring_bytes(queue), 0, 0, 0, amqp_empty_table);
+    snprintf(what, sizeof(what), "consuming queue %s", queue);
+    return link_check_rpc(&c->link, what);
+}
+
+static int consumer_ready(struct link *link)
+{
+    struct consumer *c = consumer_of(link);
+    const struct bus_config *config = &link->bus->config;
+    int r;
+
+    c->epoch++;
+    c->low = c->high = 0;
+    amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, config->prefetch, 0);
+    r = link_check_rpc(link, "prefetch");
+    for (int i = 0; i < config->n_queues && !r && !c->stopping; i++)
+        r = consume(c, config->queues[i].name);
+    c->stopped = c->stopping;
+    return r;
+}
+
+static void consumer_fetch(struct link *link)
+{
+    struct consumer *c = consumer_of(link);
+
+    c->stopping = c->stop;
+    if (acks_move_all(&c->acks, &c->handed) < 0)
+        c->acks_lost = true;
+}
+
+/* basic.cancel without waiting for the answer, which is not sent then. */
+static int stop_consuming(struct consumer *c)
+{
+    const struct bus_config *config = &c->link.bus->config;
+    int r = 0;
+
+    for (int i = 0; i < config->n_queues && !r; i++) {
+        amqp_basic_cancel_t cancel = {
+            .consumer_tag = amqp_cstring_bytes(config->queues[i].name),
+            .nowait = 1,
+        };
+
+        r = link_check(
+            &c->link, "cancel",
+            amqp_send_method(c->link.amqp, BUS_CHANNEL, AMQP_BASIC_CANCEL_METHOD, &cancel));
+    }
+    c->stopped = true;
+    return r;
+}
+
+static bool take_acks_lost(struct consumer *c)
+{
+    bool lost;
+
+    pthread_mutex_lock(&c->link.bus->lock);
+    lost = c->acks_lost;
+    c->acks_lost = false;
+    pthread_mutex_unlock(&c->link.bus->lock);
+    return lost;
+}
+
+static int consumer_turn(struct link *link)
+{
+    struct consumer *c = consumer_of(link);
+    int r = 0;
+
+    if (c->stopping && !c->stopped)
+        r = stop_consuming(c);
+    if (!r && c->acks.used > 0)
+        r = send_acks(c);
+    if (!r && take_acks_lost(c))
+        r = link_fail(link, LINK_E_LOST, "out of memory for acks");
+    return r;
+}
+
+static bool consumer_idle(struct link *link)
+{
+    return true; /* a turn leaves nothing, and without a connection acks are void */
+}
+
+/* Deliveries name their consumer, which is called like its queue. */
+static const struct bus_queue *find_queue(const struct bus_config *config, amqp_bytes_t name)
+{
+    for (int i = 0; i < config->n_queues; i++)
+        if (bytes_is(bytes_of(name.bytes, name.len), config->queues[i].name))
+            return &config->queues[i];
+    return NULL;
+}
+
+static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
+{
+    struct consumer *c = consumer_of(link);
+    const struct bus_queue *queue = find_queue(&link->bus->config, deliver->consumer_tag);
+
+    if (!queue || deliver->delivery_tag != c->high + 1)
+        return link_fail(link, LINK_E_LOST, "broker sent a delivery out of place");
+    if (tags_grow(c) < 0)
+        return link_fail(link, LINK_E_LOST, "out of memory for a delivery");
+    c->high++;
+    *tag_state(c, c->high) = TAG_OPEN;
+    link->assembly.handle = (c->epoch & HANDLE_EPOCH_MASK) << HANDLE_TAG_BITS | c->high;
+    link->assembly.source = queue->source;
+    link->assembly.redelivered = deliver->redelivered;
+    return 0;
+}
+
+static int consumer_method(struct link *link, const amqp_method_t *method)
+{
+    if (method->id == AMQP_BASIC_CANCEL_METHOD) {
+        const amqp_basic_cancel_t *cancel = method->decoded;
+
+        return link_fail(link, LINK_E_LOST, "queue %.*s is gone", (int)cancel->consumer_tag.len,
+                         (const char *)cancel->consumer_tag.bytes);
+    }
+    return link_fail(link, LINK_E_LOST, "broker sent %s out of place",
+                     amqp_method_name(method->id));
+}
+
+static void consumer_returned(struct link *link, uint64_t serial)
+{
+    /* Nothing is published here. */
+}
+
+static void consumer_lost(struct link *link)
+{
+    consumer_of(link)->acks.used = 0;
+}
+
+void consumer_deinit(struct consumer *c)
+{
+    free(c->handed.handles);
+    free(c->acks.handles);
+    free(c->tags);
+    link_deinit(&c->link);
+}
+
+const struct link_role consumer_role = {
+    .name = "bus-consume",
+    .ready = consumer_ready,
+    .fetch = consumer_fetch,
+    .turn = consumer_turn,
+    .idle = consumer_idle,
+    .method = consumer_method,
+    .deliver = consumer_deliver,
+    .returned = consumer_returned,
+    .lost = consumer_lost,
+};

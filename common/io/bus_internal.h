@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Bus, inside: what its files share
+ *
+ *     bus.c            the loop's side: callbacks, hand-over, close
+ *     bus_link.c       one connection and the thread that drives it
+ *     bus_connect.c    how it comes about
+ *     bus_frame.c      messages put together from frames
+ *     bus_topology.c   exchanges and queues
+ *     bus_publisher.c  the publishing link: confirms, returns, alarms
+ *     bus_consumer.c   the consuming link: deliveries, acks
+ *
+ * A link is driven by its own thread and nobody else touches it, except for its struct link_shared
+ * and the hand-over lists of struct bus, which are under bus->lock. A thread tells the loop with
+ * uv_async_send(), the loop tells a thread with an eventfd; both only mean "look again".
+ *
+ * Functions of links return 0 or an enum link_error; the text for people is then in link->why.
+ */
+#pragma once
+
+#include <amqp.h>
+#include <amqp_framing.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "base/rng.h"
+#include "io/bus.h"
+
+#define BUS_CHANNEL 1      /* everything goes over this one ... */
+#define BUS_SIDE_CHANNEL 2 /* ... but what the broker may refuse without harm to the rest */
+#define BUS_WHY_LEN 256
+#define BUS_TRACE_HEADER "traceparent"
+#define BUS_SERIAL_HEADER "drover-publish" /* names a mandatory message in its basic.return */
+
+enum link_error {
+    LINK_E_LOST = 1, /* the connection is gone or useless: connect again */
+    LINK_E_REFUSED,  /* the broker said no: the same, but a person should know */
+    LINK_E_DONE,     /* nothing went wrong: the link was asked to end */
+};
+
+/* A message on its way out. It is in bus->open from bus_publish() until its outcome was reported,
+ * and with @node in the list of whoever has it at the time. */
+struct outgoing {
+    struct list node;
+    struct list open;
+    uint64_t id;     /* the caller's */
+    uint64_t serial; /* ours, from 1, below 2^53 */
+    uint64_t tag;    /* of the publish on the current channel */
+    int64_t since;   /* CLOCK_MONOTONIC ms of bus_publish() */
+    bool returned;
+    bool suspect; /* was on the wire when the broker closed the channel over a publish */
+    enum bus_outcome outcome;
+    struct bus_message message; /* points into text */
+    char text[];
+};
+
+/* A delivery on its way in. */
+struct incoming {
+    struct list node;
+    struct bus_delivery delivery; /* points into text */
+    char *body;                   /* where delivery.body is filled from */
+    char text[];
+};
+
+/* A message between its method frame and its last body frame. */
+struct assembly {
+    enum {
+        ASSEMBLY_NONE,
+        ASSEMBLY_DELIVERY,
+        ASSEMBLY_RETURN, /* only its serial matters */
+    } kind;
+    bool headed;   /* the header frame was there */
+    uint64_t left; /* bytes of body still to come */
+    uint64_t handle;
+    int source;
+    bool redelivered;
+    struct incoming *incoming; /* a delivery, once headed; of its body ... */
+    size_t stored;             /* ... so many bytes are there */
+};
+
+/* What the loop sees of a link. Under bus->lock. */
+struct link_shared {
+    int fd;       /* a dup of the socket, to shut it down with; -1 where not connected */
+    bool closing; /* end when nothing is left to do */
+    bool abandon; /* end now */
+    bool ended;   /* the thread is about to return */
+    bool up;
+    bool blocked;
+    uint64_t connects;
+    uint64_t refusals;
+    char why[BUS_WHY_LEN]; /* of the last loss or refusal */
+};
+
+struct link;
+
+/* What distinguishes the two links. fetch() is called under bus->lock, the others are not. */
+struct link_role {
+    const char *name;                 /* of the thread, and behind that of the connection */
+    int (*ready)(struct link *link);  /* connected, topology there: set the channel up */
+    void (*fetch)(struct link *link); /* fetch what the loop handed over */
+    int (*turn)(struct link *link);   /* send what can be sent */
+    bool (*idle)(struct link *link);  /* nothing left to do; asked after a turn */
+    int (*method)(struct link *link, const amqp_method_t *method);
+    int (*deliver)(struct link *link, const amqp_basic_deliver_t *deliver);
+    void (*returned)(struct link *link, uint64_t serial);
+    void (*lost)(struct link *link); /* the connection is gone, with all its tags */
+};
+
+struct link {
+    struct bus *bus;
+    const struct link_role *role;
+    pthread_t thread;
+    int wake; /* eventfd */
+    struct link_shared shared;
+
+    /* CLOCK_MONOTONIC ms since when the thread may be stuck in a call; 0: it is not. */
+    _Atomic int64_t busy_since;
+
+    /* The thread's own from here on. */
+    amqp_connection_state_t amqp;
+    bool closing; /* as last seen */
+    bool abandon;
+    bool blocked;          /* by an alarm at the broker */
+    uint16_t close_method; /* of class basic: over which the broker closed the channel; or 0 */
+    char why[BUS_WHY_LEN]; /* of the last error */
+    struct assembly assembly;
+    struct list deliveries; /* complete, to be handed over with ... */
+    struct list settled;    /* ... messages whose outcome is known */
+    struct rng rng;         /* for the jitter of reconnects */
+};
+
+/* A question about a queue, on its way there and back. Under bus->lock. */
+struct look {
+    const char *queue; /* NULL: nothing asked */
+    bool answered;
+    uint32_t messages;
+    uint32_t consumers;
+    bus_look_cb cb;
+    void *ctx;
+};
+
+struct publisher {
+    struct link link;
+    struct list handed;  /* from the loop; under bus->lock */
+    struct list waiting; /* to be sent, in order */
+    struct list wire;    /* sent, not confirmed, in order of tags */
+    int n_wire;
+    uint64_t last_tag;
+    bool confirmed;     /* something was, on this connection */
+    const char *look;   /* a queue to look at in this turn */
+    struct list actors; /* whose task queues were seen to on this connection */
+};
+
+/* Acks: handles of deliveries, a growing array. */
+struct acks {
+    uint64_t *handles;
+    size_t used;
+    size_t size;
+};
+
+struct consumer {
+    struct link link;
+    bool stop;      /* under bus->lock, like the next two */
+    bool acks_lost; /* out of memory: have everything delivered again */
+    struct acks handed;
+    struct acks acks; /* taken, to be sent in this turn */
+    bool stopping;    /* `stop` as last seen */
+    bool stopped;     /* cancelled on this connection */
+    uint64_t epoch;   /* of this connection, from 1 */
+    uint64_t low;     /* all tags up to here are acknowledged */
+    uint64_t high;    /* the last tag delivered */
+    uint8_t *tags;    /* ring, state of the tags above low */
+    size_t tags_size; /* a power of two */
+};
+
+struct bus {
+    struct bus_config config;
+    struct bus_callbacks callbacks;
+    void *ctx;
+    struct publisher publisher;
+    struct consumer consumer; /* its thread runs only where queues are consumed */
+
+    pthread_mutex_t lock;
+    struct list settled;    /* under lock: struct outgoing, from the threads to the loop */
+    struct list deliveries; /* under lock: struct incoming, likewise */
+    struct look look;       /* under lock */
+
+    /* The loop thread's own from here on. */
+    uv_async_t async;       /* a thread has something for us */
+    uv_prepare_t flush;     /* runs while something waits to be handed to the threads */
+    uv_timer_t watchdog;    /* frees threads that are stuck */
+    uv_timer_t close_timer; /* bounds bus_close() */
+    int n_handles;          /* of these four, still open */
+    struct list pending;    /* struct outgoing, to be handed over at the end of the turn */
+    struct list open;       /* struct outgoing, by their `open` */
+    struct acks acks;       /* to be handed over at the end of the turn */
+    bool acks_lost;
+    uint64_t serial;
+    struct {
+        uint64_t publisher_connects;
+        uint64_t consumer_connects;
+        uint64_t publisher_refusals;
+        uint64_t consumer_refusals;
+    } seen; /* at the last look at the links */
+    struct bus_stats stats;
+    enum {
+        BUS_RUNNING,
+        BUS_FLUSHING, /* the publisher ends once nothing waits for its confirm */
+        BUS_LEAVING,  /* then the consumer, once the last acks are out */
+        BUS_JOINED,   /* the threads are gone */
+        BUS_CLOSED,
+    } state;
+    void (*on_closed)(void *ctx);
+};
+
+/* Moves all nodes of @from to the end of @to. */
+static inline void list_move_all(struct list *to, struct list *from)
+{
+    if (list_empty(from))
+        return;
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    from->prev->next = to;
+    to->prev = from->prev;
+    list_init(from);
+}
+
+/* Puts one handle in. Return: 0 or -ENOMEM. */
+int acks_push(struct acks *acks, uint64_t handle);
+
+/* Moves all handles of @from behind those of @to. Return: 0, or -ENOMEM and nothing moved. */
+int acks_move_all(struct acks *to, struct acks *from);
+
+/* Entries of a field table; texts and tables are referred to, not copied. */
+static inline amqp_table_entry_t table_text(const char *key, const char *value)
+{
+    return (amqp_table_entry_t){
+        .key = amqp_cstring_bytes(key),
+        .value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(value)},
+    };
+}
+
+static inline amqp_table_entry_t table_number(const char *key, int64_t value)
+{
+    return (amqp_table_entry_t){
+        .key = amqp_cstring_bytes(key),
+        .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = value},
+    };
+}
+
+static inline amqp_table_entry_t table_yes(const char *key)
+{
+    return (amqp_table_entry_t){
+        .key = amqp_cstring_bytes(key),
+        .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
+    };
+}
+
+static inline amqp_table_entry_t table_table(const char *key, amqp_table_t value)
+{
+    return (amqp_table_entry_t){
+        .key = amqp_cstring_bytes(key),
+        .value = {.kind = AMQP_FIELD_KIND_TABLE, .value.table = value},
+    };
+}
+
+/* --- bus_link.c --- */
+
+/* Prepares the link; link_start() then runs it. Both return 0 or -errno. */
+int link_init(struct link *link, struct bus *bus, const struct link_role *role);
+int link_start(struct link *link);
+void link_deinit(struct link *link);
+
+/* From any thread: have the link's thread look again. */
+void link_wake(struct link *link);
+
+/* Under bus->lock: fails whatever call on the socket the link's thread is in. */
+void link_shutdown(struct link *link);
+
+/* Records why (printf format). Return: @error. */
+int link_fail(struct link *link, enum link_error error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The verdict on the library call that was just made; @status is its amqp_status_enum. */
+int link_check(struct link *link, const char *what, int status);
+
+/* The same for a synchronous method: its answer, or the answer to the last one. */
+int link_check_reply(struct link *link, const char *what, amqp_rpc_reply_t reply);
+int link_check_rpc(struct link *link, const char *what);
+
+/* Reads and handles every frame that is there, without waiting. */
+int link_drain(struct link *link);
+
+/* Tells the loop that the broker refused something, the link going on. */
+void link_report_refused(struct link *link);
+
+/* Tells the loop whether an alarm at the broker keeps the link from publishing. */
+void link_set_blocked(struct link *link, bool blocked);
+
+/* Marks the start of calls that may block; the link's next wait marks the end. */
+void link_busy(struct link *link);
+
+/* Looks at what the loop wants. */
+void link_take_orders(struct link *link);
+
+/* True where the thread has nothing left to do, or must not do it any more. */
+bool link_should_end(struct link *link);
+
+/* Waits for @events on @fd (-1: none), a nudge from the loop, or @timeout_ms. Return: the events.
+ */
+short link_wait(struct link *link, int fd, short events, int64_t timeout_ms);
+
+/* --- bus_connect.c --- */
+
+/* Connects and logs in; link_close() is due in either case. */
+int link_connect(struct link *link);
+
+/* --- bus_frame.c --- */
+
+/* Takes one content frame, or nothing where none is expected. */
+int frame_header(struct link *link, const amqp_frame_t *frame);
+int frame_body(struct link *link, const amqp_frame_t *frame);
+
+/* Forgets half a message. */
+void frame_reset(struct link *link);
+
+/* --- bus_topology.c --- */
+
+/* Declares every exchange, queue and binding, or checks that the exchanges and queues are there. */
+int topology_ensure(struct link *link);
+
+/* Declares the task queue of an actor on a channel. */
+int topology_declare_task(struct link *link, amqp_channel_t channel, const char *actor);
+
+/* --- bus_publisher.c, bus_consumer.c --- */
+
+void publisher_init(struct publisher *p);
+void publisher_deinit(struct publisher *p);
+extern const struct link_role publisher_role;
+
+void consumer_deinit(struct consumer *c);
+extern const struct link_role consumer_role;

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Publisher: the link that sends and learns what became of it
+ *
+ * That the library took a message proves nothing: only the broker's confirm does. So a message goes
+ * from `handed` to `waiting`, from there to `wire` as it is sent, and leaves when it is confirmed,
+ * refused or past its time. A lost connection moves what is on the wire back to the front of
+ * `waiting`, in order.
+ *
+ * An alarm at the broker is announced only to a connection that publishes, and from then on the
+ * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
+ * alarm a reconnect costs one message in the broker's inbound buffer, not a window full.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "io/bus_internal.h"
+
+#define DIRECT_REPLY_QUEUE "amq.rabbitmq.reply-to"
+#define SENDS_BETWEEN_READS 16 /* so that confirms and alarms are seen in the midst of a burst */
+
+struct actor {
+    struct list node;
+    char name[];
+};
+
+static struct publisher *publisher_of(struct link *link)
+{
+    return container_of(link, struct publisher, link);
+}
+
+static struct outgoing *first(const struct list *list)
+{
+    return list_empty(list) ? NULL : list_entry(list->next, struct outgoing, node);
+}
+
+/* --- outcomes --------------------------------------------------------------------------------- */
+
+static void settle(struct publisher *p, struct outgoing *m, enum bus_outcome outcome)
+{
+    list_remove(&m->node);
+    m->outcome = outcome;
+    list_append(&p->link.settled, &m->node);
+}
+
+static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
+{
+    p->n_wire--;
+    p->confirmed = true;
+    if (!accepted)
+        settle(p, m, BUS_NACKED);
+    else
+        settle(p, m, m->returned ? BUS_RETURNED : BUS_CONFIRMED);
+}
+
+/* basic.ack and basic.nack: one tag, or all up to it. A tag that is unknown is not ours to judge:
+ * the broker names each once. */
+static void on_confirm(struct publisher *p, uint64_t tag, bool multiple, bool accepted)
+{
+    list_foreach_safe(it, &p->wire) {
+        struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m->tag > tag)
+            break;
+        if (multiple || m->tag == tag)
+            settle_wire(p, m, accepted);
+    }
+}
+
+static int publisher_method(struct link *link, const amqp_method_t *method)
+{
+    struct publisher *p = publisher_of(link);
+
+    switch (method->id) {
+    case AMQP_BASIC_ACK_METHOD: {
+        const amqp_basic_ack_t *ack = method->decoded;
+
+        on_confirm(p, ack->delivery_tag, ack->multiple, true);
+        return 0;
+    }
+    case AMQP_BASIC_NACK_METHOD: {
+        const amqp_basic_nack_t *nack = method->decoded;
+
+        on_confirm(p, nack->delivery_tag, nack->multiple, false);
+        return 0;
+    }
+    default:
+        return link_fail(link, LINK_E_LOST, "broker sent %s out of place",
+                         amqp_method_name(method->id));
+    }
+}
+
+static void forget_actors(struct publisher *p)
+{
+    struct list *node;
+
+    while ((node = list_pop(&p->actors)))
+        free(list_entry(node, struct actor, node));
+}
+
+/* basic.return comes before the confirm of the same message. */
+static void publisher_returned(struct link *link, uint64_t serial)
+{
+    struct publisher *p = publisher_of(link);
+
+    list_foreach(it, &p->wire) {
+        struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m->serial == serial) {
+            m->returned = true;
+            forget_actors(p); /* its queue may be gone: see to it again */
+            return;
+        }
+    }
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+static bool knows_actor(const struct publisher *p, const char *name)
+{
+    list_foreach(it, &p->actors) {
+        if (strcmp(list_entry(it, struct actor, node)->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Notes that an actor was seen to; without memory it is seen to again. */
+static void note_actor(struct publisher *p, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct actor *actor = malloc(sizeof(*actor) + size);
+
+    if (!actor)
+        return;
+    memcpy(actor->name, name, size);
+    list_append(&p->actors, &actor->node);
+}
+
+/* Once a connection and actor. On a channel of its own: a refusal (the queue is there with other
+ * arguments) must not take the confirms of the others with it. The message is sent all the same. */
+static int ensure_actor(struct publisher *p, const char *actor)
+{
+    struct link *link = &p->link;
+    int r;
+
+    if (knows_actor(p, actor))
+        return 0;
+    note_actor(p, actor);
+    amqp_channel_open(link->amqp, BUS_SIDE_CHANNEL);
+    r = link_check_rpc(link, "channel");
+    if (r)
+        return r;
+    r = topology_declare_task(link, BUS_SIDE_CHANNEL, actor);
+    if (r == LINK_E_REFUSED) {
+        amqp_channel_close_ok_t ok = {0};
+
+        link_report_refused(link);
+        return link_check(
+            link, "channel",
+            amqp_send_method(link->amqp, BUS_SIDE_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok));
+    }
+    if (r)
+        return r;
+    return link_check_reply(link, "channel",
+                            amqp_channel_close(link->amqp, BUS_SIDE_CHANNEL, AMQP_REPLY_SUCCESS));
+}
+
+static void put_text(amqp_basic_properties_t *p, amqp_flags_t flag, amqp_bytes_t *to, const char *s)
+{
+    if (!s)
+        return;
+    p->_flags |= flag;
+    *to = amqp_cstring_bytes(s);
+}
+
+static void put_text_header(amqp_table_t *headers, const char *name, const char *value)
+{
+    if (value)
+        headers->entries[headers->num_entries++] = table_text(name, value);
+}
+
+static void put_number_header(amqp_table_t *headers, const char *name, int64_t value)
+{
+    headers->entries[headers->num_entries++] = table_number(name, value);
+}
+
+static int send_message(struct publisher *p, struct outgoing *out)
+{
+    const struct bus_message *m = &out->message;
+    amqp_table_entry_t entries[6];
+    amqp_basic_properties_t properties = {
+        ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
+        .delivery_mode = m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT,
+        .headers.entries = entries,
+    };
+    amqp_bytes_t body = {m->body.len, (void *)(uintptr_t)m->body.data};
+    char expiration[24];
+
+    put_text(&properties, AMQP_BASIC_CONTENT_TYPE_FLAG, &properties.content_type, m->content_type);
+    put_text(&properties, AMQP_BASIC_TYPE_FLAG, &properties.type, m->type);
+    put_text(&properties, AMQP_BASIC_MESSAGE_ID_FLAG, &properties.message_id, m->message_id);
+    put_text(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, &properties.correlation_id,
+             m->correlation_id);
+    put_text(&properties, AMQP_BASIC_REPLY_TO_FLAG, &properties.reply_to, m->reply_to);
+    if (m->expiration_ms > 0) {
+        snprintf(expiration, sizeof(expiration), "%lld", (long long)m->expiration_ms);
+        put_text(&properties, AMQP_BASIC_EXPIRATION_FLAG, &properties.expiration, expiration);
+    }
+    put_text_header(&properties.headers, BUS_TRACE_HEADER, m->traceparent);
+    put_text_header(&properties.headers, "drover-job", m->job);
+    put_text_header(&properties.headers, "drover-step", m->step);
+    put_text_header(&properties.headers, "drover-reason", m->reason);
+    if (m->attempt > 0)
+        put_number_header(&properties.headers, "drover-attempt", m->attempt);
+    if (m->mandatory)
+        put_number_header(&properties.headers, BUS_SERIAL_HEADER, (int64_t)out->serial);
+    if (properties.headers.num_entries > 0)
+        properties._flags |= AMQP_BASIC_HEADERS_FLAG;
+    return link_check(&p->link, "publish",
+                      amqp_basic_publish(p->link.amqp, BUS_CHANNEL, amqp_cstring_bytes(m->exchange),
+                                         amqp_cstring_bytes(m->key), m->mandatory, 0, &properties,
+                                         body));
+}
+
+static bool is_suspect(const struct outgoing *m)
+{
+    return m && m->suspect;
+}
+
+/* How many messages may be on the wire. */
+static int window(const struct publisher *p)
+{
+    if (!p->confirmed || is_suspect(first(&p->wire)) || is_suspect(first(&p->waiting)))
+        return 1;
+    return p->link.bus->config.max_unconfirmed;
+}
+
+static int send_first(struct publisher *p)
+{
+    struct outgoing *m = first(&p->waiting);
+    int r;
+
+    if (m->message.not_after && clock_monotonic_ms() > m->message.not_after) {
+        settle(p, m, BUS_EXPIRED);
+        return 0;
+    }
+    link_busy(&p->link);
+    if (m->message.actor && p->link.bus->config.declare) {
+        r = ensure_actor(p, m->message.actor);
+        if (r)
+            return r;
+    }
+    /* On the wire already when the call fails: the broker may have got it whole. */
+    list_remove(&m->node);
+    list_append(&p->wire, &m->node);
+    p->n_wire++;
+    m->tag = ++p->last_tag;
+    m->returned = false;
+    return send_message(p, m);
+}
+
+static void answer_look(struct link *link, const amqp_queue_declare_ok_t *ok)
+{
+    struct bus *bus = link->bus;
+
+    pthread_mutex_lock(&bus->lock);
+    bus->look.messages = ok->message_count;
+    bus->look.consumers = ok->consumer_count;
+    bus->look.answered = bus->look.queue != NULL;
+    pthread_mutex_unlock(&bus->lock);
+    uv_async_send(&bus->async);
+}
+
+/* On the side channel: that there is no such queue must not close the one with the confirms. */
+static int look(struct link *link, const char *queue)
+{
+    const amqp_queue_declare_ok_t *ok;
+    int r;
+
+    link_busy(link);
+    amqp_channel_open(link->amqp, BUS_SIDE_CHANNEL);
+    r = link_check_rpc(link, "channel");
+    if (r)
+        return r;
+    ok = amqp_queue_declare(link->amqp, BUS_SIDE_CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0,
+                            amqp_empty_table);
+    if (ok)
+        answer_look(link, ok);
+    r = link_check_rpc(link, "look");
+    if (r == LINK_E_REFUSED) {
+        amqp_channel_close_ok_t close_ok = {0};
+
+        return link_check(link, "channel",
+                          amqp_send_method(link->amqp, BUS_SIDE_CHANNEL,
+                                           AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok));
+    }
+    if (r)
+        return r;
+    return link_check_reply(link, "channel",
+                            amqp_channel_close(link->amqp, BUS_SIDE_CHANNEL, AMQP_REPLY_SUCCESS));
+}
+
+static int publisher_turn(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+
+    if (p->look && !link->blocked) {
+        int r = look(link, p->look);
+
+        p->look = NULL;
+        if (r)
+            return r;
+    }
+
+    for (int n = 1; !link->blocked && !list_empty(&p->waiting) && p->n_wire < window(p); n++) {
+        int r = send_first(p);
+
+        if (!r && n % SENDS_BETWEEN_READS == 0)
+            r = link_drain(link);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+/* --- the link --------------------------------------------------------------------------------- */
+
+static int publisher_ready(struct link *link)
+{
+    int r;
+
+    amqp_confirm_select(link->amqp, BUS_CHANNEL);
+    r = link_check_rpc(link, "confirm mode");
+    if (r || !link->bus->config.direct_reply)
+        return r;
+    /* Has to be the channel that publishes the requests. */
+    amqp_basic_consume(link->amqp, BUS_CHANNEL, amqp_cstring_bytes(DIRECT_REPLY_QUEUE),
+                       amqp_empty_bytes, 0, 1, 0, amqp_empty_table);
+    return link_check_rpc(link, "direct reply-to");
+}
+
+static void publisher_fetch(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+
+    list_move_all(&p->waiting, &p->handed);
+    if (link->bus->look.queue && !link->bus->look.answered)
+        p->look = link->bus->look.queue;
+}
+
+static bool publisher_idle(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+
+    return list_empty(&p->waiting) && list_empty(&p->wire);
+}
+
+static int publisher_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
+{
+    link->assembly.source = link->bus->config.direct_source;
+    return 0;
+}
+
+/* The broker closes the channel over one message (no such exchange, no right to it) and takes the
+ * confirms of the others with it. Which one it was shows when they are sent again one at a time. */
+static void blame(struct publisher *p)
+{
+    if (p->link.close_method != (AMQP_BASIC_PUBLISH_METHOD & 0xffff))
+        return;
+    if (p->n_wire == 1) {
+        log_warn("bus_publish_refused", LOG_S("why", p->link.why));
+        settle_wire(p, first(&p->wire), false);
+        return;
+    }
+    list_foreach(it, &p->wire)
+        list_entry(it, struct outgoing, node)->suspect = true;
+}
+
+static void publisher_lost(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+
+    blame(p);
+    list_move_all(&p->wire, &p->waiting);
+    list_move_all(&p->waiting, &p->wire);
+    p->n_wire = 0;
+    p->last_tag = 0;
+    p->confirmed = false;
+    forget_actors(p);
+}
+
+void publisher_init(struct publisher *p)
+{
+    list_init(&p->handed);
+    list_init(&p->waiting);
+    list_init(&p->wire);
+    list_init(&p->actors);
+}
+
+void publisher_deinit(struct publisher *p)
+{
+    assert(list_empty(&p->actors));
+    link_deinit(&p->link);
+}
+
+const struct link_role publisher_role = {
+    .name = "bus-publish",
+    .ready = publisher_ready,
+    .fetch = publisher_fetch,
+    .turn = publisher_turn,
+    .idle = publisher_idle,
+    .method = publisher_method,
+    .deliver = publisher_deliver,
+    .returned = publisher_returned,
+    .lost = publisher_lost,
+};

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Configuration: one table of settings for all roles
+ *
+ * The table in config.c says of each setting what it is called, its type, default and range, and
+ * one line for people. A value comes from the last of these that gives one:
+ *
+ *     the default
+ *     the file           rabbitmq = { host = "broker"; };
+ *     the environment    DROVER_RABBITMQ__HOST=broker; DROVER_RABBITMQ__PASSWORD_FILE=/run/secret
+ *                        for what is secret
+ *     the command line   --set rabbitmq.host=broker
+ *
+ * All roles read the same file, and check all of it. A setting that nobody knows is an error; so is
+ * an environment variable DROVER_…__…. Durations are "1500ms", "30s", "5m", "1h", "7d", or an
+ * integer of milliseconds. Secrets are never printed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "base/status.h"
+
+struct config_setting_t; /* libconfig's */
+
+enum {
+    CONFIG_E_INVALID = 1,
+};
+
+/* Roles as bits: whom a setting concerns. */
+enum config_role {
+    CONFIG_SCHEDULER = 1,
+    CONFIG_AGENT = 2,
+    CONFIG_SUPERVISOR = 4,
+    CONFIG_CLI = 8,
+};
+
+enum config_queue_type {
+    CONFIG_QUORUM,
+    CONFIG_CLASSIC,
+};
+
+/* Texts are never NULL; "" where not given. */
+struct config {
+    const char *name; /* of this process among its like; default <host>-<pid> */
+    int64_t drain_timeout_ms;
+    struct {
+        const char *host;
+        int64_t port;
+        const char *vhost;
+        const char *user;
+        const char *password;
+        int64_t heartbeat_ms; /* whole seconds */
+        int64_t prefetch;     /* of the scheduler */
+        int queue_type;       /* enum config_queue_type */
+        bool declare;
+    } rabbitmq;
+    struct {
+        const char *host;
+        int64_t port;
+        const char *socket; /* wins over host and port */
+        const char *user;
+        const char *password;
+        int64_t database;
+        const char *prefix;
+        int64_t partitions;
+        int64_t call_timeout_ms;
+    } redis;
+    struct {
+        int level;  /* enum log_level */
+        int format; /* enum log_format */
+    } log;
+    struct {
+        const char *workflows; /* a folder */
+    } scheduler;
+    struct {
+        int64_t period_ms;
+        int64_t lease_ms;
+        bool election;
+        int64_t retention_ms;
+        int64_t sweep_ms;
+    } supervisor;
+    struct {
+        int64_t concurrency;
+    } agent; /* and the list `actors`, see config_root() */
+};
+
+struct config_source {
+    const char *file;        /* NULL for none */
+    char *const *environ;    /* NULL for none */
+    const char *const *sets; /* "path=value" */
+    int n_sets;
+};
+
+/**
+ * config_load() - gather the values of all settings
+ *
+ * Return: 0, -errno, or CONFIG_E_INVALID with @problem set: its field says where ("<file>:<line>",
+ * a variable, "--set"), its reason what.
+ */
+int config_load(struct config **out, const struct config_source *source, struct problem *problem);
+
+/* Returns NULL; accepts NULL. */
+struct config *config_free(struct config *c);
+CLEANUP_DEFINE(struct config *, config_free)
+
+/* The file as libconfig read it, for what is more than a setting: the agent's list of actors. An
+ * empty group where there was no file. Lives as long as @c. */
+struct config_setting_t *config_root(const struct config *c);
+
+/* One line a setting with the value in force; of a secret only whether there is one. */
+void config_print(const struct config *c, FILE *out);
+
+/* One paragraph for each setting that concerns @role: type, default, range, text. */
+void config_describe(enum config_role role, FILE *out);

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "io/daemon.h"
+
+/* Of drain_timeout, so much is left for closing connections when the role has used up its share. */
+#define CLOSING_SHARE 5 /* a fifth */
+
+enum {
+    STATUS_GOOD = 0,
+    STATUS_FAILED = 1,
+    STATUS_WRONG = 2,
+};
+
+struct options {
+    const char *file;
+    const char **sets; /* "path=value", in the order they came */
+    int n_sets;
+    bool check_only;
+};
+
+enum {
+    OPTION_CONFIG = 'c',
+    OPTION_HELP = 'h',
+    OPTION_VERSION = 'V',
+    OPTION_CHECK = 256,
+    OPTION_LOG_LEVEL,
+    OPTION_SET,
+};
+
+/* The one of this process; static, so that what a failed start leaves stays reachable. */
+static struct daemon {
+    const struct daemon_role *role;
+    struct config *config;
+    uv_loop_t loop;
+    uv_signal_t term, interrupt, usr1;
+    uv_timer_t timer; /* starts the role, then bounds its stop */
+    void *self;
+    bool stopping;
+    bool stopped;
+} process;
+
+/* ---- command line ---- */
+
+static void print_help(const struct daemon_role *role)
+{
+    printf("Usage: drover-%s [OPTION]...\n%s\n\n"
+           "  -c, --config FILE     read settings from FILE\n"
+           "      --check-config    print the settings in force and exit\n"
+           "      --log-level WORD  debug, info, warn or error; as --set log.level=WORD\n"
+           "      --set PATH=VALUE  change one setting; may be repeated\n"
+           "  -V, --version         print the version and exit\n"
+           "  -h, --help            print this and exit\n\n"
+           "Settings, as PATH is written; the environment variable of a.b is DROVER_A__B. A\n"
+           "secret can also be read from the file that DROVER_A__B_FILE names. The command line\n"
+           "goes before the environment, that before the file.\n\n",
+           role->name, role->summary);
+    config_describe(role->role, stdout);
+    puts("\nSIGTERM and SIGINT stop it when what was begun is done, a second one at once; SIGUSR1\n"
+         "makes it tell in the log what it is doing.\n\n"
+         "Exit status: 0 stopped as asked; 1 could not start, failed, or did not stop in time;\n"
+         "2 wrong command line or configuration.");
+}
+
+/* Return: 0 to go on, else *status is what to exit with. */
+static int apply_option(struct options *o, const struct daemon_role *role, int option, int *status)
+{
+    static char log_level[64];
+
+    switch (option) {
+    case OPTION_CONFIG:
+        o->file = optarg;
+        return 0;
+    case OPTION_CHECK:
+        o->check_only = true;
+        return 0;
+    case OPTION_LOG_LEVEL:
+        snprintf(log_level, sizeof(log_level), "log.level=%s", optarg);
+        o->sets[o->n_sets++] = log_level;
+        return 0;
+    case OPTION_SET:
+        o->sets[o->n_sets++] = optarg;
+        return 0;
+    case OPTION_VERSION:
+        printf("drover-%s %s\n", role->name, DROVER_VERSION);
+        *status = STATUS_GOOD;
+        return 1;
+    case OPTION_HELP:
+        print_help(role);
+        *status = STATUS_GOOD;
+        return 1;
+    default:
+        fprintf(stderr, "Try 'drover-%s --help'.\n", role->name);
+        *status = STATUS_WRONG;
+        return 1;
+    }
+}
+
+/* Likewise. */
+static int parse_options(struct options *o, int argc, char **argv, const struct daemon_role *role,
+                         int *status)
+{
+    static const struct option options[] = {
+        {"config", required_argument, NULL, OPTION_CONFIG},
+        {"check-config", no_argument, NULL, OPTION_CHECK},
+        {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
+        {"set", required_argument, NULL, OPTION_SET},
+        {"version", no_argument, NULL, OPTION_VERSION},
+        {"help", no_argument, NULL, OPTION_HELP},
+        {0},
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "c:Vh", options, NULL)) >= 0) {
+        if (apply_option(o, role, option, status))
+            return 1;
+    }
+    if (optind == argc)
+        return 0;
+    fprintf(stderr, "drover-%s: %s: unexpected argument\n", role->name, argv[optind]);
+    *status = STATUS_WRONG;
+    return 1;
+}
+
+/* ---- configuration ---- */
+
+/* Return: 0, or the exit status, and what is wrong was said. */
+static int load_config(const struct options *o, const struct daemon_role *role, struct config **out)
+{
+    const struct config_source source = {o->file, environ, o->sets, o->n_sets};
+    CLEANUP(config_free) struct config *config = NULL;
+    struct problem problem = {0};
+    int ret = config_load(&config, &source, &problem);
+
+    if (ret == 0 && role->check)
+        ret = role->check(config, &problem);
+    if (ret < 0) {
+        fprintf(stderr, "drover-%s: %s\n", role->name, strerror(-ret));
+        return STATUS_FAILED;
+    }
+    if (ret > 0) {
+        fprintf(stderr, "drover-%s: %s: %s\n", role->name, problem.field, problem.reason);
+        return STATUS_WRONG;
+    }
+    *out = take(config);
+    return 0;
+}
+
+/* ---- the loop ---- */
+
+static void on_stopped(void *ctx)
+{
+    struct daemon *d = ctx;
+
+    d->stopped = true;
+}
+
+static void on_too_late(uv_timer_t *timer)
+{
+    log_error("stop_forced", LOG_S("why", "drain_timeout passed"));
+    _exit(STATUS_FAILED);
+}
+
+static void on_term(uv_signal_t *handle, int number)
+{
+    struct daemon *d = handle->data;
+    int64_t timeout = d->config->drain_timeout_ms;
+
+    if (d->stopping) {
+        log_error("stop_forced", LOG_S("why", "a second signal"));
+        _exit(STATUS_FAILED);
+    }
+    d->stopping = true;
+    log_info("stopping", LOG_I("signal", number), LOG_I("timeout_ms", timeout));
+    uv_timer_start(&d->timer, on_too_late, (uint64_t)timeout, 0);
+    d->role->stop(d->self, (int)(timeout - timeout / CLOSING_SHARE), on_stopped, d);
+}
+
+static void on_usr1(uv_signal_t *handle, int number)
+{
+    struct daemon *d = handle->data;
+
+    d->role->dump(d->self);
+}
+
+static void watch(struct daemon *d, uv_signal_t *handle, uv_signal_cb cb, int number)
+{
+    uv_signal_init(&d->loop, handle);
+    handle->data = d;
+    uv_signal_start(handle, cb, number);
+    /* The loop is to end when the role has closed what it has, whatever we still watch for. */
+    uv_unref((uv_handle_t *)handle);
+}
+
+/* Inside the loop: signals are served from the first moment on. */
+static void on_start(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+    struct rng seed;
+    int ret = rng_seed_system(&seed);
+
+    uv_unref((uv_handle_t *)timer);
+    watch(d, &d->term, on_term, SIGTERM);
+    watch(d, &d->interrupt, on_term, SIGINT);
+    watch(d, &d->usr1, on_usr1, SIGUSR1);
+    if (ret == 0)
+        ret = d->role->start(&d->self, &d->loop, d->config, &seed);
+    if (ret < 0) {
+        log_error("start_failed", LOG_S("why", strerror(-ret)));
+        uv_stop(&d->loop);
+        return;
+    }
+    log_info("started", LOG_S("version", DROVER_VERSION), LOG_S("name", d->config->name));
+}
+
+static void close_loop(struct daemon *d)
+{
+    uv_close((uv_handle_t *)&d->term, NULL);
+    uv_close((uv_handle_t *)&d->interrupt, NULL);
+    uv_close((uv_handle_t *)&d->usr1, NULL);
+    uv_close((uv_handle_t *)&d->timer, NULL);
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&d->loop);
+}
+
+static int serve(struct daemon *d)
+{
+    uv_loop_init(&d->loop);
+    uv_timer_init(&d->loop, &d->timer);
+    d->timer.data = d;
+    uv_timer_start(&d->timer, on_start, 0, 0);
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    d->role->free(d->self);
+    if (!d->stopped)
+        return STATUS_FAILED;
+    close_loop(d);
+    log_info("stopped");
+    return STATUS_GOOD;
+}
+
+int daemon_main(int argc, char **argv, const struct daemon_role *role)
+{
+    CLEANUP(free) const char **sets = calloc((size_t)argc, sizeof(*sets));
+    struct options options = {.sets = sets};
+    struct daemon *d = &process;
+    int status;
+
+    if (!sets)
+        return STATUS_FAILED;
+    if (parse_options(&options, argc, argv, role, &status))
+        return status;
+    status = load_config(&options, role, &d->config);
+    if (status)
+        return status;
+    if (options.check_only) {
+        config_print(d->config, stdout);
+    } else {
+        d->role = role;
+        signal(SIGPIPE, SIG_IGN);
+        log_init(&(struct log_config){.service = role->name,
+                                      .instance = d->config->name,
+                                      .level = (enum log_level)d->config->log.level,
+                                      .format = (enum log_format)d->config->log.format,
+                                      .fd = STDERR_FILENO});
+        status = serve(d);
+    }
+    if (status == STATUS_GOOD)
+        d->config = config_free(d->config);
+    return status;
+}

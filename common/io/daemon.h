@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Daemon: what main() of every role shares
+ *
+ * Command line, configuration, log, loop, signals:
+ *
+ *   SIGTERM, SIGINT   stop: the role finishes what it has begun. A second one, or drain_timeout
+ *                     passed, ends the process at once
+ *   SIGUSR1           the role tells in the log what it is doing
+ *   SIGPIPE           ignored
+ *
+ * Exit status: 0 stopped as asked (also --help, --version, a good --check-config); 1 could not
+ * start, failed, or did not stop in time; 2 wrong command line or configuration.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "base/rng.h"
+#include "base/status.h"
+#include "io/config.h"
+
+/* One role. Everything runs on the thread that called daemon_main(), inside its loop but for
+ * check() and free(). */
+struct daemon_role {
+    const char *name;      /* "scheduler": of the service in the log, and drover-<name> */
+    const char *summary;   /* one sentence for --help */
+    enum config_role role; /* whose settings --help shows */
+
+    /* What the table of settings cannot say, such as the agent's actors. May be NULL.
+     * Return: 0; else @problem is set. */
+    int (*check)(const struct config *config, struct problem *problem);
+
+    /* @config: valid until after free(). @seed: from the kernel.
+     * Return: 0 or -errno, what there is to say was logged; *self then still goes to free(). */
+    int (*start)(void **self, uv_loop_t *loop, const struct config *config, const struct rng *seed);
+
+    /* Called once. Finish within @timeout_ms, close all handles, then call on_stopped(ctx). */
+    void (*stop)(void *self, int timeout_ms, void (*on_stopped)(void *ctx), void *ctx);
+    void (*dump)(void *self);
+    void (*free)(void *self); /* accepts NULL */
+};
+
+/* Once a process. Return: the exit status. */
+int daemon_main(int argc, char **argv, const struct daemon_role *role);

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Driver: a role machine bound to the real world
+ *
+ * Owns the bus, the store and the timer of one process and runs one machine on one loop thread:
+ * turns what arrives into events, performs the effects in their order, arms the timer for when the
+ * machine wants to be asked next. A turn ends, and the machine hears a tick, when everything that
+ * was there has been handed over; what leaves together leaves in one write.
+ *
+ * Messages are consumed only once the store was up: nothing can be recorded before.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "io/bus.h"
+#include "io/config.h"
+#include "io/store.h"
+#include "model/effect.h"
+
+struct driver;
+
+/* The machine as the driver sees it. Each takes the monotonic time in ms, appends effects, and
+ * returns when it wants its next tick. What a role has no use for is NULL. */
+struct driver_machine {
+    int64_t (*store_up)(void *machine, int64_t now, uint32_t partitions, struct effects *out);
+    int64_t (*store_down)(void *machine, int64_t now, struct effects *out);
+    int64_t (*delivery)(void *machine, int64_t now, const struct bus_delivery *d,
+                        struct effects *out);
+    int64_t (*answer)(void *machine, int64_t now, uint64_t id, const struct store_answer *answer,
+                      struct effects *out);
+    int64_t (*outcome)(void *machine, int64_t now, uint64_t id, enum bus_outcome outcome,
+                       struct effects *out);
+    int64_t (*tick)(void *machine, int64_t now, struct effects *out);
+    int64_t (*stop)(void *machine, int64_t now, struct effects *out);
+    bool (*idle)(const void *machine); /* nothing under way: a stopping process may leave */
+    void (*role)(void *context, const struct effect *effect); /* EFFECT_ROLE */
+};
+
+struct driver_config {
+    const struct driver_machine *machine;
+    void *machine_object;
+    void *context; /* for role(); usually what owns the driver */
+    const struct bus_config *bus;
+    const struct store_config *store; /* NULL: a role without a store */
+};
+
+/* What the configuration says of bus and store; texts stay the configuration's. The role adds what
+ * it consumes. @service: shown by the broker as the connection's name. */
+struct bus_config driver_bus_config(const struct config *config, const char *service);
+struct store_config driver_store_config(const struct config *config);
+
+/* Return: 0 or -errno; brokers and stores that cannot be reached are no error here. */
+int driver_new(struct driver **out, uv_loop_t *loop, const struct driver_config *config);
+
+/* The effects list, for a role that feeds its machine events of its own: append to it, then call
+ * driver_perform() with when the machine wants its next tick. */
+struct effects *driver_effects(struct driver *d);
+void driver_perform(struct driver *d, int64_t next_tick);
+
+int64_t driver_now(void);
+
+struct bus *driver_bus(struct driver *d);     /* NULL before the store was up */
+struct store *driver_store(struct driver *d); /* NULL for a role without one */
+
+/* True when connected to all that the role needs. */
+bool driver_ready(const struct driver *d);
+
+/* Logs what the bus has done, and the CPU time of the longest turn of the loop so far. */
+void driver_dump(struct driver *d);
+
+/* Stops consuming, lets the machine finish until it is idle or the time is over, closes everything.
+ * on_closed runs when the driver may be freed. */
+void driver_stop(struct driver *d, int timeout_ms, void (*on_closed)(void *context));
+struct driver *driver_free(struct driver *d);

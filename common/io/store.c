@@ -1,0 +1,704 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "io/resp.h"
+#include "io/store.h"
+#include "io/store_exam.h"
+
+#define READ_SIZE ((size_t)256 * 1024)
+#define KEEPALIVE_S 15  /* an idle connection to a host that is gone ends within minutes */
+#define PREFIX_MAX 128  /* bytes */
+#define FUNCTION_MAX 64 /* bytes */
+
+static const unsigned char built_in_library[] = {
+#include "drover_lua.inc"
+    '\0',
+};
+
+enum state {
+    WAITING,    /* for the timer, to connect again */
+    CONNECTING, /* name and connection under way; the timer bounds this and the next state */
+    EXAMINING,
+    UP, /* the timer bounds the oldest call */
+    CLOSED,
+};
+
+struct call {
+    struct list node; /* in store.calls; in store.lost once its connection is gone */
+    store_cb cb;
+    void *ctx;
+    uint64_t deadline; /* as uv_now() */
+};
+
+/* One connection. It is given up by no longer being store.link; libuv frees it some time later. */
+struct link {
+    struct store *store;
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    };
+    uv_connect_t connect;
+    uv_write_t write;
+    struct resp_reader reader;
+    struct buf out;     /* gathers the commands of a turn */
+    struct buf sending; /* with libuv; empty where nothing is on its way */
+    char input[READ_SIZE];
+};
+
+struct store {
+    uv_loop_t *loop;
+    struct store_config config; /* owns its texts, but for the library */
+    struct exam_config exam_config;
+    struct store_callbacks callbacks;
+    void *ctx;
+    enum state state;
+    struct link *link; /* NULL where there is none */
+    struct exam exam;
+    struct list calls; /* sent or about to be, oldest first: Redis answers in order */
+    struct list lost;  /* to be answered STORE_UNKNOWN in the next turn */
+    uv_timer_t timer;
+    uv_idle_t turn; /* active while something waits for the next turn: keeps the loop awake */
+    uv_getaddrinfo_t lookup;
+    bool looking_up;
+    unsigned open;     /* handles, connections and lookups that libuv still holds */
+    unsigned failures; /* since the last answer */
+    struct rng rng;
+    char told[sizeof(((struct exam *)0)->why)]; /* the last trouble: each is told once */
+    void (*on_closed)(void *ctx);
+};
+
+static void on_timer(uv_timer_t *timer);
+static void on_turn(uv_idle_t *turn);
+
+static void timer_set(struct store *s, uint64_t ms)
+{
+    uv_timer_start(&s->timer, on_timer, ms, 0);
+}
+
+static void turn_set(struct store *s)
+{
+    if (s->state != CLOSED)
+        uv_idle_start(&s->turn, on_turn);
+}
+
+/* ---- answers ---- */
+
+static void finish(struct call *call, const struct store_answer *answer)
+{
+    store_cb cb = call->cb;
+    void *ctx = call->ctx;
+
+    list_remove(&call->node);
+    free(call);
+    cb(ctx, answer);
+}
+
+static void end_batch(struct store *s)
+{
+    if (s->callbacks.on_batch_end)
+        s->callbacks.on_batch_end(s->ctx);
+}
+
+static void move_all(struct list *to, struct list *from)
+{
+    struct list *node;
+
+    while ((node = list_pop(from)))
+        list_append(to, node);
+}
+
+/* What the callbacks call in their turn waits for the next one: they may try again for ever. */
+static void answer_lost(struct store *s)
+{
+    static const struct store_answer unknown = {.result = STORE_UNKNOWN};
+    struct list lost = LIST_INIT(lost);
+
+    if (list_empty(&s->lost))
+        return;
+    move_all(&lost, &s->lost);
+    while (!list_empty(&lost))
+        finish(list_entry(lost.next, struct call, node), &unknown);
+    end_batch(s);
+}
+
+/* ---- giving up a connection ---- */
+
+static void let_go(struct store *s)
+{
+    if (--s->open > 0)
+        return;
+    while (!list_empty(&s->lost))
+        answer_lost(s);
+    if (s->on_closed)
+        s->on_closed(s->ctx);
+}
+
+static void on_link_closed(uv_handle_t *handle)
+{
+    struct link *link = container_of(handle, struct link, handle);
+    struct store *s = link->store;
+
+    resp_deinit(&link->reader);
+    buf_deinit(&link->out);
+    buf_deinit(&link->sending);
+    free(link);
+    let_go(s);
+}
+
+static void drop_link(struct store *s)
+{
+    if (s->link)
+        uv_close(&s->link->handle, on_link_closed);
+    s->link = NULL;
+    move_all(&s->lost, &s->calls);
+    if (!list_empty(&s->lost))
+        turn_set(s);
+}
+
+/* Doubles with each failure up to the maximum; of that, a random half to whole. */
+static uint64_t backoff(struct store *s)
+{
+    uint64_t delay = (uint64_t)s->config.reconnect_min_ms << (s->failures < 20 ? s->failures : 20);
+
+    if (delay > (uint64_t)s->config.reconnect_max_ms)
+        delay = (uint64_t)s->config.reconnect_max_ms;
+    return delay - rng_below(&s->rng, delay / 2 + 1);
+}
+
+/* True where this trouble was not the last one told already. */
+static bool is_news(struct store *s, const char *why)
+{
+    if (strcmp(s->told, why) == 0)
+        return false;
+    snprintf(s->told, sizeof(s->told), "%s", why);
+    return true;
+}
+
+static void wait_to_connect(struct store *s)
+{
+    drop_link(s);
+    s->state = WAITING;
+    timer_set(s, backoff(s));
+    s->failures++;
+}
+
+/* The connection does not work. Last in its caller: callbacks may close the store. */
+static void lose(struct store *s, const char *why)
+{
+    bool was_up = s->state == UP;
+
+    wait_to_connect(s);
+    if (was_up && s->callbacks.on_down)
+        s->callbacks.on_down(s->ctx, why);
+    else if (!was_up && is_news(s, why))
+        log_warn("store_unreachable",
+                 LOG_S("address", s->config.socket_path ? s->config.socket_path : s->config.host),
+                 LOG_S("why", why));
+}
+
+/* The server will not do. Likewise last. */
+static void refuse(struct store *s, const char *why)
+{
+    wait_to_connect(s);
+    if (is_news(s, why) && s->callbacks.on_refused)
+        s->callbacks.on_refused(s->ctx, s->told);
+}
+
+/* ---- writing ---- */
+
+static void on_written(uv_write_t *write, int status);
+
+static void flush(struct link *link)
+{
+    struct buf out = link->out;
+    uv_buf_t piece;
+    int ret;
+
+    if (out.len == 0 || link->sending.len > 0)
+        return;
+    link->out = link->sending;
+    link->sending = out;
+    piece = uv_buf_init((char *)out.data, (unsigned)out.len);
+    ret = uv_write(&link->write, &link->stream, &piece, 1, on_written);
+    if (ret < 0)
+        lose(link->store, uv_strerror(ret));
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct link *link = container_of(write, struct link, write);
+
+    buf_clear(&link->sending);
+    if (link->store->link != link)
+        return;
+    if (status < 0)
+        lose(link->store, uv_strerror(status));
+    else
+        flush(link);
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+    struct store *s = container_of(turn, struct store, turn);
+
+    uv_idle_stop(turn);
+    if (s->link)
+        flush(s->link);
+    answer_lost(s);
+}
+
+/* ---- reading ---- */
+
+static void go_up(struct store *s)
+{
+    s->state = UP;
+    s->told[0] = '\0';
+    uv_timer_stop(&s->timer);
+    if (s->exam.warning[0])
+        log_warn("store_warning", LOG_S("why", s->exam.warning));
+    if (s->callbacks.on_up)
+        s->callbacks.on_up(s->ctx);
+}
+
+static void on_verdict(struct store *s, enum exam_verdict verdict)
+{
+    switch (verdict) {
+    case EXAM_ASK:
+        if (s->link->out.failed)
+            lose(s, "out of memory");
+        else
+            turn_set(s);
+        break;
+    case EXAM_PASSED:
+        go_up(s);
+        break;
+    case EXAM_WAIT:
+        lose(s, s->exam.why);
+        break;
+    case EXAM_REFUSED:
+        refuse(s, s->exam.why);
+        break;
+    }
+}
+
+/* Errors that say: nothing was done, and the next examination will find out or mend why. */
+static bool calls_for_examination(const struct resp_reply *reply)
+{
+    static const char *const errors[] = {
+        "READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "ERR Function not found",
+    };
+
+    for (size_t i = 0; i < array_size(errors); i++) {
+        if (resp_is_error(reply, errors[i]))
+            return true;
+    }
+    return false;
+}
+
+static void on_reply(struct store *s, const struct resp_reply *reply)
+{
+    struct store_answer answer = {STORE_OK, reply->items, reply->n};
+
+    if (s->state == EXAMINING) {
+        on_verdict(s, exam_reply(&s->exam, reply, &s->link->out));
+        return;
+    }
+    if (list_empty(&s->calls) || calls_for_examination(reply)) {
+        lose(s, reply->error ? (const char *)reply->items[0].data : "an answer to no call");
+        return;
+    }
+    if (reply->error)
+        answer.result = resp_is_error(reply, "OOM") ? STORE_OOM : STORE_ERROR;
+    s->failures = 0;
+    finish(list_entry(s->calls.next, struct call, node), &answer);
+}
+
+static int take_replies(struct link *link)
+{
+    struct store *s = link->store;
+    bool was_up = s->state == UP;
+    const struct resp_reply *reply;
+    int ret = 0;
+
+    while (s->link == link) {
+        ret = resp_next(&link->reader, &reply);
+        if (ret < 0 || !reply)
+            break;
+        on_reply(s, reply);
+    }
+    if (was_up)
+        end_batch(s);
+    return ret;
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct link *link = container_of(handle, struct link, handle);
+
+    *buf = uv_buf_init(link->input, sizeof(link->input));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct link *link = container_of(stream, struct link, stream);
+    struct store *s = link->store;
+    int ret;
+
+    if (n < 0) {
+        lose(s, n == UV_EOF ? "Redis closed the connection" : uv_strerror((int)n));
+        return;
+    }
+    ret = resp_feed(&link->reader, buf->base, (size_t)n);
+    if (ret == 0)
+        ret = take_replies(link);
+    if (ret < 0 && s->link == link)
+        lose(s, ret == -EPROTO ? "what answers there is not Redis" : "out of memory");
+}
+
+/* ---- connecting ---- */
+
+static void on_connect(uv_connect_t *connect, int status)
+{
+    struct link *link = container_of(connect, struct link, connect);
+    struct store *s = link->store;
+
+    if (s->link != link)
+        return;
+    if (status == 0)
+        status = uv_read_start(&link->stream, on_alloc, on_read);
+    if (status < 0) {
+        lose(s, uv_strerror(status));
+        return;
+    }
+    s->state = EXAMINING;
+    on_verdict(s, exam_begin(&s->exam, &s->exam_config, &link->out));
+}
+
+/* Makes store.link, not connected yet. Return: 0 or -errno. */
+static int link_new(struct store *s, bool is_pipe)
+{
+    struct link *link = calloc(1, sizeof(*link));
+    int ret;
+
+    if (!link)
+        return -ENOMEM;
+    link->store = s;
+    ret = resp_init(&link->reader);
+    if (ret == 0)
+        ret = is_pipe ? uv_pipe_init(s->loop, &link->pipe, 0) : uv_tcp_init(s->loop, &link->tcp);
+    if (ret < 0) {
+        resp_deinit(&link->reader);
+        free(link);
+        return ret;
+    }
+    s->link = link;
+    s->open++;
+    return 0;
+}
+
+static int connect_pipe(struct store *s)
+{
+    int ret = link_new(s, true);
+
+    if (ret < 0)
+        return ret;
+    uv_pipe_connect(&s->link->connect, &s->link->pipe, s->config.socket_path, on_connect);
+    return 0;
+}
+
+static int connect_tcp(struct store *s, const struct sockaddr *address)
+{
+    int ret = link_new(s, false);
+
+    if (ret < 0)
+        return ret;
+    uv_tcp_nodelay(&s->link->tcp, 1);
+    uv_tcp_keepalive(&s->link->tcp, 1, KEEPALIVE_S);
+    return uv_tcp_connect(&s->link->connect, &s->link->tcp, address, on_connect);
+}
+
+/* A name of several addresses: the next one after each failure. */
+static const struct sockaddr *choose(const struct store *s, const struct addrinfo *list)
+{
+    const struct addrinfo *chosen = list;
+    unsigned n = 0;
+
+    for (const struct addrinfo *a = list; a; a = a->ai_next)
+        n++;
+    for (unsigned skip = s->failures % n; skip > 0; skip--)
+        chosen = chosen->ai_next;
+    return chosen->ai_addr;
+}
+
+static void on_lookup(uv_getaddrinfo_t *lookup, int status, struct addrinfo *list)
+{
+    struct store *s = container_of(lookup, struct store, lookup);
+
+    s->looking_up = false;
+    if (s->state == CONNECTING) {
+        if (status == 0)
+            status = connect_tcp(s, choose(s, list));
+        if (status < 0)
+            lose(s, uv_strerror(status));
+    }
+    uv_freeaddrinfo(list);
+    let_go(s);
+}
+
+/* A lookup that a connection attempt gave up on may still be under way: then its result will do. */
+static int look_up(struct store *s)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    char port[16];
+    int ret;
+
+    if (s->looking_up)
+        return 0;
+    snprintf(port, sizeof(port), "%d", s->config.port);
+    ret = uv_getaddrinfo(s->loop, &s->lookup, on_lookup, s->config.host, port, &hints);
+    if (ret < 0)
+        return ret;
+    s->looking_up = true;
+    s->open++;
+    return 0;
+}
+
+static void begin_to_connect(struct store *s)
+{
+    int ret;
+
+    s->state = CONNECTING;
+    timer_set(s, (uint64_t)s->config.call_timeout_ms);
+    ret = s->config.socket_path ? connect_pipe(s) : look_up(s);
+    if (ret < 0)
+        lose(s, uv_strerror(ret));
+}
+
+static void check_oldest_call(struct store *s)
+{
+    uint64_t now = uv_now(s->loop);
+    struct call *oldest;
+
+    if (list_empty(&s->calls))
+        return;
+    oldest = list_entry(s->calls.next, struct call, node);
+    if (oldest->deadline > now)
+        timer_set(s, oldest->deadline - now);
+    else
+        lose(s, "Redis does not answer in time");
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct store *s = container_of(timer, struct store, timer);
+
+    switch (s->state) {
+    case WAITING:
+        begin_to_connect(s);
+        break;
+    case CONNECTING:
+        lose(s, "no connection in time");
+        break;
+    case EXAMINING:
+        lose(s, "Redis does not answer in time");
+        break;
+    case UP:
+        check_oldest_call(s);
+        break;
+    case CLOSED:
+        break;
+    }
+}
+
+/* ---- the public side ---- */
+
+static void config_deinit(struct store_config *c)
+{
+    free((void *)c->host);
+    free((void *)c->socket_path);
+    free((void *)c->user);
+    free((void *)c->password);
+    free((void *)c->prefix);
+}
+
+/* NULL and "" are both not given. Return: false where out of memory. */
+static bool own(const char **text)
+{
+    if (*text && **text == '\0')
+        *text = NULL;
+    if (!*text)
+        return true;
+    *text = strdup(*text);
+    return *text != NULL;
+}
+
+static int or_default(int value, int otherwise)
+{
+    return value > 0 ? value : otherwise;
+}
+
+static int config_init(struct store_config *c, const struct store_config *from)
+{
+    bool owned;
+
+    *c = *from;
+    c->prefix = c->prefix ? c->prefix : "drover:";
+    c->partitions = c->partitions ? c->partitions : 16;
+    c->call_timeout_ms = or_default(c->call_timeout_ms, 10000);
+    c->reconnect_min_ms = or_default(c->reconnect_min_ms, 100);
+    c->reconnect_max_ms = or_default(c->reconnect_max_ms, 10000);
+    c->library = c->library ? c->library : (const char *)built_in_library;
+    /* All of them, so that none is left borrowed where one fails. */
+    owned = own(&c->host);
+    owned &= own(&c->socket_path);
+    owned &= own(&c->user);
+    owned &= own(&c->password);
+    owned &= own(&c->prefix);
+    return owned ? 0 : -ENOMEM;
+}
+
+static int store_init(struct store *s, uv_loop_t *loop, const struct store_config *config)
+{
+    int ret = config_init(&s->config, config);
+
+    if (ret < 0)
+        return ret;
+    s->exam_config = (struct exam_config){
+        .user = s->config.user,
+        .password = s->config.password,
+        .database = s->config.database,
+        .prefix = s->config.prefix,
+        .partitions = s->config.partitions,
+        .library = s->config.library,
+    };
+    ret = rng_seed_system(&s->rng);
+    if (ret < 0)
+        return ret;
+    s->loop = loop;
+    list_init(&s->calls);
+    list_init(&s->lost);
+    uv_timer_init(loop, &s->timer);
+    uv_idle_init(loop, &s->turn);
+    s->open = 2;
+    return 0;
+}
+
+int store_new(struct store **out, uv_loop_t *loop, const struct store_config *config,
+              const struct store_callbacks *callbacks, void *ctx)
+{
+    struct store *s;
+    int ret;
+
+    assert(!config->prefix || strlen(config->prefix) <= PREFIX_MAX);
+    s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    ret = store_init(s, loop, config);
+    if (ret < 0) {
+        config_deinit(&s->config);
+        free(s);
+        return ret;
+    }
+    s->callbacks = *callbacks;
+    s->ctx = ctx;
+    s->state = WAITING;
+    timer_set(s, 0);
+    *out = s;
+    return 0;
+}
+
+/* Return: 0, or -ENOMEM and nothing appended. */
+static int put_call(struct store *s, uint32_t partition, const char *function,
+                    const struct bytes *args, int n)
+{
+    struct buf *out = &s->link->out;
+    char name[sizeof(STORE_LIBRARY) + 1 + FUNCTION_MAX], key[PREFIX_MAX + 16];
+    size_t before = out->len;
+
+    assert(partition < s->exam.partitions && strlen(function) <= FUNCTION_MAX);
+    snprintf(name, sizeof(name), STORE_LIBRARY "_%s", function);
+    snprintf(key, sizeof(key), "%s{p%u}:", s->config.prefix, partition);
+    resp_command(out, 4 + (size_t)n);
+    resp_puts(out, "FCALL");
+    resp_puts(out, name);
+    resp_puts(out, "1");
+    resp_puts(out, key);
+    for (int i = 0; i < n; i++)
+        resp_put(out, args[i].data, args[i].len);
+    if (!out->failed)
+        return 0;
+    out->failed = false;
+    out->len = before;
+    return -ENOMEM;
+}
+
+int store_call(struct store *s, uint32_t partition, const char *function, const struct bytes *args,
+               int n, store_cb cb, void *ctx)
+{
+    uint64_t timeout = (uint64_t)s->config.call_timeout_ms;
+    CLEANUP(free) struct call *call = malloc(sizeof(*call));
+    int ret;
+
+    if (!call)
+        return -ENOMEM;
+    *call = (struct call){.cb = cb, .ctx = ctx, .deadline = uv_now(s->loop) + timeout};
+    if (s->state == UP) {
+        ret = put_call(s, partition, function, args, n);
+        if (ret < 0)
+            return ret;
+        if (!uv_is_active((uv_handle_t *)&s->timer))
+            timer_set(s, timeout);
+    }
+    list_append(s->state == UP ? &s->calls : &s->lost, &take(call)->node);
+    turn_set(s);
+    return 0;
+}
+
+bool store_up(const struct store *s)
+{
+    return s->state == UP;
+}
+
+uint32_t store_partitions(const struct store *s)
+{
+    return s->exam.partitions;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    let_go(handle->data);
+}
+
+void store_close(struct store *s, void (*on_closed)(void *ctx))
+{
+    assert(s->state != CLOSED);
+    s->on_closed = on_closed;
+    s->state = CLOSED;
+    drop_link(s);
+    if (s->looking_up)
+        uv_cancel((uv_req_t *)&s->lookup);
+    s->timer.data = s;
+    s->turn.data = s;
+    uv_close((uv_handle_t *)&s->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&s->turn, on_handle_closed);
+}
+
+struct store *store_free(struct store *s)
+{
+    if (!s)
+        return NULL;
+    assert(s->state == CLOSED && s->open == 0);
+    config_deinit(&s->config);
+    free(s);
+    return NULL;
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "io/store.h"
+#include "io/store_exam.h"
+
+#define REDIS_MAJOR_MIN 7 /* functions came with 7.0; Valkey has had them from its start */
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+static const char META_SCRIPT[] =
+    "if redis.call('EXISTS', KEYS[1]) == 0 then "
+    "redis.call('HSET', KEYS[1], 'product', 'drover', 'schema', ARGV[1], 'partitions', ARGV[2]) "
+    "end "
+    "return redis.call('HMGET', KEYS[1], 'product', 'schema', 'partitions')";
+
+static enum exam_verdict refuse(struct exam *e, const char *why, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static enum exam_verdict refuse(struct exam *e, const char *why, ...)
+{
+    va_list args;
+
+    va_start(args, why);
+    vsnprintf(e->why, sizeof(e->why), why, args);
+    va_end(args);
+    return EXAM_REFUSED;
+}
+
+static const char *message(const struct resp_reply *reply)
+{
+    return reply->n > 0 ? (const char *)reply->items[0].data : "an empty answer";
+}
+
+/* ---- login and database ---- */
+
+static void ask_login(const struct exam *e, struct buf *command)
+{
+    const struct exam_config *c = e->config;
+
+    resp_command(command, c->user ? 3 : 2);
+    resp_puts(command, "AUTH");
+    if (c->user)
+        resp_puts(command, c->user);
+    resp_puts(command, c->password ? c->password : "");
+}
+
+static enum exam_verdict judge_login(struct exam *e, const struct resp_reply *reply)
+{
+    if (reply->error)
+        return refuse(e, "Redis refuses the login: set redis.user and redis.password (%s)",
+                      message(reply));
+    return EXAM_PASSED;
+}
+
+static void ask_database(const struct exam *e, struct buf *command)
+{
+    char number[16];
+
+    snprintf(number, sizeof(number), "%d", e->config->database);
+    resp_command(command, 2);
+    resp_puts(command, "SELECT");
+    resp_puts(command, number);
+}
+
+static enum exam_verdict judge_database(struct exam *e, const struct resp_reply *reply)
+{
+    if (reply->error)
+        return refuse(e, "database %d cannot be used: set redis.database (%s)", e->config->database,
+                      message(reply));
+    return EXAM_PASSED;
+}
+
+/* ---- what INFO tells: it needs fewer rights than CONFIG GET and ROLE, and is one question ---- */
+
+static void ask_info(const struct exam *e, struct buf *command)
+{
+    resp_command(command, 1);
+    resp_puts(command, "INFO");
+}
+
+/* The value of a line "name:value", cut to fit; "" where there is none. */
+static const char *info(const char *text, const char *name, char *out, size_t size)
+{
+    size_t len = strlen(name);
+
+    out[0] = '\0';
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len) == 0 && line[len] == ':') {
+            line += len + 1;
+            snprintf(out, size, "%.*s", (int)strcspn(line, "\r\n"), line);
+            break;
+        }
+    }
+    return out;
+}
+
+#define INFO(text, name) info((text), (name), (char[64]){0}, 64)
+
+static enum exam_verdict judge_server(struct exam *e, const char *text)
+{
+    const char *version = INFO(text, "redis_version"), *mode = INFO(text, "redis_mode");
+
+    if (INFO(text, "valkey_version")[0] == '\0' && atoi(version) < REDIS_MAJOR_MIN)
+        return refuse(e, "Redis is version %s: Drover needs Redis 7.0 or newer, or Valkey",
+                      version[0] ? version : "unknown");
+    if (mode[0] && strcmp(mode, "standalone") != 0)
+        return refuse(e, "Redis runs in %s mode: point redis.host at a standalone primary", mode);
+    if (strcmp(INFO(text, "role"), "slave") == 0)
+        return refuse(e, "this Redis is a replica of %s:%s: point redis.host at the primary",
+                      INFO(text, "master_host"), INFO(text, "master_port"));
+    return EXAM_PASSED;
+}
+
+static enum exam_verdict judge_keeping(struct exam *e, const char *text)
+{
+    const char *policy = INFO(text, "maxmemory_policy");
+
+    if (policy[0] && strcmp(policy, "noeviction") != 0)
+        return refuse(e,
+                      "maxmemory-policy is %s, which may delete jobs: set maxmemory-policy "
+                      "noeviction in Redis",
+                      policy);
+    if (!policy[0])
+        snprintf(e->warning, sizeof(e->warning),
+                 "Redis does not tell its maxmemory-policy: it must be noeviction");
+    else if (strcmp(INFO(text, "aof_enabled"), "0") == 0)
+        snprintf(e->warning, sizeof(e->warning),
+                 "appendonly is no: a crash of Redis loses jobs; set appendonly yes");
+    return EXAM_PASSED;
+}
+
+static enum exam_verdict judge_info(struct exam *e, const struct resp_reply *reply)
+{
+    enum exam_verdict verdict;
+
+    if (resp_is_error(reply, "NOAUTH"))
+        return refuse(e, "Redis wants a login: set redis.password (%s)", message(reply));
+    if (reply->error || reply->n == 0)
+        return refuse(e, "Redis does not answer INFO: its user needs +info (%s)", message(reply));
+    if (strcmp(INFO(message(reply), "loading"), "1") == 0) {
+        refuse(e, "Redis is still loading its data");
+        return EXAM_WAIT;
+    }
+    verdict = judge_server(e, message(reply));
+    return verdict == EXAM_PASSED ? judge_keeping(e, message(reply)) : verdict;
+}
+
+/* ---- the meta record ---- */
+
+static void ask_meta(const struct exam *e, struct buf *command)
+{
+    CLEANUP(buf_deinit) struct buf key = {0};
+    char partitions[16];
+
+    buf_printf(&key, "%smeta", e->config->prefix);
+    snprintf(partitions, sizeof(partitions), "%u", e->config->partitions);
+    resp_command(command, 6);
+    resp_puts(command, "EVAL");
+    resp_puts(command, META_SCRIPT);
+    resp_puts(command, "1");
+    resp_put(command, key.data, key.len);
+    resp_puts(command, TEXT(STORE_SCHEMA));
+    resp_puts(command, partitions);
+    command->failed |= key.failed;
+}
+
+static enum exam_verdict judge_meta(struct exam *e, const struct resp_reply *reply)
+{
+    const char *prefix = e->config->prefix;
+    int64_t partitions;
+
+    if (resp_is_error(reply, "WRONGTYPE") || (!reply->error && reply->n != 3) ||
+        (!reply->error && !bytes_is(reply->items[0], "drover")))
+        return refuse(e, "key %smeta belongs to another program: set redis.prefix to a free one",
+                      prefix);
+    if (reply->error)
+        return refuse(e, "key %smeta cannot be read or made: %s", prefix, message(reply));
+    if (!bytes_is(reply->items[1], TEXT(STORE_SCHEMA)))
+        return refuse(e,
+                      "the jobs under prefix %s have schema %s, this build knows " TEXT(
+                          STORE_SCHEMA) ": run the Drover that made them, or set redis.prefix",
+                      prefix, (const char *)reply->items[1].data);
+    if (!bytes_to_i64(reply->items[2], &partitions) || partitions < 1 ||
+        partitions > STORE_PARTITIONS_MAX)
+        return refuse(e, "field partitions of key %smeta is '%s': restore the number it had",
+                      prefix, (const char *)reply->items[2].data);
+    e->partitions = (uint32_t)partitions;
+    return EXAM_PASSED;
+}
+
+/* ---- the library ---- */
+
+/* 0 where the text does not say. */
+static int64_t own_build(const struct exam *e)
+{
+    static const char line[] = "\nlocal BUILD = ";
+    const char *at = strstr(e->config->library, line);
+
+    return at ? strtoll(at + strlen(line), NULL, 10) : 0;
+}
+
+static void ask_version(const struct exam *e, struct buf *command)
+{
+    CLEANUP(buf_deinit) struct buf key = {0};
+
+    buf_printf(&key, "%s{p0}:", e->config->prefix);
+    resp_command(command, 4);
+    resp_puts(command, "FCALL");
+    resp_puts(command, STORE_LIBRARY "_version");
+    resp_puts(command, "1");
+    resp_put(command, key.data, key.len);
+    command->failed |= key.failed;
+}
+
+static enum exam_verdict judge_version(struct exam *e, const struct resp_reply *reply)
+{
+    e->build = 0;
+    if (resp_is_error(reply, "ERR Function not found"))
+        return EXAM_PASSED;
+    if (reply->error)
+        return refuse(e, "functions cannot be called: %s", message(reply));
+    if (reply->n != 1 || !bytes_to_i64(reply->items[0], &e->build))
+        return refuse(e,
+                      "library " STORE_LIBRARY " in Redis is not Drover's: remove it with FUNCTION "
+                      "DELETE " STORE_LIBRARY);
+    return EXAM_PASSED;
+}
+
+static void ask_load(const struct exam *e, struct buf *command)
+{
+    resp_command(command, e->build > 0 ? 4 : 3);
+    resp_puts(command, "FUNCTION");
+    resp_puts(command, "LOAD");
+    if (e->build > 0)
+        resp_puts(command, "REPLACE");
+    resp_puts(command, e->config->library);
+}
+
+static enum exam_verdict judge_load(struct exam *e, const struct resp_reply *reply)
+{
+    if (!reply->error) {
+        e->build = own_build(e);
+        return EXAM_PASSED;
+    }
+    if (!e->lost_race && strstr(message(reply), "already exists")) {
+        e->lost_race = true;
+        return EXAM_ASK;
+    }
+    return refuse(e, "library " STORE_LIBRARY " cannot be loaded: %s", message(reply));
+}
+
+/* ---- the order ---- */
+
+enum {
+    STEP_LOGIN,
+    STEP_DATABASE,
+    STEP_INFO,
+    STEP_META,
+    STEP_VERSION,
+    STEP_LOAD,
+    STEPS_,
+};
+
+static const struct {
+    void (*ask)(const struct exam *e, struct buf *command);
+    enum exam_verdict (*judge)(struct exam *e, const struct resp_reply *reply);
+} steps[STEPS_] = {
+    [STEP_LOGIN] = {ask_login, judge_login},       [STEP_DATABASE] = {ask_database, judge_database},
+    [STEP_INFO] = {ask_info, judge_info},          [STEP_META] = {ask_meta, judge_meta},
+    [STEP_VERSION] = {ask_version, judge_version}, [STEP_LOAD] = {ask_load, judge_load},
+};
+
+static bool is_needed(const struct exam *e, int step)
+{
+    switch (step) {
+    case STEP_LOGIN:
+        return e->config->user || e->config->password;
+    case STEP_DATABASE:
+        return e->config->database != 0;
+    case STEP_LOAD:
+        return e->build < own_build(e);
+    default:
+        return true;
+    }
+}
+
+/* Asks at the first step from @step on that is needed. */
+static enum exam_verdict ask_from(struct exam *e, int step, struct buf *command)
+{
+    while (step < STEPS_ && !is_needed(e, step))
+        step++;
+    e->step = step;
+    if (step == STEPS_)
+        return EXAM_PASSED;
+    steps[step].ask(e, command);
+    return EXAM_ASK;
+}
+
+enum exam_verdict exam_begin(struct exam *e, const struct exam_config *config, struct buf *command)
+{
+    *e = (struct exam){.config = config};
+    if (own_build(e) <= 0)
+        return refuse(e, "the library that came with this program does not say its build");
+    return ask_from(e, STEP_LOGIN, command);
+}
+
+enum exam_verdict exam_reply(struct exam *e, const struct resp_reply *reply, struct buf *command)
+{
+    enum exam_verdict verdict = steps[e->step].judge(e, reply);
+
+    if (resp_is_error(reply, "LOADING")) {
+        refuse(e, "Redis is still loading its data");
+        return EXAM_WAIT;
+    }
+    if (verdict == EXAM_PASSED)
+        return ask_from(e, e->step + 1, command);
+    if (verdict == EXAM_ASK)
+        return ask_from(e, STEP_VERSION, command);
+    return verdict;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "io/tree.h"
+
+#define WORD_MAX 64 /* bytes of a word that is looked for among the known ones */
+
+int tree_read(config_t *tree, const char *path, struct problem *problem)
+{
+    char copy[PATH_MAX], where[PATH_MAX + 16];
+    const char *file;
+
+    snprintf(copy, sizeof(copy), "%s", path);
+    config_set_include_dir(tree, dirname(copy));
+    errno = 0;
+    if (config_read_file(tree, path))
+        return 0;
+    file = config_error_file(tree);
+    if (config_error_type(tree) == CONFIG_ERR_FILE_IO) {
+        problem_set(problem, path, "%s", errno ? strerror(errno) : "cannot be read");
+        return TREE_E_INVALID;
+    }
+    snprintf(where, sizeof(where), "%s:%d", file ? file : path, config_error_line(tree));
+    problem_set(problem, where, "%s", config_error_text(tree));
+    return TREE_E_INVALID;
+}
+
+/* Appends the path of a setting, such as "steps[2].retry". */
+static void put_path(struct buf *out, const config_setting_t *setting)
+{
+    if (config_setting_is_root(setting))
+        return;
+    put_path(out, config_setting_parent(setting));
+    if (!config_setting_name(setting))
+        buf_printf(out, "[%d]", config_setting_index(setting));
+    else
+        buf_printf(out, out->len > 0 ? ".%s" : "%s", config_setting_name(setting));
+}
+
+int tree_problem(const config_setting_t *setting, struct problem *problem, const char *reason, ...)
+{
+    CLEANUP(buf_deinit) struct buf where = {0}, text = {0};
+    const char *file = config_setting_source_file(setting);
+    va_list args;
+    char what[sizeof(problem->reason)];
+
+    va_start(args, reason);
+    vsnprintf(what, sizeof(what), reason, args);
+    va_end(args);
+    put_path(&text, setting);
+    buf_printf(&text, text.len > 0 ? ": %s" : "%s", what);
+    buf_puts(&where, file ? file : "");
+    if (!config_setting_is_root(setting))
+        buf_printf(&where, ":%d", config_setting_source_line(setting));
+    problem_set(problem, buf_str(&where), "%s", buf_str(&text));
+    return TREE_E_INVALID;
+}
+
+static int min3(int a, int b, int c)
+{
+    int least = a < b ? a : b;
+
+    return least < c ? least : c;
+}
+
+/* How many characters to put in, leave out or exchange (Levenshtein 1965); one row at a time. */
+static int distance(const char *a, const char *b)
+{
+    int row[WORD_MAX + 1], n = (int)strlen(b);
+
+    if (n > WORD_MAX)
+        return INT_MAX;
+    for (int j = 0; j <= n; j++)
+        row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int above = row[j];
+
+            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[n];
+}
+
+void nearest_try(struct nearest *n, const char *candidate)
+{
+    int d = distance(n->word, candidate), tolerated = 1 + (int)strlen(candidate) / 4;
+
+    if (d <= tolerated && (!n->best[0] || d < n->distance)) {
+        snprintf(n->best, sizeof(n->best), "%s", candidate);
+        n->distance = d;
+    }
+}
+
+const char *nearest_text(const struct nearest *n, char *out, size_t size)
+{
+    snprintf(out, size, n->best[0] ? "; did you mean %s?" : "%s", n->best);
+    return out;
+}
+
+bool duration_parse(const char *text, int64_t *ms)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"", 1},          {"ms", 1},          {"s", 1000},
+                 {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 24 * 3600 * 1000}};
+    size_t digits = strspn(text, "0123456789");
+    int64_t value;
+
+    if (!bytes_to_i64(bytes_of(text, digits), &value))
+        return false;
+    for (size_t i = 0; i < array_size(units); i++) {
+        if (strcmp(text + digits, units[i].name) == 0)
+            return !__builtin_mul_overflow(value, units[i].ms, ms);
+    }
+    return false;
+}

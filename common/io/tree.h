@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Trees: what configuration and workflow files share
+ *
+ * Both are libconfig files, read strictly: what is not known is an error that says where it stands
+ * and what was probably meant. A problem's field is then "<file>:<line>", its reason begins with
+ * the path of the setting.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <libconfig.h>
+
+#include "base/cleanup.h"
+#include "base/status.h"
+
+enum {
+    TREE_E_INVALID = 1, /* not there, not readable, not well-formed, or not what is expected */
+};
+
+static inline void tree_free(config_t *tree)
+{
+    config_destroy(tree);
+}
+
+/**
+ * tree_read() - parse a file
+ * @tree: config_init() was called; the caller destroys it in any case
+ *
+ * An @include is relative to the folder of the file.
+ * Return: 0 or TREE_E_INVALID with @problem set.
+ */
+int tree_read(config_t *tree, const char *path, struct problem *problem);
+
+/* Records what is wrong with a setting. Return: TREE_E_INVALID. */
+int tree_problem(const config_setting_t *setting, struct problem *problem, const char *reason, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The closest of several words to one that nobody knows. */
+struct nearest {
+    const char *word;
+    char best[96]; /* "": none is close */
+    int distance;  /* of the best */
+};
+
+static inline struct nearest nearest_to(const char *word)
+{
+    return (struct nearest){.word = word};
+}
+
+void nearest_try(struct nearest *n, const char *candidate);
+
+/* "; did you mean x?" or "" */
+const char *nearest_text(const struct nearest *n, char *out, size_t size);
+
+/**
+ * duration_parse() - a duration as people write it
+ *
+ * An integer with a unit (ms, s, m, h, d), without one in milliseconds: "1500ms", "30s", "250".
+ * Return: false on anything else, overflow included.
+ */
+bool duration_parse(const char *text, int64_t *ms);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Workflow files: definitions as people write them
+ *
+ *     name = "order";
+ *     version = 1;
+ *     retry = { maximum_attempts = 5; initial_interval = "1s"; };
+ *     steps = (
+ *         { name = "reserve"; actor = "inventory"; lock = "30s";
+ *           revert = { action = "release"; }; },
+ *         { name = "charge"; actor = "payments"; after = [ "reserve" ];
+ *           arguments = { currency = "EUR"; }; } );
+ *
+ * A file holds one Workflow message of proto/drover/v1/types.proto: its fields under their names,
+ * those that end in _ms without that and as durations, words of enums in lower case ("park").
+ * Arguments are a group, list or array, which become application/json, or a text: that is
+ * application/json where it is a JSON object or array, else text/plain.
+ */
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/status.h"
+#include "drover/v1/types.pb-c.h"
+
+enum {
+    WORKFLOW_FILE_E_INVALID = 1,
+};
+
+/**
+ * workflow_file_read() - read one file
+ * @out: free with drover__v1__workflow__free_unpacked(…, NULL); passed workflow_new()
+ *
+ * Return: 0, -ENOMEM, or WORKFLOW_FILE_E_INVALID with @problem set: its field is "<file>:<line>".
+ */
+int workflow_file_read(Drover__V1__Workflow **out, const char *path, struct problem *problem);
+
+/* Return: 0 or -EINVAL to go on; anything else ends the reading and is passed on. */
+typedef int (*workflow_file_cb)(void *ctx, const char *path, const Drover__V1__Workflow *workflow);
+
+/**
+ * workflow_files_read() - read all *.cfg of a folder, in the order of their names
+ *
+ * Says in the log what is wrong with a file, or with the folder. After -EINVAL, its own or that of
+ * @cb, it goes on to the next file, so that one sees all that is wrong at once.
+ * Return: 0, -EINVAL where a file was refused, -errno, or what @cb returned.
+ */
+int workflow_files_read(const char *folder, workflow_file_cb cb, void *ctx);

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/scheduler_io.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "io/workflow_file.h"
+
+struct scheduler_io {
+    struct scheduler *machine;
+    struct driver *driver;
+    void (*on_stopped)(void *ctx);
+    void *ctx;
+};
+
+static const struct bus_queue queues[] = {
+    {.name = "drover.submit", .source = SCHEDULER_SUBMIT},
+    {.name = "drover.replies", .source = SCHEDULER_REPLIES},
+    {.name = "drover.control", .source = SCHEDULER_CONTROL},
+    {.name = "drover.expired", .source = SCHEDULER_EXPIRED},
+};
+
+/* ---- events ---- */
+
+static int64_t step(void *machine, int64_t now, struct scheduler_event event, struct effects *out)
+{
+    event.now = now;
+    return scheduler_step(machine, &event, out);
+}
+
+static int64_t on_store_up(void *machine, int64_t now, uint32_t partitions, struct effects *out)
+{
+    return step(machine, now,
+                (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = partitions},
+                out);
+}
+
+static int64_t on_delivery(void *machine, int64_t now, const struct bus_delivery *d,
+                           struct effects *out)
+{
+    return step(machine, now, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = d},
+                out);
+}
+
+static int64_t on_answer(void *machine, int64_t now, uint64_t id, const struct store_answer *answer,
+                         struct effects *out)
+{
+    return step(machine, now,
+                (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = id, .answer = answer},
+                out);
+}
+
+static int64_t on_outcome(void *machine, int64_t now, uint64_t id, enum bus_outcome outcome,
+                          struct effects *out)
+{
+    return step(machine, now,
+                (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = id, .outcome = outcome},
+                out);
+}
+
+static int64_t on_tick(void *machine, int64_t now, struct effects *out)
+{
+    return step(machine, now, (struct scheduler_event){.type = SCHEDULER_TICK}, out);
+}
+
+static bool is_idle(const void *machine)
+{
+    return scheduler_idle(machine);
+}
+
+static const struct driver_machine events = {
+    .store_up = on_store_up,
+    .delivery = on_delivery,
+    .answer = on_answer,
+    .outcome = on_outcome,
+    .tick = on_tick,
+    .idle = is_idle,
+};
+
+/* ---- life ---- */
+
+static int register_workflow(void *ctx, const char *path, const Drover__V1__Workflow *message)
+{
+    struct scheduler_io *io = ctx;
+    CLEANUP(workflow_unref) struct workflow *w = NULL;
+    int r = workflow_new(&w, message, "", NULL); /* proven before by who read it */
+
+    if (r)
+        return r < 0 ? r : -EINVAL;
+    log_info("workflow_read", LOG_S("file", path), LOG_S("workflow", w->full_name),
+             LOG_I("steps", w->n_steps));
+    return scheduler_register(io->machine, w);
+}
+
+int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct config *config,
+                     const struct rng *seed)
+{
+    struct scheduler_io *io = calloc(1, sizeof(*io));
+    struct bus_config bus = driver_bus_config(config, "drover-scheduler");
+    struct store_config store = driver_store_config(config);
+    int r;
+
+    if (!io)
+        return -ENOMEM;
+    *out = io;
+    bus.queues = queues;
+    bus.n_queues = (int)array_size(queues);
+    r = scheduler_new(&io->machine, config->name, seed);
+    if (!r && *config->scheduler.workflows)
+        r = workflow_files_read(config->scheduler.workflows, register_workflow, io);
+    if (r)
+        return r;
+    return driver_new(&io->driver, loop,
+                      &(struct driver_config){.machine = &events,
+                                              .machine_object = io->machine,
+                                              .context = io,
+                                              .bus = &bus,
+                                              .store = &store});
+}
+
+static void on_closed(void *context)
+{
+    struct scheduler_io *io = context;
+
+    scheduler_io_dump(io);
+    io->on_stopped(io->ctx);
+}
+
+void scheduler_io_stop(struct scheduler_io *io, int timeout_ms, void (*on_stopped)(void *ctx),
+                       void *ctx)
+{
+    io->on_stopped = on_stopped;
+    io->ctx = ctx;
+    driver_stop(io->driver, timeout_ms, on_closed);
+}
+
+void scheduler_io_dump(struct scheduler_io *io)
+{
+    struct scheduler_stats s;
+
+    scheduler_stats(io->machine, &s);
+    log_info("scheduler", LOG_I("open", s.open), LOG_I("submits", s.submits),
+             LOG_I("created", s.created), LOG_I("already", s.already),
+             LOG_I("conflicts", s.conflicts), LOG_I("rejected", s.rejected),
+             LOG_I("dispatched", s.dispatched), LOG_I("recorded", s.recorded),
+             LOG_I("stale", s.stale), LOG_I("unknown", s.unknown), LOG_I("settled", s.settled),
+             LOG_I("unstarted", s.unstarted), LOG_I("unroutable", s.unroutable),
+             LOG_I("recovered", s.recovered), LOG_I("dead_letters", s.dead_letters),
+             LOG_I("store_repeats", s.store_repeats));
+    driver_dump(io->driver);
+}
+
+struct scheduler_io *scheduler_io_free(struct scheduler_io *io)
+{
+    if (!io)
+        return NULL;
+    driver_free(io->driver);
+    scheduler_free(io->machine);
+    free(io);
+    return NULL;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/daemon.h"
+#include "supervisor/supervisor_io.h"
+
+static int start(void **object, uv_loop_t *loop, const struct config *config,
+                 const struct rng *seed)
+{
+    return supervisor_io_new((struct supervisor_io **)object, loop, config, seed);
+}
+
+static void stop(void *object, int timeout_ms, void (*stopped)(void *context), void *context)
+{
+    supervisor_io_stop(object, timeout_ms, stopped, context);
+}
+
+static void dump(void *object)
+{
+    supervisor_io_dump(object);
+}
+
+static void release(void *object)
+{
+    supervisor_io_free(object);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct daemon_role role = {
+        .name = "supervisor",
+        .summary = "Finds what nobody answered in time and asks the schedulers to recover it.",
+        .role = CONFIG_SUPERVISOR,
+        .start = start,
+        .stop = stop,
+        .dump = dump,
+        .free = release,
+    };
+
+    return daemon_main(argc, argv, &role);
+}

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input over the real broker: each gets its rejection, its dead letter or its counted no-op, the
+queue moves on, and nothing of it is left in Redis."""
+
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+MIB = 1024 * 1024
+
+
+class BadInput(cluster.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.c = self.cluster()
+        self.client = self.c.client
+        self.keys_before = self.c.store.keys()
+
+    def good_job(self, job_id="good"):
+        """The queue moves on: what comes behind is served."""
+        self.client.submit(wire.submit(job_id, wire.chain(2)))
+        event = self.client.settled(job_id)
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+
+    def nothing_left(self, but=()):
+        """Of jobs only those named, whole and settled; of anything else nothing new."""
+        self.c.await_idle()
+        self.assertEqual(sorted(but), sorted(self.c.store.jobs()))
+        new = set(self.c.store.keys()) - set(self.keys_before)
+        known = [":job:", ":data:", ":hist:", ":def:", "}:settled", "}:leader", "}:defs"]
+        self.assertEqual([], [key for key in new if not any(k in key for k in known)])
+        for kind in (":job:", ":data:", ":hist:"):
+            jobs = sorted(key.partition(kind)[2] for key in new if kind in key)
+            self.assertEqual(sorted(but), jobs, kind)
+
+    def rejected(self, submit, field, reason=""):
+        """A Submit is answered with a rejection that names the field, and leaves nothing."""
+        self.client.submit(submit)
+        receipt = self.client.receipt(submit.job_id)
+        self.assertEqual(wire.RECEIPT_CODE_REJECTED, receipt.code)
+        self.assertEqual(field, receipt.field)
+        self.assertIn(reason, receipt.reason)
+        self.assertNotEqual("", receipt.reason)
+        self.assertNotIn(submit.job_id, self.c.store.jobs())
+
+    def dead(self, reason, body):
+        """The next dead letter is @body as it was sent, with a reason that begins so."""
+        said, letter = self.client.dead_letter()
+        self.assertTrue((said or "").startswith(reason), said)
+        self.assertEqual(body, letter)
+
+    # --- bodies that are no message ---
+
+    def test_no_message_at_all(self):
+        whole = wire.submit("cut", wire.chain(3)).SerializeToString()
+        bodies = {
+            "malformed": b"\xff\xff\xff\xff not protobuf",
+            "malformed JSON": b'{"jobId": "x", ',
+            "JSON of another kind": b'{"bogus": 1}',
+            "a JSON array": b"[1, 2]",
+            "empty": b"",
+            "cut": whole[:-3],
+        }
+        for exchange, key in (
+            ("drover.submit", "submit"),
+            ("drover.replies", "reply"),
+            ("drover.control", "control"),
+            ("drover.expired", ""),
+        ):
+            for what, body in bodies.items():
+                with self.subTest(what, exchange=exchange):
+                    self.client.publish(exchange, key, body)
+                    self.dead("", body)
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    def test_reasons_of_dead_letters(self):
+        for body, reason in ((b"\xff\xff\xff", "MALFORMED"), (b"", "INVALID job_id")):
+            with self.subTest(reason):
+                self.client.publish("drover.submit", "submit", body)
+                self.dead(reason, body)
+        self.client.publish("drover.submit", "submit", b'{"jobId": "x", "workflow": "y", "no": 1}')
+        said, _ = self.client.dead_letter()
+        self.assertIn("no", said)
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    def test_glued(self):
+        """Two Submits in one body merge, as protobuf has it: the second id wins, and the definition
+        has the steps of both, which bear the same names."""
+        one = wire.submit("glued-1", wire.chain(2))
+        two = wire.submit("glued-2", wire.chain(2), reply_to=self.client.REPLIES)
+        body = one.SerializeToString() + two.SerializeToString()
+        self.client.publish("drover.submit", "submit", body)
+        receipt = self.client.receipt("glued-2")
+        self.assertEqual(wire.RECEIPT_CODE_REJECTED, receipt.code)
+        self.assertEqual("definition.steps[2].name", receipt.field)
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    def test_oversized(self):
+        body = b"\x0a\x01x" + b"\x00" * (4 * MIB)
+        self.client.publish("drover.submit", "submit", body)
+        said, letter = self.client.dead_letter()
+        self.assertTrue(said.startswith("TOO_LARGE"), said)
+        self.assertEqual(body[: len(letter)], letter)
+        self.client.publish("drover.submit", "submit", body, reply_to=self.client.REPLIES)
+        receipt = self.client.receipt("")
+        self.assertEqual(wire.RECEIPT_CODE_REJECTED, receipt.code)
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    def test_answered_in_kind(self):
+        """JSON gets JSON back."""
+        self.client.publish(
+            "drover.submit",
+            "submit",
+            json.dumps({"jobId": "j", "definition": {"steps": []}, "replyTo": "json.replies"}),
+        )
+        # The queue did not exist: the rejection has nowhere to go, and nothing waits for it.
+        self.client.call(lambda c: c.queue_declare("json.replies", durable=True))
+        self.client.publish(
+            "drover.submit",
+            "submit",
+            json.dumps({"jobId": "j", "definition": {"steps": []}, "replyTo": "json.replies"}),
+        )
+        properties, body = servers.wait_for(
+            lambda: self.client.get("json.replies"), "the rejection"
+        )
+        receipt = json.loads(body)
+        self.assertEqual("application/json", properties.content_type)
+        self.assertEqual("RECEIPT_CODE_REJECTED", receipt["code"])
+        self.assertEqual("definition.steps", receipt["field"])
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    # --- Submits that break a rule ---
+
+    def test_unknown_workflow(self):
+        self.rejected(wire.Submit(job_id="a", workflow="nowhere"), "workflow")
+        self.rejected(wire.Submit(job_id="b", workflow="nowhere@7"), "workflow")
+        self.rejected(wire.Submit(job_id="c", workflow="no where"), "workflow")
+        self.rejected(wire.Submit(job_id="d"), "workflow")
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    def test_definitions(self):
+        step = wire.step
+        cycle = [step("a", after=["c"]), step("b", after=["a"]), step("c", after=["b"])]
+        cases = {
+            "cycle": (cycle, "definition.steps[0].after", "cycle"),
+            "itself": ([step("a", after=["a"])], "definition.steps[0].after[0]", ""),
+            "unknown": ([step("a", after=["b"])], "definition.steps[0].after[0]", ""),
+            "doubled": ([step("a"), step("a")], "definition.steps[1].name", ""),
+            "nameless": ([step("")], "definition.steps[0].name", ""),
+            "over-long": ([step("n" * 129)], "definition.steps[0].name", ""),
+            "letters": ([step("a b")], "definition.steps[0].name", ""),
+            "no actor": ([step("a", actor="")], "definition.steps[0].actor", ""),
+            "lease": ([step("a", lock_ms=-1)], "definition.steps[0].lock_ms", ""),
+            "take": ([step("a", take=["b"])], "definition.steps[0].take[0]", ""),
+            "none": ([], "definition.steps", ""),
+            "10 001": ([step(f"s{i}") for i in range(10001)], "definition.steps", "10000"),
+        }
+        for what, (steps, field, reason) in cases.items():
+            with self.subTest(what):
+                job_id = what.replace(" ", "-")
+                self.client.submit(wire.submit(job_id, steps))
+                receipt = self.client.receipt(job_id)
+                self.assertEqual(wire.RECEIPT_CODE_REJECTED, receipt.code)
+                self.assertTrue(receipt.field.startswith(field), receipt)
+                self.assertIn(reason, receipt.reason)
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    def test_limits(self):
+        chain = wire.chain(1)
+        big = wire.payload(b"x" * (MIB + 1))
+        labels = [wire.Label(name=f"l{i}", value="v") for i in range(33)]
+        self.rejected(wire.submit("input", chain, input=big), "input")
+        self.rejected(
+            wire.submit("arguments", [wire.step("a", arguments=big)]),
+            "definition.steps[0].arguments",
+        )
+        self.rejected(wire.submit("labels", chain, labels=labels), "labels")
+        self.rejected(wire.submit("priority", chain, priority=10), "priority")
+        self.rejected(wire.submit("start", chain, start_at=-1), "start_at")
+        self.rejected(wire.submit("bad id", chain), "job_id")
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    def test_no_id(self):
+        """Neither job_id nor message_id: refused; a message_id stands in."""
+        bare = wire.submit("", wire.chain(1), reply_to=self.client.REPLIES)
+        self.client.publish("drover.submit", "submit", bare)
+        receipt = self.client.receipt("")
+        self.assertEqual(wire.RECEIPT_CODE_REJECTED, receipt.code)
+        self.assertEqual("job_id", receipt.field)
+        self.client.publish("drover.submit", "submit", bare, message_id="from-property")
+        self.assertEqual(wire.RECEIPT_CODE_CREATED, self.client.receipt("from-property").code)
+        self.client.settled("from-property")
+        self.nothing_left(but=["from-property"])
+
+    def test_reply_to_a_system_queue(self):
+        """It is refused, nothing is sent there, and where nobody can be told it is a dead letter."""
+        for reply_to in ("drover.submit", "drover.task.demo", "amq.rabbitmq.trace"):
+            with self.subTest(reply_to, where="field"):
+                submit = wire.submit("evil", wire.chain(1), reply_to=reply_to)
+                self.client.publish("drover.submit", "submit", submit)
+                self.dead("INVALID reply_to", submit.SerializeToString())
+            with self.subTest(reply_to, where="property"):
+                submit = wire.submit("evil", wire.chain(1))
+                self.client.publish("drover.submit", "submit", submit, reply_to=reply_to)
+                self.dead("INVALID reply_to", submit.SerializeToString())
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    def test_same_id(self):
+        """The same again is ALREADY, something else under its id is CONFLICT; neither runs."""
+        self.client.submit(wire.submit("twice", wire.chain(2)))
+        self.client.settled("twice")
+        cost = self.c.dispatches("twice")
+        self.client.submit(wire.submit("twice", wire.chain(2)))
+        self.client.submit(wire.submit("twice", wire.chain(3)))
+        receipts = self.client.until(
+            lambda: len(self.client.receipts["twice"]) >= 3 and self.client.receipts["twice"],
+            "three receipts",
+        )
+        self.assertEqual(
+            {wire.RECEIPT_CODE_ALREADY, wire.RECEIPT_CODE_CONFLICT}, {r.code for r in receipts[1:]}
+        )
+        self.assertEqual(cost, self.c.dispatches("twice"))
+        self.nothing_left(but=["twice"])
+
+    # --- replies that count for nothing ---
+
+    def one_by_hand(self, job_id="by-hand"):
+        """A job of one step that this test serves; returns the request."""
+        self.client.submit(wire.submit(job_id, [wire.step("only", actor="hand")]))
+        self.client.receipt(job_id)
+        return self.client.consume_step("hand")
+
+    def job_fields(self, job_id):
+        """All of a job's record that a reply could change."""
+        fields = self.c.store.job(job_id)
+        return {k: v for k, v in fields.items() if k not in ("updated", "locked_by")}
+
+    def unchanged_by(self, job_id, act):
+        """act() sends replies; when they were taken nothing is as it was not before."""
+        before = self.job_fields(job_id)
+        act()
+        servers.wait_for(lambda: self.client.queue("drover.replies")[0] == 0, "replies to be taken")
+        self.good_job(f"behind-{job_id}")
+        self.assertEqual(before, self.job_fields(job_id))
+        self.assertEqual((0, 0), self.client.queue(self.client.DEAD))
+
+    def test_reply_for_an_unknown_job(self):
+        request = wire.StepRequest(job_id="nobody", step="only", token="0.0123456789abcdef")
+        self.client.reply(request, achieved=wire.STATE_ACTIVE)
+        self.good_job()
+        self.assertEqual((0, 0), self.client.queue(self.client.DEAD))
+        self.nothing_left(but=["good"])
+
+    def test_reply_with_a_token_of_nobody(self):
+        request = self.one_by_hand()
+        other = wire.StepRequest()
+        other.CopyFrom(request)
+        other.token = "0.0123456789abcdef"
+        self.unchanged_by("by-hand", lambda: self.client.reply(other, achieved=wire.STATE_ACTIVE))
+        self.client.reply(request)
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("by-hand").outcome)
+
+    def test_reply_with_a_withdrawn_token(self):
+        """The lease is over and the step given out again: the first answer counts for nothing."""
+        steps = [wire.step("only", actor="hand", lock_ms=200, wait_ms=200)]
+        self.client.submit(wire.submit("late", steps))
+        first = self.client.consume_step("hand")
+        second = self.client.consume_step("hand")
+        self.assertNotEqual(first.token, second.token)
+        self.assertEqual(first.idempotency_key, second.idempotency_key)
+        self.client.reply(first, result=wire.payload(b"late"))
+        request = second
+        while not self.client.events.get("late"):
+            self.client.reply(request, result=wire.payload(b"in time"))
+            self.client.pump()
+            letter = self.client.get("drover.task.hand")
+            if letter:
+                request = wire.Requests.FromString(letter[1]).requests[0]
+        event = self.client.settled("late")
+        self.assertEqual(b"in time", event.results[0].payload.data)
+        self.assertEqual(1, len(self.c.store.events("late", "done")))
+
+    def test_reply_a_second_time(self):
+        request = self.one_by_hand()
+        self.client.reply(request, result=wire.payload(b"first"))
+        event = self.client.settled("by-hand")
+        self.assertEqual(b"first", event.results[0].payload.data)
+
+        def again():
+            self.client.reply(request, result=wire.payload(b"first"))
+            self.client.reply(request, result=wire.payload(b"another"))
+            error = wire.Error(**{"class": "late"}, verdict=wire.VERDICT_PERMANENT)
+            self.client.reply(request, error=error)
+
+        self.unchanged_by("by-hand", again)
+        data = self.c.store.partition("by-hand") + "data:by-hand"
+        self.assertIn("first", self.c.store.redis.hget(data, "r0"))
+        self.assertEqual(1, len(self.client.events["by-hand"]))
+
+    def test_reply_for_a_step_never_dispatched(self):
+        self.client.submit(
+            wire.submit("early", [wire.step("a", actor="hand"), wire.step("b", after=["a"])])
+        )
+        request = self.client.consume_step("hand")
+        fake = wire.StepRequest(job_id="early", step="b", token="1.0123456789abcdef")
+        beyond = wire.StepRequest(job_id="early", step="z", token="9999.0123456789abcdef")
+        strange = wire.StepRequest(job_id="early", step="b", token="-")
+
+        def act():
+            for each in (fake, beyond, strange):
+                self.client.reply(each, achieved=wire.STATE_ACTIVE)
+
+        self.unchanged_by("early", act)
+        self.client.reply(request)
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("early").outcome)
+        self.assertEqual(2, self.c.dispatches("early"))
+
+    def test_bad_among_good(self):
+        """One bad reply in a batch is a dead letter; the good ones in it are recorded."""
+        request = self.one_by_hand()
+        good = wire.StepReply(
+            job_id="by-hand", step="only", token=request.token, achieved=wire.STATE_ACTIVE
+        )
+        batch = wire.Replies(replies=[wire.StepReply(job_id="x y", step="s", token="t"), good])
+        self.client.publish("drover.replies", "reply", batch)
+        self.dead("INVALID replies[0].job_id", batch.SerializeToString())
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("by-hand").outcome)
+        self.nothing_left(but=["by-hand"])
+
+    def test_result_too_large(self):
+        """It is the permanent failure RESULT_TOO_LARGE, which parks."""
+        request = self.one_by_hand()
+        self.client.reply(request, result=wire.payload(b"x" * (256 * 1024 + 1)))
+        status = servers.wait_for(lambda: self.parked("by-hand"), "the step to park")
+        self.assertEqual("RESULT_TOO_LARGE", getattr(status.last_error, "class"))
+        self.good_job()
+
+    def parked(self, job_id):
+        step = self.client.status(job_id).steps[0]
+        return step if step.state == wire.STEP_STATE_PARKED else None
+
+    # --- commands, requests ---
+
+    def test_control(self):
+        answer = self.client.control("nobody", query=wire.Query())
+        self.assertEqual(wire.ANSWER_CODE_UNKNOWN_JOB, answer.code)
+        answer = self.client.control("nobody", cancel=wire.Cancel())
+        self.assertEqual(wire.ANSWER_CODE_UNKNOWN_JOB, answer.code)
+        body = wire.Control(job_id="a b", query=wire.Query()).SerializeToString()
+        self.client.publish("drover.control", "control", body)
+        self.dead("INVALID job_id", body)
+        answer = self.client.control("nobody")
+        self.assertEqual(wire.ANSWER_CODE_UNSUPPORTED, answer.code)
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+    def test_agent(self):
+        """What an agent cannot read is a dead letter, and the next request is served."""
+        bodies = (b"\xff\xff", b"", wire.Requests(requests=[wire.StepRequest()]).SerializeToString())
+        for body in bodies:
+            with self.subTest(body):
+                self.client.publish("drover.tasks", "demo", body)
+                self.dead("", body)
+        self.good_job()
+        self.nothing_left(but=["good"])
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,991 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The bus against a real RabbitMQ
+ *
+ * Needs the variables that tests/lib/servers.py sets. Every test has a vhost of its own.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "io/bus.h"
+
+#define PATIENCE_MS 60000 /* until a test gives up waiting */
+#define MAX_MESSAGES 4000
+#define TAKES_ITS_TIME_MS 1000 /* far more than any callback may take, sanitizers or not */
+
+enum source {
+    FROM_SUBMIT = 10,
+    FROM_REPLIES,
+    FROM_EXPIRED,
+    FROM_TASKS,
+    FROM_DIRECT,
+};
+
+static const struct bus_queue submit_queue = {.name = "drover.submit", .source = FROM_SUBMIT};
+static const struct bus_queue reply_queue = {.name = "drover.replies", .source = FROM_REPLIES};
+static const struct bus_queue expired_queue = {.name = "drover.expired", .source = FROM_EXPIRED};
+static const struct bus_queue task_queue = {
+    .name = "drover.task.painter", .actor = "painter", .source = FROM_TASKS};
+
+/* --- a bus under observation ------------------------------------------------------------------ */
+
+struct probe {
+    struct bus *bus;
+    int ups;
+    int downs;
+    int refusals;
+    int batches;
+    bool blocked;
+    bool closed;
+    char why[256];
+    bool keep;    /* deliveries, in kept, without an ack */
+    bool ack_all; /* and free */
+    struct bus_delivery *kept[MAX_MESSAGES];
+    int n_kept;
+    int n_delivered;
+    int seen[MAX_MESSAGES]; /* deliveries by message_id, where that is a number */
+    int n_seen;             /* of them, seen at least once */
+    int outcomes[MAX_MESSAGES];
+    enum bus_outcome outcome[MAX_MESSAGES]; /* the last one, by id */
+    int n_outcomes;
+};
+
+static void on_up(void *ctx)
+{
+    ((struct probe *)ctx)->ups++;
+}
+
+static void on_down(void *ctx, const char *why)
+{
+    struct probe *p = ctx;
+
+    p->downs++;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+static void on_refused(void *ctx, const char *why)
+{
+    struct probe *p = ctx;
+
+    p->refusals++;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+static void on_blocked(void *ctx, bool blocked)
+{
+    ((struct probe *)ctx)->blocked = blocked;
+}
+
+static void on_batch_end(void *ctx)
+{
+    ((struct probe *)ctx)->batches++;
+}
+
+static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
+{
+    struct probe *p = ctx;
+
+    assert_true(id < MAX_MESSAGES);
+    p->outcomes[id]++;
+    p->outcome[id] = outcome;
+    p->n_outcomes++;
+}
+
+static void on_delivery(void *ctx, struct bus_delivery *d)
+{
+    struct probe *p = ctx;
+    int number = atoi(d->message_id);
+
+    p->n_delivered++;
+    if (number > 0 && number < MAX_MESSAGES && p->seen[number]++ == 0)
+        p->n_seen++;
+    if (p->keep) {
+        assert_true(p->n_kept < MAX_MESSAGES);
+        p->kept[p->n_kept++] = d;
+        return;
+    }
+    if (p->ack_all)
+        bus_ack(p->bus, d->handle);
+    bus_delivery_free(d);
+}
+
+static void on_closed(void *ctx)
+{
+    ((struct probe *)ctx)->closed = true;
+}
+
+static const struct bus_callbacks callbacks = {
+    .on_up = on_up,
+    .on_down = on_down,
+    .on_refused = on_refused,
+    .on_delivery = on_delivery,
+    .on_outcome = on_outcome,
+    .on_blocked = on_blocked,
+    .on_batch_end = on_batch_end,
+};
+
+/* --- the world of one test -------------------------------------------------------------------- */
+
+struct world {
+    uv_loop_t loop;
+    uv_timer_t patience;
+    bool impatient;
+    char vhost[64];
+    struct probe a;
+    struct probe b;
+};
+
+static const char *required(const char *name)
+{
+    const char *value = getenv(name);
+
+    if (!value)
+        fail_msg("%s is not set: run through tests/lib/servers.py", name);
+    return value;
+}
+
+static void on_impatient(uv_timer_t *timer)
+{
+    ((struct world *)timer->data)->impatient = true;
+}
+
+/* Runs the loop until the condition holds. */
+#define until(w, condition)                                                                        \
+    do {                                                                                           \
+        (w)->impatient = false;                                                                    \
+        uv_timer_start(&(w)->patience, on_impatient, PATIENCE_MS, 0);                              \
+        while (!(condition) && !(w)->impatient)                                                    \
+            uv_run(&(w)->loop, UV_RUN_ONCE);                                                       \
+        uv_timer_stop(&(w)->patience);                                                             \
+        if (!(condition))                                                                          \
+            fail_msg("waited in vain for %s", #condition);                                         \
+    } while (0)
+
+static void on_ctl_exit(uv_process_t *process, int64_t status, int signal)
+{
+    *(int64_t *)process->data = signal ? signal : status;
+    uv_close((uv_handle_t *)process, NULL);
+}
+
+/* Starts rabbitmqctl; *status is -1 until it has ended. Words end with NULL, the first is ours. */
+static void ctl_start(struct world *w, uv_process_t *process, int64_t *status, const char **words)
+{
+    uv_process_options_t options = {
+        .file = required("DROVER_TEST_RABBITMQCTL"),
+        .args = (char **)(uintptr_t)words,
+        .exit_cb = on_ctl_exit,
+    };
+
+    words[0] = options.file;
+    *status = -1;
+    process->data = status;
+    assert_int_equal(uv_spawn(&w->loop, process, &options), 0);
+}
+
+#define WORDS(...) ((const char *[]){NULL, "--quiet", __VA_ARGS__, NULL})
+
+static void ctl_run(struct world *w, const char **words)
+{
+    uv_process_t process;
+    int64_t status;
+
+    ctl_start(w, &process, &status, words);
+    until(w, status >= 0);
+    uv_run(&w->loop, UV_RUN_NOWAIT); /* the handle closes */
+    assert_int_equal(status, 0);
+}
+
+#define ctl(w, ...) ctl_run((w), WORDS(__VA_ARGS__))
+
+static void set_alarm(struct world *w, bool on)
+{
+    ctl(w, "set_vm_memory_high_watermark", on ? "0.00001" : "0.8");
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    struct rng rng;
+
+    assert_non_null(w);
+    assert_int_equal(rng_seed_system(&rng), 0);
+    uv_loop_init(&w->loop);
+    uv_timer_init(&w->loop, &w->patience);
+    w->patience.data = w;
+    w->a.ack_all = w->b.ack_all = true;
+    snprintf(w->vhost, sizeof(w->vhost), "bus-%016llx", (unsigned long long)rng_next(&rng));
+    ctl(w, "add_vhost", w->vhost);
+    ctl(w, "set_permissions", "-p", w->vhost, required("DROVER_TEST_AMQP_USER"), ".*", ".*", ".*");
+    *state = w;
+    return 0;
+}
+
+static void shut(struct world *w, struct probe *p)
+{
+    for (int i = 0; i < p->n_kept; i++)
+        bus_delivery_free(p->kept[i]);
+    p->n_kept = 0;
+    if (!p->bus)
+        return;
+    bus_close(p->bus, 10000, on_closed);
+    until(w, p->closed);
+    p->bus = bus_free(p->bus);
+    p->closed = false;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    shut(w, &w->a);
+    shut(w, &w->b);
+    ctl(w, "delete_vhost", w->vhost);
+    uv_close((uv_handle_t *)&w->patience, NULL);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+    free(w);
+    return 0;
+}
+
+static struct bus_config config_of(const struct world *w)
+{
+    return (struct bus_config){
+        .host = required("DROVER_TEST_AMQP_HOST"),
+        .port = atoi(required("DROVER_TEST_AMQP_PORT")),
+        .vhost = w->vhost,
+        .user = required("DROVER_TEST_AMQP_USER"),
+        .password = required("DROVER_TEST_AMQP_PASSWORD"),
+        .name = "test",
+        .prefetch = 100,
+        .declare = true,
+        .max_message_bytes = 8 << 20,
+    };
+}
+
+static void begin(struct world *w, struct probe *p, const struct bus_config *config)
+{
+    assert_int_equal(bus_new(&p->bus, &w->loop, config, &callbacks, p), 0);
+}
+
+/* A bus that consumes drover.submit, or nothing. */
+static void begin_plain(struct world *w, struct probe *p, bool consume)
+{
+    struct bus_config config = config_of(w);
+
+    if (consume) {
+        config.queues = &submit_queue;
+        config.n_queues = 1;
+    }
+    begin(w, p, &config);
+    until(w, p->ups == 1);
+}
+
+/* Message @number, which is its message_id and the id of its outcome. */
+static void publish_number(struct probe *p, int number, const char *exchange, const char *key)
+{
+    char id[16];
+    struct bus_message m = {
+        .exchange = exchange,
+        .key = key,
+        .message_id = id,
+        .mandatory = true,
+    };
+
+    snprintf(id, sizeof(id), "%d", number);
+    m.body = bytes_str(id);
+    assert_int_equal(bus_publish(p->bus, &m, (uint64_t)number), 0);
+}
+
+static void submit_number(struct probe *p, int number)
+{
+    publish_number(p, number, "drover.submit", "submit");
+}
+
+/* Outcomes 1 to @n are there, each once and all alike. */
+static void assert_outcomes(const struct probe *p, int n, enum bus_outcome outcome)
+{
+    for (int i = 1; i <= n; i++) {
+        assert_int_equal(p->outcomes[i], 1);
+        assert_int_equal(p->outcome[i], outcome);
+    }
+}
+
+/* --- ordinary traffic ------------------------------------------------------------------------- */
+
+static void test_round_trip(void **state)
+{
+    struct world *w = *state;
+    const struct bus_message m = {
+        .exchange = "drover.submit",
+        .key = "submit",
+        .body = bytes_of("a\0b", 3),
+        .content_type = "application/protobuf",
+        .type = "drover.v1.Submit",
+        .message_id = "1",
+        .correlation_id = "correlation",
+        .reply_to = "answers",
+        .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        .job = "job",
+        .step = "step",
+        .reason = "reason",
+        .attempt = 3,
+        .mandatory = true,
+    };
+    struct bus_stats stats;
+    struct bus_delivery *d;
+
+    w->a.keep = true;
+    begin_plain(w, &w->a, true);
+    assert_int_equal(bus_publish(w->a.bus, &m, 1), 0);
+    bus_stats(w->a.bus, &stats);
+    assert_int_equal(stats.waiting, 1);
+    until(w, w->a.n_outcomes == 1 && w->a.n_kept == 1);
+    assert_outcomes(&w->a, 1, BUS_CONFIRMED);
+    assert_true(w->a.batches > 0);
+    d = w->a.kept[0];
+    assert_int_equal(d->source, FROM_SUBMIT);
+    assert_true(bytes_equal(d->body, m.body));
+    assert_false(d->redelivered || d->oversize);
+    assert_string_equal(d->content_type, m.content_type);
+    assert_string_equal(d->message_id, m.message_id);
+    assert_string_equal(d->correlation_id, m.correlation_id);
+    assert_string_equal(d->reply_to, m.reply_to);
+    assert_string_equal(d->traceparent, m.traceparent);
+    assert_string_equal(d->user_id, "");
+    bus_ack(w->a.bus, d->handle);
+    bus_stats(w->a.bus, &stats);
+    assert_true(stats.up && !stats.blocked);
+    assert_int_equal(stats.connects, 2);
+    assert_int_equal(stats.published, 1);
+    assert_int_equal(stats.confirmed, 1);
+    assert_int_equal(stats.delivered, 1);
+    assert_int_equal(stats.acked, 1);
+    assert_int_equal(stats.waiting, 0);
+    assert_int_equal(stats.oldest_unconfirmed, 0);
+}
+
+/* Every body length around the frame size, the empty one too, with no property at all. */
+static void test_bodies(void **state)
+{
+    struct world *w = *state;
+    static const size_t sizes[] = {0, 1, 131063, 131064, 131065, 262128, 262129, 3000000};
+    uint8_t *body = malloc(sizes[array_size(sizes) - 1]);
+
+    assert_non_null(body);
+    for (size_t i = 0; i < sizes[array_size(sizes) - 1]; i++)
+        body[i] = (uint8_t)(i * 31 >> 3);
+    w->a.keep = true;
+    begin_plain(w, &w->a, true);
+    for (size_t i = 0; i < array_size(sizes); i++) {
+        struct bus_message m = {
+            .exchange = "drover.submit", .key = "submit", .body = bytes_of(body, sizes[i])};
+
+        assert_int_equal(bus_publish(w->a.bus, &m, 0), 0);
+    }
+    until(w, w->a.n_kept == array_size(sizes));
+    for (size_t i = 0; i < array_size(sizes); i++)
+        assert_true(bytes_equal(w->a.kept[i]->body, bytes_of(body, sizes[i])));
+    assert_string_equal(w->a.kept[0]->message_id, "");
+    free(body);
+}
+
+/* Every third has no queue: the outcomes must be those of exactly these. */
+static void test_return(void **state)
+{
+    struct world *w = *state;
+    const int n = 300;
+    struct bus_stats stats;
+
+    begin_plain(w, &w->a, true);
+    for (int i = 1; i <= n; i++)
+        publish_number(&w->a, i, "drover.submit", i % 3 ? "submit" : "nowhere");
+    until(w, w->a.n_outcomes == n && w->a.n_seen == n - n / 3);
+    for (int i = 1; i <= n; i++) {
+        assert_int_equal(w->a.outcomes[i], 1);
+        assert_int_equal(w->a.outcome[i], i % 3 ? BUS_CONFIRMED : BUS_RETURNED);
+    }
+    bus_stats(w->a.bus, &stats);
+    assert_int_equal(stats.returned, n / 3);
+}
+
+static void shuffle(struct rng *rng, struct bus_delivery **d, int n)
+{
+    for (int i = n - 1; i > 0; i--) {
+        int j = (int)rng_below(rng, (uint64_t)i + 1);
+        struct bus_delivery *swapped = d[i];
+
+        d[i] = d[j];
+        d[j] = swapped;
+    }
+}
+
+/* 1000 messages, at most 100 open, acknowledged in any order, a few at a time. */
+static void test_acks_out_of_order(void **state)
+{
+    struct world *w = *state;
+    const int n = 1000;
+    struct rng rng;
+
+    rng_seed(&rng, 7);
+    w->a.keep = true;
+    begin_plain(w, &w->a, true);
+    for (int i = 1; i <= n; i++)
+        submit_number(&w->a, i);
+    while (w->a.n_delivered < n || w->a.n_kept > 0) {
+        int expected = n - w->a.n_delivered + w->a.n_kept;
+        int acks;
+
+        if (expected > 100)
+            expected = 100;
+        until(w, w->a.n_kept == expected);
+        shuffle(&rng, w->a.kept, w->a.n_kept);
+        acks = 1 + (int)rng_below(&rng, (uint64_t)w->a.n_kept);
+        for (int i = 0; i < acks; i++) {
+            struct bus_delivery *d = w->a.kept[--w->a.n_kept];
+
+            bus_ack(w->a.bus, d->handle);
+            bus_delivery_free(d);
+        }
+    }
+    assert_int_equal(w->a.n_seen, n);
+    assert_int_equal(w->a.downs, 0);
+    shut(w, &w->a);
+
+    /* Nothing is left: what comes first to the next consumer is new. */
+    begin_plain(w, &w->b, true);
+    submit_number(&w->b, n + 1);
+    until(w, w->b.n_outcomes == 1 && w->b.n_delivered > 0);
+    assert_int_equal(w->b.seen[n + 1], 1);
+    assert_int_equal(w->b.n_delivered, 1);
+}
+
+/* What was prefetched and not acknowledged is given back at close. */
+static void test_close_gives_back(void **state)
+{
+    struct world *w = *state;
+    const int n = 50;
+
+    w->a.keep = true;
+    begin_plain(w, &w->a, true);
+    for (int i = 1; i <= n; i++)
+        submit_number(&w->a, i);
+    until(w, w->a.n_kept == n);
+    for (int i = 0; i < n; i += 2)
+        bus_ack(w->a.bus, w->a.kept[i]->handle);
+    shut(w, &w->a);
+    w->b.keep = true;
+    begin_plain(w, &w->b, true);
+    until(w, w->b.n_kept == n / 2);
+    for (int i = 0; i < n / 2; i++)
+        assert_true(w->b.kept[i]->redelivered && atoi(w->b.kept[i]->message_id) % 2 == 0);
+}
+
+static void test_stop_consuming(void **state)
+{
+    struct world *w = *state;
+
+    begin_plain(w, &w->a, true);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_delivered == 1);
+    bus_stop_consuming(w->a.bus);
+    begin_plain(w, &w->b, true);
+    for (int i = 2; i <= 100; i++)
+        submit_number(&w->b, i);
+    /* The cancel may come after the first of them, but then all go to the other one. */
+    until(w, w->a.n_seen + w->b.n_seen == 100);
+    for (int i = 101; i <= 200; i++)
+        submit_number(&w->b, i);
+    until(w, w->a.n_seen + w->b.n_seen == 200);
+    for (int i = 101; i <= 200; i++)
+        assert_int_equal(w->b.seen[i], 1);
+}
+
+static void test_closing_flushes(void **state)
+{
+    struct world *w = *state;
+    const int n = 2000;
+
+    begin_plain(w, &w->a, false);
+    for (int i = 1; i <= n; i++)
+        submit_number(&w->a, i);
+    shut(w, &w->a);
+    assert_outcomes(&w->a, n, BUS_CONFIRMED);
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+/* Nobody serves the actor: the broker dead-letters what expires. The first publish makes the queue.
+ */
+static void test_expiration(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w);
+    struct bus_message m = {
+        .exchange = "drover.tasks",
+        .key = "nobody",
+        .actor = "nobody",
+        .message_id = "1",
+        .expiration_ms = 100,
+        .mandatory = true,
+    };
+
+    config.queues = &expired_queue;
+    config.n_queues = 1;
+    w->a.keep = true;
+    begin(w, &w->a, &config);
+    assert_int_equal(bus_publish(w->a.bus, &m, 1), 0);
+    until(w, w->a.n_outcomes == 1 && w->a.n_kept == 1);
+    assert_outcomes(&w->a, 1, BUS_CONFIRMED);
+    assert_int_equal(w->a.kept[0]->source, FROM_EXPIRED);
+    assert_string_equal(w->a.kept[0]->message_id, "1");
+}
+
+static void test_not_after(void **state)
+{
+    struct world *w = *state;
+    struct bus_message m = {.exchange = "drover.submit", .key = "submit", .message_id = "1"};
+
+    begin_plain(w, &w->a, true);
+    m.not_after = clock_monotonic_ms() - 1;
+    assert_int_equal(bus_publish(w->a.bus, &m, 1), 0);
+    submit_number(&w->a, 2);
+    until(w, w->a.n_outcomes == 2 && w->a.n_delivered == 1);
+    assert_int_equal(w->a.outcome[1], BUS_EXPIRED);
+    assert_int_equal(w->a.outcome[2], BUS_CONFIRMED);
+    assert_int_equal(w->a.seen[2], 1);
+}
+
+/* --- special messages ------------------------------------------------------------------------- */
+
+static void test_direct_reply(void **state)
+{
+    struct world *w = *state;
+    const struct bus_message question = {
+        .exchange = "drover.replies",
+        .key = "reply",
+        .reply_to = "amq.rabbitmq.reply-to",
+        .correlation_id = "17",
+        .mandatory = true,
+    };
+    struct bus_config server = config_of(w);
+    struct bus_config client = config_of(w);
+    struct bus_message answer = {.exchange = "", .body = bytes_str("yes"), .mandatory = true};
+
+    server.queues = &reply_queue;
+    server.n_queues = 1;
+    client.direct_reply = true;
+    client.direct_source = FROM_DIRECT;
+    w->a.keep = w->b.keep = true;
+    begin(w, &w->a, &server);
+    begin(w, &w->b, &client);
+    assert_int_equal(bus_publish(w->b.bus, &question, 1), 0);
+    until(w, w->a.n_kept == 1);
+    assert_int_equal(w->a.kept[0]->source, FROM_REPLIES);
+    answer.key = w->a.kept[0]->reply_to;
+    answer.correlation_id = w->a.kept[0]->correlation_id;
+    assert_int_equal(bus_publish(w->a.bus, &answer, 1), 0);
+    until(w, w->b.n_kept == 1 && w->a.n_outcomes == 1 && w->b.n_outcomes == 1);
+    assert_outcomes(&w->a, 1, BUS_CONFIRMED);
+    assert_int_equal(w->b.kept[0]->source, FROM_DIRECT);
+    assert_int_equal(w->b.kept[0]->handle, 0);
+    assert_string_equal(w->b.kept[0]->correlation_id, "17");
+    assert_true(bytes_is(w->b.kept[0]->body, "yes"));
+    bus_ack(w->b.bus, w->b.kept[0]->handle); /* harmless */
+}
+
+static void test_oversize(void **state)
+{
+    struct world *w = *state;
+    static const uint8_t body[300000] = {1, 2, 3};
+    const struct bus_message m = {
+        .exchange = "drover.submit", .key = "submit", .body = bytes_of(body, sizeof(body))};
+    struct bus_config config = config_of(w);
+
+    config.queues = &submit_queue;
+    config.n_queues = 1;
+    config.max_message_bytes = 200000;
+    w->a.keep = true;
+    begin(w, &w->a, &config);
+    assert_int_equal(bus_publish(w->a.bus, &m, 1), 0);
+    submit_number(&w->a, 2);
+    until(w, w->a.n_kept == 2);
+    assert_true(w->a.kept[0]->oversize);
+    assert_true(bytes_equal(w->a.kept[0]->body, bytes_of(body, 200000)));
+    assert_false(w->a.kept[1]->oversize);
+    assert_true(bytes_is(w->a.kept[1]->body, "2"));
+}
+
+/* --- refusals --------------------------------------------------------------------------------- */
+
+/* Begins with a configuration that the broker refuses, saying @words. */
+static void assert_refused(struct world *w, const struct bus_config *config, const char *words)
+{
+    struct probe *p = &w->b;
+    int64_t start;
+
+    memset(p, 0, sizeof(*p));
+    begin(w, p, config);
+    until(w, p->refusals >= 2); /* it keeps trying */
+    assert_int_equal(p->ups, 0);
+    if (!strstr(p->why, words))
+        fail_msg("'%s' does not say '%s'", p->why, words);
+    start = clock_monotonic_ms();
+    shut(w, p);
+    assert_true(clock_monotonic_ms() - start < TAKES_ITS_TIME_MS);
+}
+
+static void test_refusals(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w);
+
+    config.password = "wrong";
+    assert_refused(w, &config, "ACCESS_REFUSED");
+    config = config_of(w);
+    config.vhost = "nowhere";
+    assert_refused(w, &config, "vhost nowhere");
+    config = config_of(w);
+    config.declare = false;
+    assert_refused(w, &config, "exchange drover.submit");
+
+    begin_plain(w, &w->a, false); /* declares */
+    begin(w, &w->b, &config);
+    until(w, w->b.ups == 1);
+    shut(w, &w->b);
+    config.queues = &task_queue;
+    config.n_queues = 1;
+    assert_refused(w, &config, "queue drover.task.painter");
+    ctl(w, "clear_permissions", "-p", w->vhost, config.user);
+    config = config_of(w);
+    assert_refused(w, &config, "vhost");
+    ctl(w, "set_permissions", "-p", w->vhost, config.user, ".*", ".*", ".*");
+}
+
+/* The queue is there, with other arguments: said once a connection, and sent all the same. */
+static void test_task_queue_of_another_kind(void **state)
+{
+    struct world *w = *state;
+    struct bus_config classic = config_of(w);
+    struct bus_config quorum = config_of(w);
+
+    classic.queues = &task_queue;
+    classic.n_queues = 1;
+    begin(w, &w->a, &classic);
+    until(w, w->a.ups == 1);
+    begin_plain(w, &w->b, false);
+    shut(w, &w->b);
+    ctl(w, "delete_queue", "-p", w->vhost, "drover.submit");
+    ctl(w, "delete_queue", "-p", w->vhost, "drover.replies");
+    ctl(w, "delete_queue", "-p", w->vhost, "drover.control");
+    ctl(w, "delete_queue", "-p", w->vhost, "drover.expired");
+    ctl(w, "delete_queue", "-p", w->vhost, "drover.dead");
+    quorum.quorum = true;
+    begin(w, &w->b, &quorum);
+    for (int i = 1; i <= 3; i++) {
+        char id[16];
+        struct bus_message m = {
+            .exchange = "drover.tasks",
+            .key = "painter",
+            .actor = "painter",
+            .message_id = id,
+            .mandatory = true,
+        };
+
+        snprintf(id, sizeof(id), "%d", i);
+        assert_int_equal(bus_publish(w->b.bus, &m, (uint64_t)i), 0);
+    }
+    until(w, w->b.n_outcomes == 3 && w->a.n_seen == 3);
+    assert_outcomes(&w->b, 3, BUS_CONFIRMED);
+    assert_int_equal(w->b.refusals, 1);
+    assert_non_null(strstr(w->b.why, "queue drover.task.painter"));
+    assert_int_equal(w->b.downs, 0);
+}
+
+/* The broker closes the channel over one message: that one is refused, the others arrive. */
+static void test_missing_exchange(void **state)
+{
+    struct world *w = *state;
+    const int n = 60;
+
+    begin_plain(w, &w->a, true);
+    for (int i = 1; i <= n; i++)
+        publish_number(&w->a, i, i % 20 ? "drover.submit" : "drover.nothing", "submit");
+    until(w, w->a.n_outcomes == n && w->a.n_seen == n - n / 20);
+    for (int i = 1; i <= n; i++) {
+        assert_int_equal(w->a.outcomes[i], 1);
+        assert_int_equal(w->a.outcome[i], i % 20 ? BUS_CONFIRMED : BUS_NACKED);
+    }
+}
+
+/* --- losses ----------------------------------------------------------------------------------- */
+
+/* The broker closes all connections in the midst of it, twice: nothing is lost. */
+static void test_connections_closed(void **state)
+{
+    struct world *w = *state;
+    const int n = 3000;
+    int sent = 0;
+
+    begin_plain(w, &w->a, true);
+    for (int round = 1; round <= 2; round++) {
+        uv_process_t process;
+        int64_t status;
+        int ups = w->a.ups;
+        int start = sent;
+
+        ctl_start(w, &process, &status,
+                  WORDS("close_all_connections", "-p", w->vhost, "in the midst"));
+        while (w->a.ups == ups) {
+            /* A stream with something always under way. */
+            if (sent < n * round / 2 && sent - w->a.n_outcomes < 200)
+                submit_number(&w->a, ++sent);
+            else
+                until(w, sent - w->a.n_outcomes < 200 || w->a.ups > ups);
+            if (sent == n * round / 2)
+                until(w, w->a.ups > ups);
+            uv_run(&w->loop, UV_RUN_NOWAIT);
+        }
+        assert_true(sent > start);
+        until(w, status == 0);
+        assert_int_equal(w->a.downs, round);
+        assert_non_null(strstr(w->a.why, "in the midst"));
+    }
+    while (sent < n)
+        submit_number(&w->a, ++sent);
+    until(w, w->a.n_outcomes >= n && w->a.n_seen >= n);
+    assert_outcomes(&w->a, n, BUS_CONFIRMED);
+}
+
+/* The broker goes away and comes back: what was published in between arrives. */
+static void test_broker_away(void **state)
+{
+    struct world *w = *state;
+    struct bus_stats stats;
+
+    begin_plain(w, &w->a, true);
+    ctl(w, "stop_app");
+    until(w, w->a.downs == 1);
+    for (int i = 1; i <= 10; i++)
+        submit_number(&w->a, i);
+    bus_stats(w->a.bus, &stats);
+    assert_false(stats.up);
+    ctl(w, "start_app");
+    until(w, w->a.ups == 2 && w->a.n_outcomes == 10 && w->a.n_seen == 10);
+    assert_outcomes(&w->a, 10, BUS_CONFIRMED);
+}
+
+/* An ack of a delivery whose connection is gone does nothing, neither to the old nor to a new one.
+ */
+static void test_old_acks_are_void(void **state)
+{
+    struct world *w = *state;
+    const int n = 10;
+
+    w->a.keep = true;
+    begin_plain(w, &w->a, true);
+    for (int i = 1; i <= n; i++)
+        submit_number(&w->a, i);
+    until(w, w->a.n_kept == n);
+    ctl(w, "close_all_connections", "-p", w->vhost, "test");
+    until(w, w->a.n_kept == 2 * n);
+    for (int i = 0; i < n; i++)
+        bus_ack(w->a.bus, w->a.kept[i]->handle);
+    shut(w, &w->a);
+    w->b.keep = true;
+    begin_plain(w, &w->b, true);
+    until(w, w->b.n_kept == n);
+    assert_int_equal(w->b.n_seen, n);
+}
+
+/* The queue is deleted under its consumer: declared anew, consumed again. */
+static void test_consumer_cancelled(void **state)
+{
+    struct world *w = *state;
+
+    begin_plain(w, &w->a, true);
+    ctl(w, "delete_queue", "-p", w->vhost, "drover.submit");
+    until(w, w->a.ups == 2);
+    assert_non_null(strstr(w->a.why, "drover.submit"));
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1 && w->a.n_seen == 1);
+}
+
+/* A listener that takes connections and says nothing, ever. */
+static void test_silent_peer(void **state)
+{
+    struct world *w = *state;
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+    socklen_t len = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct bus_config config = config_of(w);
+    int64_t start;
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(fd, 10), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    config.port = ntohs(address.sin_port);
+    begin(w, &w->a, &config);
+    submit_number(&w->a, 1);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+    start = clock_monotonic_ms();
+    bus_close(w->a.bus, 200, on_closed);
+    until(w, w->a.closed);
+    assert_true(clock_monotonic_ms() - start < TAKES_ITS_TIME_MS);
+    assert_int_equal(w->a.n_outcomes, 0);
+    w->a.bus = bus_free(w->a.bus);
+    close(fd);
+}
+
+/* --- alarms ----------------------------------------------------------------------------------- */
+
+/* The longest time that the loop's callbacks took without a look at the outside. */
+struct turns {
+    uv_check_t check;
+    uv_prepare_t prepare;
+    int64_t began;
+    int64_t longest;
+};
+
+static void on_turn_begin(uv_check_t *check)
+{
+    struct turns *t = container_of(check, struct turns, check);
+
+    t->began = clock_monotonic_ms();
+}
+
+static void on_turn_end(uv_prepare_t *prepare)
+{
+    struct turns *t = container_of(prepare, struct turns, prepare);
+    int64_t took = t->began ? clock_monotonic_ms() - t->began : 0;
+
+    if (took > t->longest)
+        t->longest = took;
+}
+
+static void publish_large(struct probe *p, int from, int to, size_t size)
+{
+    uint8_t *body = calloc(1, size);
+
+    assert_non_null(body);
+    for (int i = from; i <= to; i++) {
+        char id[16];
+        struct bus_message m = {
+            .exchange = "drover.submit",
+            .key = "submit",
+            .message_id = id,
+            .body = bytes_of(body, size),
+            .mandatory = true,
+        };
+
+        snprintf(id, sizeof(id), "%d", i);
+        assert_int_equal(bus_publish(p->bus, &m, (uint64_t)i), 0);
+    }
+    free(body);
+}
+
+/* The publisher is held up and goes on; the consumer drains all the while; the loop never waits. */
+static void test_alarm(void **state)
+{
+    struct world *w = *state;
+    const int n = 500;
+    struct turns turns = {0};
+    struct bus_stats stats;
+
+    uv_check_init(&w->loop, &turns.check);
+    uv_prepare_init(&w->loop, &turns.prepare);
+    begin_plain(w, &w->a, true);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1);
+    set_alarm(w, true);
+    uv_check_start(&turns.check, on_turn_begin);
+    uv_prepare_start(&turns.prepare, on_turn_end);
+    publish_large(&w->a, 2, n, 100000);
+    until(w, w->a.blocked);
+    bus_stats(w->a.bus, &stats);
+    assert_true(stats.blocked && stats.waiting > 0);
+    set_alarm(w, false);
+    until(w, !w->a.blocked && w->a.n_outcomes == n && w->a.n_seen == n);
+    assert_outcomes(&w->a, n, BUS_CONFIRMED);
+    assert_int_equal(w->a.downs, 0);
+    assert_true(turns.longest < TAKES_ITS_TIME_MS);
+    uv_close((uv_handle_t *)&turns.check, NULL);
+    uv_close((uv_handle_t *)&turns.prepare, NULL);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+}
+
+/* Closing in an alarm, with the thread waiting (small messages) or in the midst of send(). */
+static void close_in_alarm(struct world *w, int n, size_t size)
+{
+    int64_t start;
+
+    begin_plain(w, &w->a, false);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1);
+    set_alarm(w, true);
+    publish_large(&w->a, 2, n, size);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+    start = clock_monotonic_ms();
+    bus_close(w->a.bus, 500, on_closed);
+    until(w, w->a.closed);
+    assert_true(clock_monotonic_ms() - start < 500 + TAKES_ITS_TIME_MS);
+    assert_true(w->a.n_outcomes < n);
+    w->a.bus = bus_free(w->a.bus);
+    set_alarm(w, false);
+}
+
+static void test_close_in_alarm_waiting(void **state)
+{
+    close_in_alarm(*state, 100, 1000);
+}
+
+static void test_close_in_alarm_sending(void **state)
+{
+    close_in_alarm(*state, 20, 4 << 20);
+}
+
+/* -------------------------------------------------------------------------------------------- */
+
+#define bus_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        bus_test(test_round_trip),
+        bus_test(test_bodies),
+        bus_test(test_return),
+        bus_test(test_acks_out_of_order),
+        bus_test(test_close_gives_back),
+        bus_test(test_stop_consuming),
+        bus_test(test_closing_flushes),
+        bus_test(test_expiration),
+        bus_test(test_not_after),
+        bus_test(test_direct_reply),
+        bus_test(test_oversize),
+        bus_test(test_refusals),
+        bus_test(test_task_queue_of_another_kind),
+        bus_test(test_missing_exchange),
+        bus_test(test_connections_closed),
+        bus_test(test_broker_away),
+        bus_test(test_old_acks_are_void),
+        bus_test(test_consumer_cancelled),
+        bus_test(test_silent_peer),
+        bus_test(test_alarm),
+        bus_test(test_close_in_alarm_waiting),
+        bus_test(test_close_in_alarm_sending),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

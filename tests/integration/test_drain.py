@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGTERM: what runs is finished, what was only fetched goes to somebody else, nothing is done twice,
+and every daemon ends with 0."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+
+class Drain(cluster.TestCase):
+    def slow_job(self, c, job_id, ms, width=1):
+        nap = wire.payload(b'{"ms": %d}' % ms, "application/json")
+        steps = [wire.step(f"nap{i}", action="sleep", arguments=nap) for i in range(width)]
+        c.client.submit(wire.submit(job_id, steps))
+        c.client.receipt(job_id)
+
+    def once(self, c, job_id, steps):
+        """Done with exactly one dispatch, run and answer each."""
+        event = c.client.settled(job_id)
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+        self.assertEqual(steps, c.dispatches(job_id))
+        self.assertEqual(steps, len(c.store.events(job_id, "done")))
+
+    def test_agent(self):
+        """Eight naps on two agents of two slots each; one is stopped while it runs two."""
+        c = self.cluster(agents=2, settings={"agent": {"agent": {"concurrency": 2}}})
+        self.slow_job(c, "job", 1500, width=8)
+        servers.wait_for(
+            lambda: c.client.queue("drover.task.demo")[0] == 4, "four naps to be taken"
+        )
+        c.agents[0].stop()
+        self.assertEqual([0], c.agents[0].exit_codes)
+        self.assertEqual(2, len(c.store.events("job", "done")))
+        self.once(c, "job", 8)
+
+    def test_last_agent(self):
+        """What the last agent had fetched stays in its queue until there is another."""
+        c = self.cluster(settings={"agent": {"agent": {"concurrency": 1}}})
+        self.slow_job(c, "job", 800, width=3)
+        servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == 2, "a nap to be taken")
+        c.agents[0].stop()
+        self.assertEqual((2, 0), c.client.queue("drover.task.demo"))
+        c.agents[0].start()
+        self.once(c, "job", 3)
+
+    def test_scheduler(self):
+        """Schedulers are stopped in turn under load; between them they lose nothing."""
+        c = self.cluster(schedulers=2)
+        jobs = [f"job-{i}" for i in range(60)]
+        for job_id in jobs:
+            c.client.submit(wire.submit(job_id, wire.chain(4)))
+        for i, scheduler in enumerate(c.schedulers):
+            count = 15 * (i + 1)
+            servers.wait_for(lambda n=count: c.store.total("settled") >= n, f"{count} jobs")
+            scheduler.stop()
+            self.assertEqual([0], scheduler.exit_codes)
+            scheduler.start()
+            c.await_ready()
+        for job_id in jobs:
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled(job_id).outcome)
+            self.assertEqual(4, len(c.store.events(job_id, "done")))
+        c.await_idle()
+
+    def test_without_servers(self):
+        """A daemon that never reached its broker and store ends as well."""
+        c = self.cluster()
+        nowhere = {"rabbitmq": {"port": servers.free_ports(1)[0]}}
+        for daemon in (
+            c.add_scheduler(merge_store(nowhere)),
+            c.add_agent(nowhere),
+            c.add_supervisor(merge_store(nowhere)),
+        ):
+            servers.wait_for(lambda d=daemon: d.records(), f"{daemon.name} to log")
+            daemon.stop()
+            self.assertEqual([0], daemon.exit_codes, daemon.name)
+
+
+def merge_store(settings):
+    return {**settings, "redis": {"port": settings["rabbitmq"]["port"]}}
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main road: what a client sees of ordinary jobs."""
+
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import client
+import cluster
+import servers
+import tap
+import wire
+
+
+def arguments(text):
+    return wire.payload(text.encode(), "application/json")
+
+
+class Jobs(cluster.TestCase):
+    def test_diamond(self):
+        """Receipt, results along the edges, the sink's result and the labels in the event."""
+        c = self.cluster()
+        steps = [
+            wire.step("top", actor="hand"),
+            wire.step("left", actor="hand", after=["top"]),
+            wire.step("right", actor="hand", after=["top"]),
+            wire.step("bottom", actor="hand", after=["left", "right"]),
+        ]
+        labels = [wire.Label(name="customer", value="7")]
+        c.client.submit(
+            wire.submit("diamond", steps, labels=labels, input=wire.payload(b"in", "text/plain"))
+        )
+        receipt = c.client.receipt("diamond")
+        self.assertEqual((wire.RECEIPT_CODE_CREATED, 4), (receipt.code, receipt.steps))
+        seen = {}
+        for _ in steps:
+            request = c.client.consume_step("hand")
+            seen[request.step] = {r.step: r.payload.data for r in request.results}
+            self.assertEqual(b"in", request.input.data)
+            self.assertEqual("7", request.labels[0].value)
+            self.assertEqual(f"diamond/{request.step}/1", request.idempotency_key)
+            self.assertEqual(1, request.attempt)
+            c.client.reply(request, result=wire.payload(request.step.encode()))
+        self.assertEqual({}, seen["top"])
+        self.assertEqual({"left": b"left", "right": b"right"}, seen["bottom"])
+        event = c.client.settled("diamond")
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+        self.assertEqual({"bottom": b"bottom"}, {r.step: r.payload.data for r in event.results})
+        self.assertEqual("customer", event.labels[0].name)
+        c.await_idle()
+
+    def test_failures(self):
+        """Transient failures are tried again with backoff; permanent ones and exhausted ones park."""
+        c = self.cluster()
+        soon = wire.Policy(initial_interval_ms=50, maximum_attempts=3, park_interval_ms=-1)
+        for job_id, how in (
+            ("heals", '{"times": 2}'),
+            ("never", "{}"),
+            ("permanent", '{"permanent": true, "class": "BROKEN"}'),
+        ):
+            step = wire.step("s", action="fail", arguments=arguments(how), retry=soon)
+            c.client.submit(wire.submit(job_id, [step]))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("heals").outcome)
+        self.assertEqual(3, c.dispatches("heals"))
+        for job_id, cost, reason in (("never", 3, "EXHAUSTED"), ("permanent", 1, "PERMANENT")):
+            servers.wait_for(lambda j=job_id: c.store.events(j, "parked"), f"{job_id} to park")
+            self.assertEqual([["0", reason]], c.store.events(job_id, "parked"))
+            self.assertEqual(cost, c.dispatches(job_id))
+        step = c.client.status("permanent").steps[0]
+        self.assertEqual(wire.STEP_STATE_PARKED, step.state)
+        self.assertEqual("BROKEN", getattr(step.last_error, "class"))
+
+    def test_exec(self):
+        """A program's output is the result, and its exit code the verdict."""
+        script = 'read -r line; case $line in bad) exit 65;; esac; echo "got $line $DROVER_STEP"'
+        actor = {
+            "name": "program",
+            "handler": "exec",
+            "actions": [{"name": "*", "command": ["/bin/sh", "-c", script]}],
+        }
+        c = self.cluster(settings={"agent": {"agent": {"actors": [actor, cluster.BUILTIN]}}})
+        steps = [wire.step("s", actor="program")]
+        c.client.submit(wire.submit("good", steps, input=wire.payload(b"day\n")))
+        c.client.submit(wire.submit("bad", steps, input=wire.payload(b"bad\n")))
+        event = c.client.settled("good")
+        self.assertEqual(b"got day s\n", event.results[0].payload.data)
+        servers.wait_for(lambda: c.store.events("bad", "parked"), "the bad one to park")
+        self.assertEqual(1, c.dispatches("bad"))
+
+    def test_deadline(self):
+        """A program that outlives its lease is ended with all that it started; the step is asked for
+        again, and in the end parked."""
+        pids = self.directory / "pids"
+        command = ["/bin/sh", "-c", 'echo $$ >>"$0"; sleep 1000 & wait', str(pids)]
+        actor = {
+            "name": "hangs",
+            "handler": "exec",
+            "actions": [{"name": "*", "command": command}],
+        }
+        c = self.cluster(settings={"agent": {"agent": {"actors": [actor, cluster.BUILTIN]}}})
+        policy = wire.Policy(maximum_expiries=2)
+        steps = [wire.step("s", actor="hangs", lock_ms=400, wait_ms=400, retry=policy)]
+        c.client.submit(wire.submit("job", steps))
+        servers.wait_for(lambda: c.store.events("job", "parked"), "the step to park")
+        self.assertEqual(2, len(c.store.events("job", "expired")))
+        started = [int(line) for line in pids.read_text().split()]
+        self.assertEqual(2, len(started))
+        for pid in started:
+            servers.wait_for(lambda p=pid: not self.group_exists(p), f"group {pid} to be gone")
+
+    def group_exists(self, pid):
+        try:
+            os.killpg(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def test_start_at(self):
+        c = self.cluster()
+        seconds, micros = c.store.redis.time()
+        start_at = seconds * 1000 + micros // 1000 + 1500
+        c.client.submit(wire.submit("later", wire.chain(1), start_at=start_at))
+        c.client.receipt("later")
+        self.assertEqual(wire.PHASE_PENDING, c.client.status("later").phase)
+        self.assertEqual("", c.store.job("later").get("locked_by", ""))
+        event = c.client.settled("later")
+        self.assertGreaterEqual(event.at, start_at)
+
+    def test_cancel(self):
+        """What is in flight is waited for, nothing new is begun."""
+        c = self.cluster()
+        c.client.submit(
+            wire.submit("job", [wire.step("a", actor="hand"), wire.step("b", after=["a"])])
+        )
+        request = c.client.consume_step("hand")
+        answer = c.client.control("job", cancel=wire.Cancel(), reason="changed my mind")
+        self.assertEqual(wire.ANSWER_CODE_DONE, answer.code)
+        c.client.reply(request)
+        self.assertEqual(wire.OUTCOME_CANCELLED, c.client.settled("job").outcome)
+        self.assertEqual(1, c.dispatches("job"))
+        answer = c.client.control("job", cancel=wire.Cancel())
+        self.assertEqual(wire.ANSWER_CODE_UNCHANGED, answer.code)
+        c.await_idle()
+
+    def test_progress(self):
+        """Heartbeats keep a long step's lease; the answer tells an agent that it is not wanted."""
+        c = self.cluster()
+        steps = [wire.step("slow", actor="hand", lock_ms=60000, heartbeat_ms=300)]
+        c.client.submit(wire.submit("job", steps))
+        request = c.client.consume_step("hand")
+
+        def progress(fraction):
+            report = wire.Progress(
+                job_id="job", step="slow", token=request.token, fraction=fraction, note="half"
+            )
+            return self.ask_progress(c, report)
+
+        answer = progress(0.5)
+        self.assertTrue(answer.wanted)
+        self.assertLessEqual(answer.locked_until, answer.now + 900)
+        step = c.client.status("job").steps[0]
+        self.assertEqual((0.5, "half"), (step.fraction, step.note))
+        servers.wait_for(lambda: c.store.events("job", "expired"), "the silent lease to expire")
+        self.assertFalse(progress(0.9).wanted)
+        c.client.reply(c.client.consume_step("hand"))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def ask_progress(self, c, report):
+        c.client.call(lambda channel: channel.queue_declare("test.progress", durable=True))
+        c.client.publish(
+            "drover.replies", "reply", wire.Replies(progress=[report]), reply_to="test.progress"
+        )
+        _, body = servers.wait_for(lambda: c.client.get("test.progress"), "a progress answer")
+        return wire.ProgressAnswers.FromString(body).answers[0]
+
+    def test_events(self):
+        """Step events only where they are asked for; the end of a job always."""
+        c = self.cluster()
+        keys = []
+
+        def on_event(channel, method, _properties, body):
+            event = wire.JobEvent.FromString(body)
+            keys.append((event.job_id, method.routing_key))
+            channel.basic_ack(method.delivery_tag)
+
+        listener = client.Listener(c.client, on_event, exchange="drover.events")
+        self.addCleanup(listener.stop)
+        c.client.submit(wire.submit("quiet", wire.chain(2)))
+        c.client.submit(wire.submit("loud", wire.chain(2), events=wire.EVENTS_STEP))
+        ends = {("quiet", "unnamed.succeeded"), ("loud", "unnamed.succeeded")}
+        servers.wait_for(lambda: ends <= set(keys), "both ends")
+        self.assertNotIn(("quiet", "unnamed.step"), keys)
+        self.assertEqual(2, keys.count(("loud", "unnamed.step")))
+
+    def test_reply_queue_gone(self):
+        """A notice that nobody can get does not hold the job up."""
+        c = self.cluster()
+        c.client.submit(wire.submit("job", wire.chain(1), reply_to="nobody.here"))
+        servers.wait_for(lambda: c.store.total("settled") == 1, "the job to settle")
+        self.assertEqual(1, c.store.total("owed"))
+
+
+if __name__ == "__main__":
+    tap.main()

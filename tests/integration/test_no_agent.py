@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nobody serves an actor for ten leases, then somebody does: nothing was parked, everything is done,
+and what it cost is a logarithm of the wait."""
+
+import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import client
+import cluster
+import servers
+import tap
+import wire
+
+LOCK_MS = 500
+LEASES = 10
+JOBS = 20
+
+
+class NoAgent(cluster.TestCase):
+    def now(self, c):
+        seconds, micros = c.store.redis.time()
+        return seconds * 1000 + micros // 1000
+
+    def test_ten_leases(self):
+        c = self.cluster(agents=0)
+        alerts = []
+
+        def on_event(channel, method, _properties, body):
+            event = wire.JobEvent.FromString(body)
+            if event.kind == wire.EVENT_KIND_ALERT:
+                alerts.append(event.reason)
+            channel.basic_ack(method.delivery_tag)
+
+        listener = client.Listener(c.client, on_event, exchange="drover.events")
+        self.addCleanup(listener.stop)
+        began = self.now(c)
+        jobs = [f"job-{i}" for i in range(JOBS)]
+        for job_id in jobs:
+            c.client.submit(wire.submit(job_id, wire.chain(2, lock_ms=LOCK_MS, wait_ms=LOCK_MS)))
+        wait_ms = LEASES * 2 * LOCK_MS  # a lease: the wait for an agent, and its lock
+        servers.wait_for(lambda: self.now(c) >= began + wait_ms, "ten leases")
+        self.assertEqual({"NO_AGENT"}, set(alerts))
+
+        c.add_agent()
+        for event in c.client.all_settled(jobs, 60):
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+        most = 0
+        for job_id in jobs:
+            self.assertEqual([], c.store.events(job_id, "parked"))
+            self.assertEqual([], c.store.events(job_id, "expired"))
+            most = max(most, c.dispatches(job_id))
+        # waits of 1, 2, 4 ... × LOCK_MS, the one that the agent ended, and one for the second step
+        bound = math.ceil(math.log2(wait_ms / LOCK_MS + 1)) + 3
+        tap.narrate(f"at most {most} requests a job, {bound} would be fine")
+        self.assertLessEqual(most, bound)
+
+
+if __name__ == "__main__":
+    tap.main()

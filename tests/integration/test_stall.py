@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The broker stops reading for 20 s under load: no loop is held up, nothing is lost, all goes on."""
+
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+STALL_S = 20
+JOBS = 200
+CALLBACK_US = 50_000
+
+
+class Stall(cluster.TestCase):
+    def test_memory_alarm(self):
+        c = self.cluster(schedulers=2, agents=2, supervisors=2)
+        jobs = [f"job-{i}" for i in range(JOBS)]
+        for job_id in jobs:
+            c.client.submit(wire.submit(job_id, wire.chain(5)))
+        servers.wait_for(lambda: c.store.total("settled") >= JOBS // 10, "the first jobs")
+        self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.00001")
+        began = time.monotonic()
+        stalled_at = c.store.total("settled")
+        try:
+            servers.wait_for(lambda: time.monotonic() - began > STALL_S, "the stall to be over")
+            self.assertTrue(all(daemon.alive() for daemon in c.daemons))
+            tap.narrate(f"stalled at {stalled_at} jobs, then {c.store.total('settled')}")
+        finally:
+            self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.8")
+        for event in c.client.all_settled(jobs, 120):
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+        c.await_idle()
+        for daemon in c.daemons:
+            daemon.stop()
+            times = [r["loop_cpu_max_us"] for r in daemon.records() if "loop_cpu_max_us" in r]
+            self.assertTrue(times, f"{daemon.name} does not tell its longest loop callback")
+            tap.narrate(f"{daemon.name}: longest loop callback {max(times) / 1000} ms CPU")
+            self.assertLessEqual(max(times), CALLBACK_US, daemon.name)
+
+
+if __name__ == "__main__":
+    tap.main()

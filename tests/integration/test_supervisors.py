@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Supervisors: they share the partitions, one takes over from the other, and what nobody answers is
+found; what is settled long enough is forgotten."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+
+class Supervisors(cluster.TestCase):
+    def leaders(self, c):
+        return set(c.store.leaders().values())
+
+    def lose_a_step(self, c, job_id):
+        """A job whose only step is taken and never answered; returns the lost request."""
+        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=60000)]
+        c.client.submit(wire.submit(job_id, steps))
+        return c.client.consume_step("hand")
+
+    def recovered(self, c, job_id, lost):
+        again = c.client.consume_step("hand")
+        self.assertEqual(job_id, again.job_id)
+        self.assertNotEqual(lost.token, again.token)
+        self.assertEqual((lost.attempt + 1, 1), (again.attempt, again.expiries))
+        c.client.reply(again)
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled(job_id).outcome)
+
+    def test_side_by_side(self):
+        c = self.cluster(supervisors=2)
+        names = {daemon.name for daemon in c.supervisors}
+        self.assertLessEqual(self.leaders(c), names)
+        self.assertEqual(c.store.partitions, len(c.store.leaders()))
+        for victim, heir in ((0, 1), (1, 0)):
+            with self.subTest(victim=victim):
+                lost = self.lose_a_step(c, f"job-{victim}")
+                c.supervisors[victim].kill()
+                heirs_name = c.supervisors[heir].name
+                servers.wait_for(
+                    lambda n=heirs_name: c.store.leaders()
+                    == dict.fromkeys(range(c.store.partitions), n),
+                    f"{heirs_name} to lead everything",
+                )
+                self.recovered(c, f"job-{victim}", lost)
+                c.supervisors[victim].start()
+                c.await_ready()
+
+    def test_gives_its_leases_up(self):
+        """A supervisor that is asked to stop does not let the other wait for its lease."""
+        c = self.cluster(
+            supervisors=2, settings={"supervisor": {"supervisor": {"lease": "60s"}}}
+        )
+        c.supervisors[0].stop()
+        self.assertEqual([0], c.supervisors[0].exit_codes)
+        servers.wait_for(
+            lambda: self.leaders(c) == {c.supervisors[1].name}, "the other to lead everything", 30
+        )
+
+    def test_nobody_reads_replies(self):
+        """Without a scheduler nothing expires: an answer sent in time is good hours later."""
+        c = self.cluster()
+        request = self.lose_a_step(c, "job")
+        c.schedulers[0].kill()
+        c.client.reply(request)
+        servers.wait_for(
+            lambda: c.store.redis.time()[0] * 1000 > request.locked_until + 5000,
+            "the lease to be over for long",
+        )
+        self.assertEqual([], c.store.events("job", "expired"))
+        c.schedulers[0].start()
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        self.assertEqual(1, c.dispatches("job"))
+
+    def test_retention(self):
+        """What is settled for longer than the retention is gone, and its definition with it."""
+        c = self.cluster(settings={"supervisor": {"supervisor": {"retention": "1s"}}})
+        empty = [key for key in c.store.keys() if ":leader" not in key]
+        for i in range(5):
+            c.client.submit(wire.submit(f"job-{i}", wire.chain(2)))
+        c.client.all_settled(f"job-{i}" for i in range(5))
+        request = self.lose_a_step(c, "unfinished")
+        servers.wait_for(lambda: c.store.jobs() == ["unfinished"], "the settled jobs to go", 60)
+        self.assertEqual(1, len(c.store.keys("}:def:")))
+        c.client.reply(request)
+        servers.wait_for(
+            lambda: [key for key in c.store.keys() if ":leader" not in key] == empty,
+            "everything to be gone",
+            60,
+        )
+
+
+if __name__ == "__main__":
+    tap.main()

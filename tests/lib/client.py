@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of Drover for tests: submits, asks, and keeps all that it is told
+
+Lives through restarts of the broker: its reply queue is durable, and every call is made again on a
+new connection. So one of its publishes can arrive twice, which Drover is made for.
+"""
+
+import itertools
+import threading
+
+import pika
+import pika.exceptions
+
+import servers
+import wire
+
+LOST = (pika.exceptions.AMQPConnectionError, pika.exceptions.AMQPChannelError, OSError)
+UNROUTED = (pika.exceptions.UnroutableError, pika.exceptions.NackError)
+
+
+class Client:
+    REPLIES = "test.replies"
+    DEAD = "drover.dead"
+
+    def __init__(self, rabbit, vhost):
+        self._parameters = pika.ConnectionParameters(
+            host=servers.HOST,
+            port=rabbit.port,
+            virtual_host=vhost,
+            credentials=pika.PlainCredentials(rabbit.user, rabbit.password),
+            heartbeat=0,
+            blocked_connection_timeout=60,
+        )
+        self._connection = None
+        self._channel = None
+        self._commands = itertools.count(1)
+        self.receipts = {}  # job -> all Receipts, in their order
+        self.events = {}  # likewise JobEvents
+        self.answers = {}  # command -> Answer
+
+    def close(self):
+        if self._connection and self._connection.is_open:
+            self._connection.close()
+
+    def call(self, function, timeout=60):
+        """function(channel), repeated on a new channel while the broker is away."""
+
+        def attempt():
+            try:
+                return (function(self._open()),)
+            except UNROUTED:
+                raise
+            except LOST:
+                self._channel = None
+                return None
+
+        return servers.wait_for(attempt, "the broker", timeout)[0]
+
+    def _open(self):
+        if not self._connection or not self._connection.is_open:
+            self._connection = pika.BlockingConnection(self._parameters)
+            self._channel = None
+        if not self._channel or not self._channel.is_open:
+            channel = self._connection.channel()
+            channel.confirm_delivery()
+            channel.queue_declare(self.REPLIES, durable=True)
+            self._channel = channel
+        return self._channel
+
+    # --- out ---
+
+    def publish(self, exchange, key, body=b"", mandatory=True, **properties):
+        if not isinstance(body, (bytes, str)):
+            body = body.SerializeToString()
+        properties = pika.BasicProperties(**properties)
+        self.call(lambda c: c.basic_publish(exchange, key, body, properties, mandatory))
+
+    def submit(self, submit):
+        if not submit.reply_to:
+            submit.reply_to = self.REPLIES
+        self.publish("drover.submit", "submit", submit)
+
+    def control(self, job_id, **command):
+        """Sends a command, such as query=wire.Query(), and returns its Answer."""
+        command_id = f"c{next(self._commands)}"
+        message = wire.Control(
+            job_id=job_id, command_id=command_id, reply_to=self.REPLIES, **command
+        )
+        self.publish("drover.control", "control", message)
+        return self.until(lambda: self.answers.get(command_id), f"the answer to {message}")
+
+    def status(self, job_id):
+        return self.control(job_id, query=wire.Query()).status
+
+    # --- in ---
+
+    def _take(self, properties, body):
+        kind = (properties.type or "").removeprefix("drover.v1.")
+        message = {"Receipt": wire.Receipt, "JobEvent": wire.JobEvent, "Answer": wire.Answer}[kind]()
+        message.ParseFromString(body)
+        if kind == "Receipt":
+            self.receipts.setdefault(message.job_id, []).append(message)
+        elif kind == "JobEvent":
+            self.events.setdefault(message.job_id, []).append(message)
+        else:
+            self.answers[message.command_id] = message
+
+    def pump(self):
+        """Takes all that is in the reply queue."""
+        while True:
+            method, properties, body = self.call(lambda c: c.basic_get(self.REPLIES, auto_ack=True))
+            if method is None:
+                return
+            self._take(properties, body)
+
+    def until(self, condition, what, timeout=60):
+        def check():
+            self.pump()
+            return condition()
+
+        return servers.wait_for(check, what, timeout)
+
+    def receipt(self, job_id, timeout=60):
+        """The first Receipt of a job."""
+        return self.until(lambda: self.receipts.get(job_id), f"a receipt of {job_id}", timeout)[0]
+
+    def settled(self, job_id, timeout=60):
+        """The first terminal JobEvent of a job."""
+        return self.all_settled([job_id], timeout)[0]
+
+    def all_settled(self, job_ids, timeout=60):
+        job_ids = list(job_ids)
+        self.until(
+            lambda: all(job_id in self.events for job_id in job_ids),
+            f"{len(job_ids)} jobs to settle, {job_ids[0]} ...",
+            timeout,
+        )
+        return [self.events[job_id][0] for job_id in job_ids]
+
+    # --- queues ---
+
+    def queue(self, name):
+        """(messages, consumers) of a queue; (0, 0) where it is not there."""
+
+        def ask(channel):
+            try:
+                method = channel.queue_declare(name, passive=True).method
+                return method.message_count, method.consumer_count
+            except pika.exceptions.ChannelClosedByBroker as error:
+                if error.reply_code != 404:
+                    raise
+                return 0, 0
+
+        return self.call(ask)
+
+    def get(self, queue):
+        """The next message of a queue as (properties, body), or None; it is gone then."""
+        method, properties, body = self.call(lambda c: c.basic_get(queue, auto_ack=True))
+        return (properties, body) if method else None
+
+    def dead_letter(self, timeout=60):
+        """The next dead letter: (its drover-reason, its body)."""
+        properties, body = servers.wait_for(lambda: self.get(self.DEAD), "a dead letter", timeout)
+        return (properties.headers or {}).get("drover-reason"), body
+
+    def consume_step(self, actor):
+        """The next request of an actor, taken and acknowledged by hand: its StepRequest."""
+        _, body = servers.wait_for(
+            lambda: self.get(f"drover.task.{actor}"), f"a request for {actor}"
+        )
+        requests = wire.Requests()
+        requests.ParseFromString(body)
+        assert len(requests.requests) == 1, requests
+        return requests.requests[0]
+
+    def reply(self, request, **fields):
+        """Reports a request's success, or what @fields say instead."""
+        reply = wire.StepReply(
+            job_id=request.job_id, step=request.step, token=request.token, agent="test"
+        )
+        if "error" not in fields:
+            reply.achieved = request.desired
+        for name, value in fields.items():
+            if hasattr(value, "CopyFrom"):
+                getattr(reply, name).CopyFrom(value)
+            else:
+                setattr(reply, name, value)
+        self.publish("drover.replies", "reply", wire.Replies(replies=[reply]))
+
+
+class Listener(threading.Thread):
+    """Gathers what goes through an exchange, or serves a queue, on a connection of its own.
+
+    @on_message(channel, method, properties, body) runs on this thread and acknowledges."""
+
+    def __init__(self, client, on_message, queue=None, exchange=None, keys=("#",)):
+        super().__init__(daemon=True)
+        self._connection = pika.BlockingConnection(client._parameters)
+        self._channel = self._connection.channel()
+        if exchange:
+            queue = self._channel.queue_declare("", exclusive=True).method.queue
+            for key in keys:
+                self._channel.queue_bind(queue, exchange, key)
+        self._channel.basic_qos(prefetch_count=64)
+        self._channel.basic_consume(queue, on_message)
+        self._stopping = threading.Event()
+        self.start()
+
+    def run(self):
+        while not self._stopping.is_set():
+            self._connection.process_data_events(time_limit=0.1)
+        self._connection.close()
+
+    def stop(self):
+        self._stopping.set()
+        self.join()

@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole Drover for one test: daemons with configuration files of their own, in a namespace of their own
+
+    class Some(cluster.TestCase):           # one RabbitMQ and one Redis for all tests of the class
+        def test_it(self):
+            c = self.cluster(agents=2)      # its own vhost and key prefix; gone with the test
+            c.client.submit(wire.submit("job", wire.chain(3)))
+            c.client.settled("job")
+            c.agents[0].kill()
+
+The test fails, after its own end, where a daemon that was not killed exits with anything but 0, or
+where a sanitizer had something to say.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import redis
+
+import client
+import servers
+import wire
+
+STOP_TIMEOUT_S = 60
+SANITIZER = re.compile(r"ERROR: \w+Sanitizer|runtime error:|SUMMARY: \w+Sanitizer|Assertion .* failed")
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:exitcode=99",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
+}
+WRAP = shlex.split(os.environ.get("DROVER_TEST_WRAP", ""))  # such as valgrind with its options
+SLOW = 10 if WRAP else 1  # timeouts take this many times longer
+
+_running = set()  # daemons to end with this process
+
+
+def _kill_all():
+    for daemon in list(_running):
+        daemon.kill()
+
+
+atexit.register(_kill_all)
+
+
+def libconfig(value, indent=0):
+    """A value as libconfig writes it."""
+    pad = "    " * (indent + 1)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value}L" if abs(value) >= 2**31 else str(value)
+    if isinstance(value, dict):
+        lines = [f"{pad}{k} = {libconfig(v, indent + 1)};\n" for k, v in value.items()]
+        return "{\n" + "".join(lines) + pad[4:] + "}"
+    if isinstance(value, (list, tuple)):
+        ends = "()" if any(isinstance(item, dict) for item in value) else "[]"
+        return ends[0] + ", ".join(libconfig(item, indent + 1) for item in value) + ends[1]
+    return json.dumps(value) if not isinstance(value, float) else repr(value)
+
+
+def merged(base, more):
+    """@more over @base, group by group."""
+    out = dict(base)
+    for key, value in (more or {}).items():
+        if isinstance(value, dict) and isinstance(out.get(key), dict):
+            value = merged(out[key], value)
+        out[key] = value
+    return out
+
+
+class Daemon:
+    """One process of a role. Started again under the same name after its end."""
+
+    def __init__(self, role, name, directory, settings):
+        self.role, self.name = role, name
+        self.config = directory / f"{name}.cfg"
+        self.log = directory / f"{name}.log"
+        self.log.touch()
+        self.config.write_text(
+            "".join(f"{key} = {libconfig(value)};\n" for key, value in settings.items())
+        )
+        self.exit_codes = []  # of ends that were not kills
+        self._process = None
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def start(self):
+        binary = wire.BUILD / self.role / f"drover-{self.role}"
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                [*WRAP, binary, "--config", self.config],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **SANITIZER_OPTIONS},
+                start_new_session=True,
+            )
+        _running.add(self)
+
+    def alive(self):
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number):
+        self._process.send_signal(number)
+
+    def _ended(self):
+        self._process.wait()
+        _running.discard(self)
+
+    def kill(self):
+        """SIGKILL, as the machine would: no goodbye."""
+        if self._process and self._process.returncode is None:
+            self._process.kill()
+            self._ended()
+
+    def begin_stop(self):
+        if self.alive():
+            self.signal(signal.SIGTERM)
+
+    def await_stop(self):
+        """Waits for the end, and notes how it ended."""
+        if not self._process or self not in _running:
+            return
+        try:
+            servers.wait_for(lambda: not self.alive(), f"{self.name} to end", STOP_TIMEOUT_S * SLOW)
+        except servers.ServerError:
+            self.exit_codes.append("does not end")
+            self.kill()
+            return
+        self._ended()
+        self.exit_codes.append(self._process.returncode)
+
+    def stop(self):
+        self.begin_stop()
+        self.await_stop()
+
+    def pause(self):
+        self.signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+    def records(self, event=None):
+        """What it logged, as dicts; only those of one event where that is named."""
+        out = []
+        for line in self.text().splitlines():
+            with contextlib.suppress(ValueError):
+                record = {k.removeprefix("drover."): v for k, v in json.loads(line).items()}
+                if event in (None, record["event.name"]):
+                    out.append(record)
+        return out
+
+    def complaints(self):
+        """What is wrong with how it ran and ended."""
+        found = [f"{self.name} exited with {code}" for code in self.exit_codes if code != 0]
+        text = self.text()
+        match = SANITIZER.search(text)
+        if match:
+            found.append(f"{self.name}: {text[match.start():match.start() + 4000]}")
+        return found
+
+
+class Store:
+    """What a test reads in Redis, in the namespace of its cluster."""
+
+    def __init__(self, port, prefix, partitions=16):
+        self.redis = redis.Redis(servers.HOST, port, decode_responses=True)
+        self.prefix, self.partitions = prefix, partitions
+
+    def partition(self, job_id):
+        value = 2166136261
+        for byte in job_id.encode():
+            value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+        return f"{self.prefix}{{p{value % self.partitions}}}:"
+
+    def job(self, job_id):
+        return self.redis.hgetall(self.partition(job_id) + "job:" + job_id)
+
+    def history(self, job_id):
+        """Entries as lists of words: seq, time, event, ..."""
+        key = self.partition(job_id) + "hist:" + job_id
+        return [entry.split() for entry in self.redis.lrange(key, 0, -1)]
+
+    def events(self, job_id, event):
+        """What follows the event's name in each entry of one event."""
+        return [entry[3:] for entry in self.history(job_id) if entry[2] == event]
+
+    def keys(self, kinds=""):
+        return sorted(self.redis.scan_iter(f"{self.prefix}*{kinds}*", count=1000))
+
+    def jobs(self):
+        """Ids of all jobs there are."""
+        return [key.partition(":job:")[2] for key in self.keys("}:job:")]
+
+    def total(self, index):
+        """Members of an index such as due or owed, over all partitions."""
+        names = [f"{self.prefix}{{p{i}}}:{index}" for i in range(self.partitions)]
+        return sum(self.redis.zcard(name) for name in names)
+
+    def leaders(self):
+        """Partition -> the supervisor that leads it."""
+        out = {}
+        for i in range(self.partitions):
+            value = self.redis.get(f"{self.prefix}{{p{i}}}:leader")
+            if value:
+                out[i] = value.split()[0]
+        return out
+
+
+class Journal:
+    """What the exec handler's program did: a line where a run begins and one where it ends, and one
+    file for each idempotency key, made by the first run that got there."""
+
+    # Without a single fork: a run is one shell.
+    SCRIPT = """\
+say() { echo "$1 $DROVER_IDEMPOTENCY_KEY $DROVER_ATTEMPT" >>"$journal/runs"; }
+journal=$1
+say begin
+set -C
+echo >"$journal/effects/$DROVER_JOB@$DROVER_STEP@${DROVER_IDEMPOTENCY_KEY##*/}" && say effect
+say end
+echo "$DROVER_IDEMPOTENCY_KEY"
+"""
+
+    def __init__(self, directory):
+        self.directory = directory
+        (directory / "effects").mkdir(parents=True)
+        (directory / "runs").touch()
+        self._script = directory / "effect.sh"
+        self._script.write_text(self.SCRIPT)
+
+    def command(self):
+        return ["/bin/sh", str(self._script), str(self.directory)]
+
+    def _lines(self):
+        return [line.split() for line in (self.directory / "runs").read_text().splitlines()]
+
+    def runs(self, what):
+        """(key, attempt) of every line that begins with @what, in their order."""
+        return [(key, int(attempt)) for word, key, attempt in self._lines() if word == what]
+
+    def lines(self):
+        """(begin or end, key), in their order."""
+        return [(word, key) for word, key, _ in self._lines() if word != "effect"]
+
+
+BUILTIN = {"name": "demo", "handler": "builtin"}
+
+
+class Cluster:
+    def __init__(self, rabbit, redis_server, directory, settings=None):
+        self.rabbit, self.redis = rabbit, redis_server
+        self.directory = pathlib.Path(directory)
+        self.name = f"t{random.SystemRandom().getrandbits(48):012x}"
+        self.store = Store(redis_server.port, self.name + ":")
+        self.journal = Journal(self.directory / "journal")
+        self.settings = settings or {}
+        self.schedulers, self.agents, self.supervisors = [], [], []
+        self.client = None
+        self._vhost = rabbit.vhost(self.name)
+
+    @property
+    def daemons(self):
+        return self.supervisors + self.agents + self.schedulers
+
+    # --- configuration ---
+
+    def _settings(self, role, name):
+        base = {
+            "name": name,
+            "log": {"format": "json", "level": "info"},
+            "rabbitmq": {
+                "host": servers.HOST,
+                "port": self.rabbit.port,
+                "vhost": self.name,
+                "user": self.rabbit.user,
+                "password": self.rabbit.password,
+            },
+        }
+        if role != "agent":
+            base["redis"] = {
+                "host": servers.HOST,
+                "port": self.redis.port,
+                "prefix": self.store.prefix,
+            }
+        if role == "agent":
+            base["agent"] = {
+                "actors": [
+                    BUILTIN,
+                    {
+                        "name": "effect",
+                        "handler": "exec",
+                        "actions": [{"name": "*", "command": self.journal.command()}],
+                    },
+                ]
+            }
+        if role == "supervisor":
+            base["supervisor"] = {"period": "100ms", "lease": "1s"}
+        return merged(base, self.settings.get(role))
+
+    # --- daemons ---
+
+    def _add(self, role, group, more=None):
+        name = f"{role}-{len(group) + 1}"
+        settings = merged(self._settings(role, name), more)
+        daemon = Daemon(role, name, self.directory, settings)
+        group.append(daemon)
+        daemon.start()
+        return daemon
+
+    def add_scheduler(self, more=None):
+        return self._add("scheduler", self.schedulers, more)
+
+    def add_agent(self, more=None):
+        return self._add("agent", self.agents, more)
+
+    def add_supervisor(self, more=None):
+        return self._add("supervisor", self.supervisors, more)
+
+    def start(self, schedulers=1, agents=1, supervisors=1):
+        self._vhost.__enter__()
+        self.client = client.Client(self.rabbit, self.name)
+        for _ in range(schedulers):
+            self.add_scheduler()
+        for _ in range(agents):
+            self.add_agent()
+        for _ in range(supervisors):
+            self.add_supervisor()
+        self.await_ready()
+
+    def _check_alive(self):
+        dead = [d for d in self.daemons if d in _running and not d.alive()]
+        if dead:
+            raise AssertionError(f"{dead[0].name} has ended:\n{dead[0].text()[-4000:]}")
+
+    def await_ready(self, timeout=60):
+        """Until every daemon that runs consumes, and somebody leads every partition."""
+        roles = [d.role for d in self.daemons if d.alive()]
+
+        def consumed(queue, consumers):
+            self._check_alive()
+            return self.client.queue(queue)[1] >= consumers
+
+        for queue, role in (("drover.submit", "scheduler"), ("drover.task.demo", "agent")):
+            count = roles.count(role)
+            what = f"{count} consumers of {queue}"
+            servers.wait_for(lambda q=queue, n=count: consumed(q, n), what, timeout * SLOW)
+        if "supervisor" in roles:
+            servers.wait_for(
+                lambda: len(self.store.leaders()) == self.store.partitions,
+                "a leader of every partition",
+                timeout * SLOW,
+            )
+
+    def stop(self):
+        """Ends everything as an operator would, and returns what is to complain about."""
+        for daemon in self.daemons:
+            daemon.begin_stop()
+        for daemon in self.daemons:
+            daemon.await_stop()
+        if self.client:
+            self.client.close()
+            self._vhost.__exit__(None, None, None)
+        return [complaint for daemon in self.daemons for complaint in daemon.complaints()]
+
+    # --- what tests ask ---
+
+    def dispatches(self, job_id):
+        """How many requests a job has cost."""
+        return len(self.store.events(job_id, "dispatched"))
+
+    def await_idle(self, timeout=60):
+        """Until no queue of the system holds anything and nothing is due or owed."""
+
+        def idle():
+            queues = ["drover.submit", "drover.replies", "drover.control", "drover.expired"]
+            return (
+                all(self.client.queue(queue)[0] == 0 for queue in queues)
+                and self.store.total("due") == 0
+                and self.store.total("owed") == 0
+            )
+
+        servers.wait_for(idle, "all queues to be empty and nothing due or owed", timeout * SLOW)
+
+
+class TestCase(unittest.TestCase):
+    """A RabbitMQ and a Redis for all tests of the class; clusters that end with their test."""
+
+    redis_options = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.rabbit, cls.redis = servers.Rabbit(), servers.Redis(options=cls.redis_options)
+        for server in (cls.rabbit, cls.redis):
+            cls.addClassCleanup(server.close)
+            server.begin()
+        for server in (cls.rabbit, cls.redis):
+            server.await_start()
+
+    def setUp(self):
+        """Logs and journal stay below the build folder until the test's next run."""
+        self.directory = wire.BUILD / "integration" / self.id().replace("__main__.", "")
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+
+    def cluster(self, schedulers=1, agents=1, supervisors=1, settings=None):
+        cluster = Cluster(self.rabbit, self.redis, self.directory, settings)
+        self.addCleanup(self._end, cluster)
+        cluster.start(schedulers, agents, supervisors)
+        return cluster
+
+    def _end(self, cluster):
+        complaints = cluster.stop()
+        self.assertEqual([], complaints, f"logs in {cluster.directory}")
+
+    def timed(self, function):
+        began = time.monotonic()
+        return function(), time.monotonic() - began

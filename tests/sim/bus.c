@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bus.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DIRECT_REPLY "amq.rabbitmq.reply-to"
+#define HALF 500000 /* millionths */
+
+struct message {
+    struct list link; /* in a queue, or in a link's unacked */
+    struct bus_message content;
+    struct simqueue *queue;
+    int64_t expires; /* 0: never */
+    bool redelivered;
+    /* while it is unacknowledged */
+    struct simconsumer *consumer;
+    struct bus_delivery delivery;
+};
+
+struct simqueue {
+    struct simqueue *next;
+    struct simbus *bus;
+    const char *name;
+    bool dead_letters;
+    bool deleted;
+    struct list messages;
+    uint32_t n;
+    struct simlink *consumers[16];
+    uint32_t n_consumers;
+    uint32_t turn;
+    struct event expiry;
+};
+
+struct simbus {
+    struct timeline *t;
+    const struct simbus_faults *faults;
+    struct simqueue *queues;
+    struct simlink *links[64];
+    uint32_t n_links;
+    void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome, bool lost);
+    void *watch_ctx;
+};
+
+/* One publish of a process, until it has an outcome. */
+struct publish {
+    struct list link;
+    struct simlink *sender;
+    struct bus_message content;
+    uint64_t id;
+};
+
+/* Something on its way: to the broker, or back. */
+struct wire {
+    struct event event;
+    struct simlink *link;
+    uint64_t epoch;
+    struct publish *publish;
+    enum bus_outcome outcome;
+    struct message *message;
+};
+
+static int64_t net_delay(const struct simbus *bus)
+{
+    return timeline_between(bus->t, 0, bus->faults->delay_ms);
+}
+
+static struct wire *wire_new(struct simbus *bus, struct simlink *link, void (*fire)(struct event *))
+{
+    struct wire *w = timeline_alloc(bus->t, sizeof(*w));
+
+    w->event.fire = fire;
+    w->link = link;
+    w->epoch = link ? link->epoch : 0;
+    return w;
+}
+
+/* ---- queues ---- */
+
+static void dispatch(struct simqueue *q);
+static void route_expired(struct simbus *bus, const struct message *m);
+
+static struct message *head(const struct simqueue *q)
+{
+    return list_empty(&q->messages) ? NULL : list_entry(q->messages.next, struct message, link);
+}
+
+/* What has expired leaves at the head only, as in RabbitMQ. */
+static void expire_head(struct simqueue *q)
+{
+    for (struct message *m; (m = head(q)) && m->expires && m->expires <= q->bus->t->now;) {
+        list_remove(&m->link);
+        q->n--;
+        if (q->dead_letters)
+            route_expired(q->bus, m);
+    }
+    if (head(q) && head(q)->expires)
+        timeline_add(q->bus->t, &q->expiry, head(q)->expires - q->bus->t->now);
+}
+
+static void on_expiry(struct event *e)
+{
+    struct simqueue *q = container_of(e, struct simqueue, expiry);
+
+    expire_head(q);
+    dispatch(q);
+}
+
+struct simqueue *simbus_queue(struct simbus *bus, const char *name, bool dead_letters)
+{
+    struct simqueue *q = bus->queues;
+
+    while (q && strcmp(q->name, name) != 0)
+        q = q->next;
+    if (q)
+        return q;
+    q = timeline_alloc(bus->t, sizeof(*q));
+    q->bus = bus;
+    q->name = timeline_str(bus->t, name);
+    q->dead_letters = dead_letters;
+    q->expiry.fire = on_expiry;
+    list_init(&q->messages);
+    q->next = bus->queues;
+    bus->queues = q;
+    return q;
+}
+
+void simqueue_delete(struct simqueue *q)
+{
+    q->deleted = true;
+    list_init(&q->messages);
+    q->n = 0;
+}
+
+void simqueue_restore(struct simqueue *q)
+{
+    q->deleted = false;
+}
+
+uint32_t simqueue_messages(const struct simqueue *q)
+{
+    return q->n;
+}
+
+uint32_t simqueue_consumers(const struct simqueue *q)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < q->n_consumers; i++)
+        n += q->consumers[i]->up;
+    return n;
+}
+
+static void enqueue(struct simqueue *q, struct message *m, bool front)
+{
+    if (q->deleted)
+        return;
+    m->queue = q;
+    list_append(front ? q->messages.next : &q->messages, &m->link);
+    q->n++;
+    dispatch(q);
+}
+
+/* ---- deliveries ---- */
+
+static struct simconsumer *consumer_of(struct simlink *link, const struct simqueue *q)
+{
+    for (uint32_t i = 0; i < link->n_consumers; i++)
+        if (link->consumers[i].queue == q)
+            return &link->consumers[i];
+    return NULL;
+}
+
+static struct simlink *next_ready(struct simqueue *q)
+{
+    for (uint32_t i = 0; i < q->n_consumers; i++) {
+        struct simlink *link = q->consumers[(q->turn + i) % q->n_consumers];
+        struct simconsumer *c = consumer_of(link, q);
+
+        if (link->up && (c->prefetch == 0 || c->unacked < c->prefetch)) {
+            q->turn += i + 1;
+            return link;
+        }
+    }
+    return NULL;
+}
+
+static void on_arrival(struct event *e)
+{
+    struct wire *w = container_of(e, struct wire, event);
+
+    if (w->link->epoch != w->epoch || !w->link->up)
+        return;
+    w->link->callbacks->on_delivery(w->link->ctx, &w->message->delivery, w->message->content.type);
+}
+
+static const char *text(const char *s)
+{
+    return s ? s : "";
+}
+
+static void set_delivery(struct message *m, uint64_t handle, int source)
+{
+    m->delivery = (struct bus_delivery){
+        .handle = handle,
+        .source = source,
+        .redelivered = m->redelivered,
+        .body = m->content.body,
+        .content_type = text(m->content.content_type),
+        .message_id = text(m->content.message_id),
+        .correlation_id = text(m->content.correlation_id),
+        .reply_to = text(m->content.reply_to),
+        .user_id = "",
+        .traceparent = text(m->content.traceparent),
+    };
+}
+
+static void deliver(struct simlink *link, struct message *m, int source)
+{
+    struct wire *w = wire_new(link->bus, link, on_arrival);
+
+    set_delivery(m, ++link->last_handle, source);
+    w->message = m;
+    w->event.held_until = link->held_until;
+    timeline_add(link->bus->t, &w->event, net_delay(link->bus));
+}
+
+static void dispatch(struct simqueue *q)
+{
+    struct simlink *link;
+
+    expire_head(q);
+    while (head(q) && (link = next_ready(q))) {
+        struct message *m = head(q);
+
+        m->consumer = consumer_of(link, q);
+        m->consumer->unacked++;
+        list_remove(&m->link);
+        q->n--;
+        list_append(&link->unacked, &m->link);
+        deliver(link, m, m->consumer->source);
+        expire_head(q);
+    }
+}
+
+static struct message *unacked_find(const struct simlink *link, uint64_t handle)
+{
+    list_foreach(l, &link->unacked) {
+        struct message *m = list_entry(l, struct message, link);
+
+        if (m->delivery.handle == handle)
+            return m;
+    }
+    return NULL;
+}
+
+const struct bus_delivery *simlink_delivery(const struct simlink *link, uint64_t handle)
+{
+    struct message *m = unacked_find(link, handle);
+
+    return m ? &m->delivery : NULL;
+}
+
+static bool carries(const struct list *l, const struct simqueue *q, const char *what)
+{
+    const struct message *m = list_entry((struct list *)l, struct message, link);
+
+    return m->queue == q && memmem(m->content.body.data, m->content.body.len, what, strlen(what));
+}
+
+bool simlink_other_copy(const struct simlink *link, uint64_t handle, const char *what)
+{
+    const struct message *this = unacked_find(link, handle);
+
+    list_foreach(l, &this->queue->messages)
+        if (carries(l, this->queue, what))
+            return true;
+    for (uint32_t i = 0; i < link->bus->n_links; i++)
+        list_foreach(l, &link->bus->links[i]->unacked)
+            if (l != &this->link && carries(l, this->queue, what))
+                return true;
+    return false;
+}
+
+void simlink_ack(struct simlink *link, uint64_t handle)
+{
+    struct message *m = unacked_find(link, handle);
+
+    if (!m)
+        return;
+    list_remove(&m->link);
+    m->consumer->unacked--;
+    dispatch(m->queue);
+}
+
+/* ---- routing ---- */
+
+static struct message *message_new(struct simbus *bus, const struct bus_message *content)
+{
+    struct message *m = timeline_alloc(bus->t, sizeof(*m));
+
+    m->content = *content;
+    list_init(&m->link);
+    if (content->expiration_ms)
+        m->expires = bus->t->now + content->expiration_ms;
+    return m;
+}
+
+static void route_expired(struct simbus *bus, const struct message *m)
+{
+    struct bus_message content = m->content;
+
+    content.expiration_ms = 0;
+    tell(bus->t, "broker", "%s expired in %s", text(content.message_id), m->queue->name);
+    enqueue(simbus_queue(bus, "drover.expired", false), message_new(bus, &content), false);
+}
+
+static struct simlink *direct_link(struct simbus *bus, const char *key)
+{
+    for (uint32_t i = 0; i < bus->n_links; i++)
+        if (strcmp(bus->links[i]->name, key) == 0)
+            return bus->links[i];
+    return NULL;
+}
+
+/* Return: the queue that a message goes to, NULL where none takes it. */
+static struct simqueue *route(struct simbus *bus, const struct bus_message *m)
+{
+    char name[256];
+    struct simqueue *q;
+
+    if (strcmp(m->exchange, "drover.events") == 0)
+        return NULL;
+    if (*m->exchange == '\0')
+        snprintf(name, sizeof(name), "%s", m->key);
+    else if (strcmp(m->exchange, "drover.tasks") == 0)
+        snprintf(name, sizeof(name), "drover.task.%s", m->key);
+    else
+        snprintf(name, sizeof(name), "%s", m->exchange);
+    for (q = bus->queues; q; q = q->next)
+        if (strcmp(q->name, name) == 0)
+            return q->deleted ? NULL : q;
+    return m->actor ? simbus_queue(bus, name, true) : NULL;
+}
+
+static void on_kept(struct event *e)
+{
+    struct wire *w = container_of(e, struct wire, event);
+
+    enqueue(w->message->queue, w->message, false);
+}
+
+static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_message *content,
+                    int64_t after)
+{
+    struct message *m = message_new(bus, content);
+    struct wire *w;
+
+    if (after == 0) {
+        enqueue(q, m, false);
+        return;
+    }
+    m->queue = q;
+    w = wire_new(bus, NULL, on_kept);
+    w->message = m;
+    timeline_add(bus->t, &w->event, after);
+}
+
+static void take_in_directly(struct simbus *bus, const struct bus_message *content)
+{
+    struct simlink *link = direct_link(bus, content->key + strlen(DIRECT_REPLY "."));
+    struct message *m;
+
+    if (!link || !link->up)
+        return;
+    m = message_new(bus, content);
+    deliver(link, m, link->direct_source);
+}
+
+/* What the broker does with a message. */
+static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message *m)
+{
+    const struct simbus_faults *f = bus->faults;
+    struct simqueue *q;
+    bool lost = false;
+    enum bus_outcome outcome = BUS_CONFIRMED;
+
+    if (*m->exchange == '\0' && strncmp(m->key, DIRECT_REPLY ".", strlen(DIRECT_REPLY ".")) == 0) {
+        take_in_directly(bus, m);
+        return BUS_CONFIRMED;
+    }
+    q = route(bus, m);
+    if (timeline_chance(bus->t, f->refused))
+        outcome = BUS_NACKED;
+    else if (!q)
+        outcome = m->mandatory ? BUS_RETURNED : BUS_CONFIRMED;
+    else if (timeline_chance(bus->t, f->lost))
+        lost = true;
+    else
+        take_in(bus, q, m, timeline_chance(bus->t, f->kept) ? net_delay(bus) + timeline_between(bus->t, 1, f->kept_ms) : 0);
+    if (q && outcome == BUS_CONFIRMED && timeline_chance(bus->t, f->doubled))
+        take_in(bus, q, m, timeline_between(bus->t, 1, f->kept_ms));
+    if (lost)
+        tell(bus->t, "broker", "loses %s %s", text(m->type), text(m->job));
+    if (bus->watch)
+        bus->watch(bus->watch_ctx, m, outcome, lost);
+    return outcome;
+}
+
+/* ---- publishing ---- */
+
+static void on_confirm(struct event *e)
+{
+    struct wire *w = container_of(e, struct wire, event);
+
+    if (w->link->epoch != w->epoch)
+        return;
+    list_remove(&w->publish->link);
+    if (w->publish->id)
+        w->link->callbacks->on_outcome(w->link->ctx, w->publish->id, w->outcome);
+}
+
+static void confirm(struct simlink *link, struct publish *p, enum bus_outcome outcome)
+{
+    struct wire *w = wire_new(link->bus, link, on_confirm);
+
+    w->publish = p;
+    w->outcome = outcome;
+    w->event.held_until = link->held_until;
+    timeline_add(link->bus->t, &w->event, net_delay(link->bus));
+}
+
+static void on_sent(struct event *e)
+{
+    struct wire *w = container_of(e, struct wire, event);
+    struct simbus *bus = w->link->bus;
+    bool connected = w->link->epoch == w->epoch && w->link->up;
+    enum bus_outcome outcome;
+
+    /* what was on the wire when the connection broke has arrived, or has not */
+    if (!connected && timeline_chance(bus->t, HALF))
+        return;
+    outcome = broker_take(bus, &w->publish->content);
+    if (connected)
+        confirm(w->link, w->publish, outcome);
+}
+
+static void publish_send(struct publish *p)
+{
+    struct simlink *link = p->sender;
+    struct wire *w;
+
+    if (p->content.not_after && p->content.not_after <= link->bus->t->now + link->clock) {
+        confirm(link, p, BUS_EXPIRED);
+        return;
+    }
+    w = wire_new(link->bus, link, on_sent);
+    w->publish = p;
+    timeline_add(link->bus->t, &w->event, net_delay(link->bus));
+}
+
+static struct bus_message message_copy(struct simlink *link, const struct bus_message *m)
+{
+    struct timeline *t = link->bus->t;
+    struct bus_message copy = *m;
+
+    copy.exchange = timeline_str(t, m->exchange);
+    copy.key = timeline_str(t, m->key);
+    copy.body = effects_copy(&t->arena, m->body);
+    copy.content_type = timeline_str(t, m->content_type);
+    copy.type = timeline_str(t, m->type);
+    copy.message_id = timeline_str(t, m->message_id);
+    copy.correlation_id = timeline_str(t, m->correlation_id);
+    copy.reply_to = timeline_str(t, m->reply_to);
+    copy.traceparent = timeline_str(t, m->traceparent);
+    copy.job = timeline_str(t, m->job);
+    copy.step = timeline_str(t, m->step);
+    copy.reason = timeline_str(t, m->reason);
+    copy.actor = timeline_str(t, m->actor);
+    if (m->reply_to && strcmp(m->reply_to, DIRECT_REPLY) == 0)
+        copy.reply_to = effects_printf(&t->arena, DIRECT_REPLY ".%s", link->name);
+    return copy;
+}
+
+void simlink_publish(struct simlink *link, const struct bus_message *m, uint64_t id)
+{
+    struct publish *p = timeline_alloc(link->bus->t, sizeof(*p));
+
+    p->sender = link;
+    p->content = message_copy(link, m);
+    p->id = id;
+    list_append(&link->publishes, &p->link);
+    if (link->up)
+        publish_send(p);
+}
+
+/* ---- links ---- */
+
+struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults)
+{
+    struct simbus *bus = timeline_alloc(t, sizeof(*bus));
+
+    bus->t = t;
+    bus->faults = faults;
+    return bus;
+}
+
+void simbus_watch(struct simbus *bus,
+                  void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome,
+                                bool lost),
+                  void *ctx)
+{
+    bus->watch = watch;
+    bus->watch_ctx = ctx;
+}
+
+void simlink_open(struct simlink *link, struct simbus *bus)
+{
+    if (!link->bus) {
+        assert(bus->n_links < array_size(bus->links));
+        bus->links[bus->n_links++] = link;
+        link->bus = bus;
+    }
+    link->epoch++;
+    link->open = link->up = true;
+    list_init(&link->unacked);
+    list_init(&link->publishes);
+}
+
+static void subscribe(struct simqueue *q, struct simlink *link)
+{
+    for (uint32_t i = 0; i < q->n_consumers; i++)
+        if (q->consumers[i] == link)
+            return;
+    assert(q->n_consumers < array_size(q->consumers));
+    q->consumers[q->n_consumers++] = link;
+}
+
+void simlink_consume(struct simlink *link, struct simqueue *q, int source, uint32_t prefetch)
+{
+    struct simconsumer *c = consumer_of(link, q);
+
+    if (!c) {
+        assert(link->n_consumers < SIMLINK_CONSUMERS);
+        c = &link->consumers[link->n_consumers++];
+    }
+    *c = (struct simconsumer){.queue = q, .source = source, .prefetch = prefetch};
+    subscribe(q, link);
+    dispatch(q);
+}
+
+/* Everything unacknowledged goes back to the front of its queue, in order, as redelivered. */
+static void give_back(struct simlink *link)
+{
+    struct list back = LIST_INIT(back);
+
+    while (!list_empty(&link->unacked)) {
+        struct list *last = link->unacked.prev;
+
+        list_remove(last);
+        list_append(&back, last);
+    }
+    for (struct list *l; (l = list_pop(&back));) {
+        struct message *m = list_entry(l, struct message, link);
+
+        m->consumer->unacked--;
+        m->redelivered = true;
+        enqueue(m->queue, m, true);
+    }
+}
+
+static void on_back(struct event *e)
+{
+    struct wire *w = container_of(e, struct wire, event);
+    struct simlink *link = w->link;
+
+    if (link->epoch != w->epoch)
+        return;
+    link->up = true;
+    list_foreach_safe(l, &link->publishes)
+        publish_send(list_entry(l, struct publish, link));
+    for (uint32_t i = 0; i < link->n_consumers; i++)
+        dispatch(link->consumers[i].queue);
+}
+
+static void cut(struct simlink *link)
+{
+    link->epoch++;
+    link->up = false;
+    give_back(link);
+}
+
+void simlink_lose(struct simlink *link, int64_t back_after)
+{
+    struct wire *w;
+
+    if (!link->up)
+        return;
+    cut(link);
+    w = wire_new(link->bus, link, on_back);
+    timeline_add(link->bus->t, &w->event, back_after);
+}
+
+void simlink_close(struct simlink *link)
+{
+    cut(link);
+    link->open = false;
+    list_init(&link->publishes);
+}

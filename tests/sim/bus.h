@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The simulator's bus: RabbitMQ's part of the topology, and the promises of io/bus.h
+ *
+ * Queues with per-consumer prefetch, unacknowledged deliveries that come back with the redelivered
+ * flag, expiration with dead-lettering to drover.expired, mandatory returns, confirms that come
+ * later. A link is the connection of one process; when it is lost, confirms and acks go with it,
+ * and what has no outcome is sent again on the next one, as io/bus.h promises.
+ *
+ * Faults, by rate: messages are lost, doubled, or kept for long, publishes refused.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "model/effect.h"
+#include "timeline.h"
+
+struct simbus;
+struct simqueue;
+
+/* Rates in millionths of the messages. */
+struct simbus_faults {
+    uint32_t lost;
+    uint32_t doubled;
+    uint32_t kept;
+    uint32_t refused;
+    int64_t kept_ms; /* at most this long */
+    int64_t delay_ms; /* of everything that crosses the net, at most */
+};
+
+struct simlink_callbacks {
+    void (*on_delivery)(void *ctx, const struct bus_delivery *d, const char *type);
+    void (*on_outcome)(void *ctx, uint64_t id, enum bus_outcome outcome);
+};
+
+#define SIMLINK_CONSUMERS 8
+
+struct simconsumer {
+    struct simqueue *queue;
+    int source;
+    uint32_t prefetch; /* 0: no bound */
+    uint32_t unacked;
+};
+
+/* One process's connection; embedded in the process. */
+struct simlink {
+    struct simbus *bus;
+    const char *name;
+    const struct simlink_callbacks *callbacks;
+    void *ctx;
+    const int64_t *held_until; /* see struct event */
+    int64_t clock;             /* the process's monotonic time less ours */
+    uint64_t epoch;
+    uint64_t last_handle;
+    bool open; /* the process lives */
+    bool up;   /* connected */
+    int direct_source;
+    struct simconsumer consumers[SIMLINK_CONSUMERS];
+    uint32_t n_consumers;
+    struct list unacked;
+    struct list publishes; /* without an outcome */
+};
+
+struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults);
+
+/* Called for each message that the broker has taken or refused, before its sender knows. */
+void simbus_watch(struct simbus *bus,
+                  void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome,
+                                bool lost),
+                  void *ctx);
+
+/* Found or made. @dead_letters: what expires in it goes to drover.expired. */
+struct simqueue *simbus_queue(struct simbus *bus, const char *name, bool dead_letters);
+
+/* A deleted queue: messages are dropped, mandatory ones returned, until it is there again. */
+void simqueue_delete(struct simqueue *queue);
+void simqueue_restore(struct simqueue *queue);
+uint32_t simqueue_messages(const struct simqueue *queue);
+uint32_t simqueue_consumers(const struct simqueue *queue);
+
+/* Opens a link; name, callbacks, ctx, held_until and clock are set by the caller. */
+void simlink_open(struct simlink *link, struct simbus *bus);
+void simlink_consume(struct simlink *link, struct simqueue *queue, int source, uint32_t prefetch);
+void simlink_publish(struct simlink *link, const struct bus_message *m, uint64_t id);
+void simlink_ack(struct simlink *link, uint64_t handle);
+
+/* The body of an unacknowledged delivery, and whether it was a redelivery; NULL where there is none
+ * of this handle. */
+const struct bus_delivery *simlink_delivery(const struct simlink *link, uint64_t handle);
+
+/* True where @text stands in another message of the same queue, waiting or unacknowledged. */
+bool simlink_other_copy(const struct simlink *link, uint64_t handle, const char *text);
+
+/* The connection breaks, and is there again after a while. */
+void simlink_lose(struct simlink *link, int64_t back_after);
+
+/* The process is gone. */
+void simlink_close(struct simlink *link);

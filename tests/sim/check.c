@@ -1,0 +1,991 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "model/store_ops.h"
+#include "model/wire.h"
+#include "scheduler/scheduler.h"
+
+#define CONTINUED_MS 1000  /* a cursor is looked after within, see drover.lua */
+#define NAMED_AGAIN_MS 5000 /* what was not dealt with is named again after, see drover.lua */
+#define BIG 200            /* steps from which on not every call is followed by a full comparison */
+#define BIG_EVERY 32
+#define RESENT_MOST 500    /* follow-ups of one trigger that are sent again */
+
+/* One dispatch. */
+struct token {
+    char text[WIRE_TOKEN_MAX + 1];
+    struct job *job;
+    uint32_t step;
+    int64_t wait_until; /* store time: nobody may take the request later */
+    const struct token *trigger; /* whose completion caused it; NULL: something else */
+    bool by_submit;              /* the submission caused it */
+    bool published;  /* the broker has told what became of the request */
+    bool effect;     /* a handler ended well */
+    bool recorded;   /* a reply to it was */
+    bool decided;    /* the store has been asked to record something of it */
+    UT_hash_handle hh;
+};
+
+struct step {
+    bool done;
+    struct token *flying; /* NULL: not in flight */
+    uint32_t attempt;
+    uint32_t failures, expiries;
+    bool parked;
+    char parked_for[16];
+};
+
+struct job {
+    const char *id;
+    struct workflow *w;
+    uint32_t partition;
+    bool registered;
+    bool created;
+    bool refused; /* once, as its workflow was not registered yet */
+    bool cancelled;
+    bool accepted; /* the client knows */
+    bool settled;
+    char outcome[24];
+    uint64_t settled_seq;
+    bool told;      /* its terminal event reached the broker */
+    bool heard;     /* ... and the client */
+    bool excused;   /* the broker lost it, or nobody listened */
+    bool owed;
+    uint64_t seq;
+    int64_t late_until; /* a cursor had expire raise the bound so far, whatever the leases */
+    uint32_t done;
+    uint32_t flying;
+    uint32_t calls;
+    struct step *steps;
+    UT_hash_handle hh;
+};
+
+/* What one op of a record call was about. */
+struct recorded {
+    struct token *token;
+    char kind;
+    bool used;
+};
+
+struct checker {
+    struct timeline *t;
+    struct simstore *store;
+    uint32_t partitions;
+    struct job *jobs;
+    struct token *tokens;
+    struct effects scratch;
+    int64_t store_now;
+    bool deaf;
+    bool clock_set;
+    bool violated;
+    char violation[512];
+    /* the call under way */
+    bool submitting;
+    const struct token *trigger;
+    struct recorded recorded[64];
+    uint32_t n_recorded;
+};
+
+/* ---- life ---- */
+
+struct checker *checker_new(struct timeline *t, struct simstore *store, uint32_t partitions)
+{
+    struct checker *c = timeline_alloc(t, sizeof(*c));
+
+    c->t = t;
+    c->store = store;
+    c->partitions = partitions;
+    return c;
+}
+
+struct checker *checker_free(struct checker *c)
+{
+    struct job *job, *next;
+
+    if (!c)
+        return NULL;
+    HASH_ITER (hh, c->jobs, job, next)
+        workflow_unref(job->w);
+    HASH_CLEAR(hh, c->jobs);
+    HASH_CLEAR(hh, c->tokens);
+    effects_deinit(&c->scratch);
+    return NULL;
+}
+
+const char *checker_violation(const struct checker *c)
+{
+    return c->violated ? c->violation : NULL;
+}
+
+void checker_fail(struct checker *c, const char *format, ...)
+{
+    va_list args;
+
+    if (c->violated)
+        return;
+    c->violated = true;
+    va_start(args, format);
+    vsnprintf(c->violation, sizeof(c->violation), format, args);
+    va_end(args);
+    tell(c->t, "checker", "VIOLATION %s", c->violation);
+}
+
+#define require(c, condition, ...)                                                                 \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            checker_fail(c, __VA_ARGS__);                                                          \
+    } while (0)
+
+void checker_deaf(struct checker *c)
+{
+    c->deaf = true;
+}
+
+void checker_clock_set(struct checker *c)
+{
+    c->clock_set = true;
+}
+
+void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered)
+{
+    struct job *job = timeline_alloc(c->t, sizeof(*job));
+
+    job->id = timeline_str(c->t, id);
+    job->w = workflow_ref(w);
+    job->registered = registered;
+    job->partition = id_partition(id, c->partitions);
+    job->steps = timeline_alloc(c->t, w->n_steps * sizeof(*job->steps));
+    HASH_ADD_KEYPTR(hh, c->jobs, job->id, strlen(job->id), job);
+}
+
+static struct job *job_find(struct checker *c, struct bytes id)
+{
+    struct job *job;
+
+    HASH_FIND(hh, c->jobs, id.data, id.len, job);
+    return job;
+}
+
+static struct token *token_find(struct checker *c, struct bytes text)
+{
+    struct token *token;
+
+    HASH_FIND(hh, c->tokens, text.data, text.len, token);
+    return token;
+}
+
+/* ---- history ---- */
+
+#define WORDS 8
+
+struct entry {
+    struct bytes words[WORDS];
+    int n;
+};
+
+static struct bytes word(const struct entry *e, int i)
+{
+    return i < e->n ? e->words[i] : BYTES_EMPTY;
+}
+
+static struct entry split(struct bytes text)
+{
+    struct entry e = {0};
+    size_t from = 0;
+
+    for (size_t i = 0; i <= text.len && e.n < WORDS; i++) {
+        if (i == text.len || text.data[i] == ' ') {
+            e.words[e.n++] = bytes_of(text.data + from, i - from);
+            from = i + 1;
+        }
+    }
+    return e;
+}
+
+static uint64_t number(struct bytes text)
+{
+    int64_t n = 0;
+
+    return bytes_to_i64(text, &n) ? (uint64_t)n : 0;
+}
+
+static void land(struct job *job, struct step *step)
+{
+    step->flying = NULL;
+    job->flying--;
+}
+
+static bool dependencies_done(const struct job *job, uint32_t i)
+{
+    for (uint32_t k = 0; k < job->w->steps[i].n_after; k++)
+        if (!job->steps[job->w->steps[i].after[k]].done)
+            return false;
+    return true;
+}
+
+static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    struct step *step = &job->steps[i];
+    struct bytes text = word(e, 5);
+    struct token *token;
+
+    require(c, !job->settled, "I6 %s: dispatched after it settled", job->id);
+    require(c, !job->cancelled, "I6 %s: step %u dispatched after the cancel", job->id, i);
+    require(c, !step->done, "I2 %s: step %u dispatched though done", job->id, i);
+    require(c, !step->flying, "I2 %s: step %u dispatched while in flight", job->id, i);
+    require(c, dependencies_done(job, i), "I8 %s: step %u before its dependencies", job->id, i);
+    require(c, number(word(e, 4)) == step->attempt + 1, "I9 %s: step %u attempt", job->id, i);
+    require(c, !token_find(c, text) && text.len <= WIRE_TOKEN_MAX, "I3 %s: token used twice",
+            job->id);
+    if (c->violated)
+        return;
+    step->attempt++;
+    step->parked = false;
+    token = timeline_alloc(c->t, sizeof(*token));
+    memcpy(token->text, text.data, text.len);
+    token->job = job;
+    token->step = i;
+    token->trigger = c->trigger;
+    token->by_submit = c->submitting;
+    HASH_ADD_KEYPTR(hh, c->tokens, token->text, text.len, token);
+    step->flying = token;
+    job->flying++;
+}
+
+/* A flight has ended by a reply that was accepted in this call. */
+static struct token *on_reply(struct checker *c, struct job *job, uint32_t i, const struct entry *e,
+                              const char *kinds)
+{
+    struct step *step = &job->steps[i];
+    struct token *token = token_find(c, word(e, 5));
+
+    require(c, token && step->flying == token, "I3 %s: step %u has another token in flight",
+            job->id, i);
+    for (uint32_t k = 0; k < c->n_recorded; k++) {
+        struct recorded *r = &c->recorded[k];
+
+        if (r->token != token || r->used || c->violated)
+            continue;
+        r->used = true;
+        require(c, strchr(kinds, r->kind), "I10 %s: step %u recorded as something else", job->id,
+                i);
+        token->recorded = true;
+        land(job, step);
+        c->trigger = token;
+        return token;
+    }
+    checker_fail(c, "I3 %s: step %u recorded with a token that no reply carried", job->id, i);
+    return NULL;
+}
+
+static void on_done(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    struct token *token = on_reply(c, job, i, e, "A");
+
+    if (!token)
+        return;
+    require(c, !job->steps[i].done, "I2 %s: step %u done twice", job->id, i);
+    require(c, token->effect, "I10 %s: step %u done, and no handler did it", job->id, i);
+    job->steps[i].done = true;
+    job->done++;
+}
+
+static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    struct step *step = &job->steps[i];
+
+    require(c, step->flying && step->flying == token_find(c, word(e, 5)),
+            "I9 %s: step %u expired, not in flight", job->id, i);
+    if (c->violated)
+        return;
+    step->expiries++;
+    land(job, step);
+}
+
+static void on_parked(struct job *job, uint32_t i, const struct entry *e)
+{
+    struct bytes reason = word(e, 4);
+
+    job->steps[i].parked = true;
+    snprintf(job->steps[i].parked_for, sizeof(job->steps[i].parked_for), "%.*s", (int)reason.len,
+             (const char *)reason.data);
+}
+
+static void on_settled(struct checker *c, struct job *job, const struct entry *e)
+{
+    struct bytes outcome = word(e, 3);
+
+    require(c, !job->settled, "I6 %s: settled twice", job->id);
+    require(c, job->flying == 0, "I6 %s: settled with steps in flight", job->id);
+    require(c, !bytes_is(outcome, "SUCCEEDED") || job->done == job->w->n_steps,
+            "I6 %s: succeeded with %u of %u steps", job->id, job->done, job->w->n_steps);
+    require(c, !bytes_is(outcome, "CANCELLED") || job->cancelled, "I6 %s: nobody cancelled it",
+            job->id);
+    job->settled = job->owed = true;
+    job->settled_seq = job->seq;
+    snprintf(job->outcome, sizeof(job->outcome), "%.*s", (int)outcome.len,
+             (const char *)outcome.data);
+    tell(c->t, "job", "%s settled %s", job->id, job->outcome);
+}
+
+static void on_step_event(struct checker *c, struct job *job, struct bytes event,
+                          const struct entry *e)
+{
+    uint32_t i = (uint32_t)number(word(e, 3));
+
+    if (i >= job->w->n_steps) {
+        checker_fail(c, "history of %s names step %u", job->id, i);
+    } else if (bytes_is(event, "dispatched")) {
+        on_dispatched(c, job, i, e);
+    } else if (bytes_is(event, "done")) {
+        on_done(c, job, i, e);
+    } else if (bytes_is(event, "failed")) {
+        on_reply(c, job, i, e, "TPD");
+        job->steps[i].failures++;
+    } else if (bytes_is(event, "deferred")) {
+        on_reply(c, job, i, e, "F");
+    } else if (bytes_is(event, "unstarted")) {
+        on_reply(c, job, i, e, "N");
+    } else if (bytes_is(event, "unroutable")) {
+        on_reply(c, job, i, e, "X");
+    } else if (bytes_is(event, "expired")) {
+        on_expired(c, job, i, e);
+    } else if (bytes_is(event, "parked")) {
+        on_parked(job, i, e);
+    } else {
+        checker_fail(c, "history of %s tells of '%.*s'", job->id, (int)event.len,
+                     (const char *)event.data);
+    }
+}
+
+static void on_entry(struct checker *c, struct job *job, struct bytes text)
+{
+    struct entry e = split(text);
+    struct bytes event = word(&e, 2);
+
+    require(c, number(word(&e, 0)) == job->seq + 1, "I13 %s: gap in the history after %" PRIu64,
+            job->id, job->seq);
+    job->seq++;
+    if (bytes_is(event, "created"))
+        job->created = true;
+    else if (bytes_is(event, "cancel"))
+        job->cancelled = true;
+    else if (bytes_is(event, "settled"))
+        on_settled(c, job, &e);
+    else if (bytes_is(event, "mended"))
+        require(c, c->clock_set, "I13 %s: a sweep found '%.*s'", job->id, (int)text.len,
+                (const char *)text.data);
+    else if (!bytes_is(event, "started"))
+        on_step_event(c, job, event, &e);
+}
+
+static const char *key_of(struct checker *c, const char *kind, const struct job *job)
+{
+    return effects_printf(&c->scratch, "%s:%s", kind, job->id);
+}
+
+/* Catches up with what was recorded. Return: false where nothing was. */
+static bool read_history(struct checker *c, struct job *job)
+{
+    uint64_t seq = job->seq;
+    uint32_t length = simstore_list(c->store, job->partition, key_of(c, "hist", job));
+    struct entry last;
+
+    c->trigger = NULL;
+    if (length == 0)
+        return false;
+    last = split(simstore_entry(c->store, 0));
+    for (uint64_t back = number(word(&last, 0)) - seq; back > 0 && !c->violated; back--)
+        on_entry(c, job, simstore_entry(c->store, (uint32_t)back - 1));
+    return job->seq != seq;
+}
+
+/* ---- records ---- */
+
+static uint32_t missing(const struct job *job, uint32_t i)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < job->w->steps[i].n_after; k++)
+        n += !job->steps[job->w->steps[i].after[k]].done;
+    return n;
+}
+
+/* What the job's own fields say, while its steps are compared. */
+struct facts {
+    bool pending;
+    bool going; /* forward, and no spread is left over: every ready step has been dispatched */
+    int64_t due;
+    uint64_t open;
+    uint32_t marked; /* steps whose flight expire has ended, and nobody yet dealt with */
+};
+
+static void compare_waiting(struct checker *c, const struct job *job, uint32_t i,
+                            const struct ops_step_record *r)
+{
+    uint32_t n = missing(job, i);
+
+    require(c, r->waiting == n, "I13 %s: step %u waits for %u, not %u", job->id, i, n, r->waiting);
+    require(c, n > 0 || r->state != 'W', "L1 %s: step %u is ready and nobody sent it", job->id, i);
+}
+
+static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
+                           const struct ops_step_record *r, const struct facts *f)
+{
+    /* a lease that is past while expiry waits is looked at again after a while */
+    int64_t latest = r->state == 'R' && r->till <= c->store_now ? c->store_now + NAMED_AGAIN_MS
+                                                                : r->till;
+
+    if (latest < job->late_until)
+        latest = job->late_until;
+    if (r->state == 'R' || r->state == 'B' || r->state == 'M' || (r->state == 'P' && r->till > 0))
+        require(c, f->due <= latest,
+                "I13 %s: due at %" PRId64 " though step %u has its moment at %" PRId64, job->id,
+                f->due, i, r->till);
+}
+
+static void compare_step(struct checker *c, const struct job *job, uint32_t i, struct bytes text,
+                         struct facts *f)
+{
+    const struct step *step = &job->steps[i];
+    struct ops_step_record r = {
+        .current = 'D', .asked = 'A', .state = 'W', .waiting = job->w->steps[i].n_after};
+
+    if (text.len > 0 && ops_read_step_record(text, &r)) {
+        checker_fail(c, "I13 %s: step %u has the record '%.*s'", job->id, i, (int)text.len,
+                     (const char *)text.data);
+        return;
+    }
+    require(c, (r.state == 'R') == (step->flying != NULL), "I13 %s: step %u is in state %c",
+            job->id, i, r.state);
+    require(c, !step->flying || strcmp(step->flying->text, r.token) == 0,
+            "I13 %s: step %u has another token", job->id, i);
+    require(c, (r.current == 'A' && r.state == 'W') == step->done, "I13 %s: step %u done or not",
+            job->id, i);
+    require(c, r.attempt == step->attempt, "I9 %s: step %u attempt", job->id, i);
+    require(c, r.failures == step->failures && r.expiries == step->expiries,
+            "I9 %s: step %u counts %u failures, %u expiries; there were %u and %u", job->id, i,
+            r.failures, r.expiries, step->failures, step->expiries);
+    /* the park interval may be over, and the step marked to be tried again */
+    require(c, job->cancelled || !step->parked || r.state == 'P' || r.state == 'M',
+            "I13 %s: step %u parked or not", job->id, i);
+    require(c, r.state != 'P' || step->parked, "I13 %s: step %u parked or not", job->id, i);
+    f->marked += r.state == 'M';
+    if (f->going && !step->done)
+        compare_waiting(c, job, i, &r);
+    if (!job->settled && !job->cancelled && !c->clock_set)
+        compare_moment(c, job, i, &r, f);
+    if (r.state == 'R')
+        step->flying->wait_until = r.till - job->w->steps[i].forward.lock_ms;
+}
+
+static void compare_indexes(struct checker *c, const struct job *job, int64_t due)
+{
+    int64_t score = 0, at = 0;
+    uint32_t p = job->partition;
+    bool is_due = simstore_zscore(c->store, p, "due", job->id, &score);
+    const char *notice = effects_printf(&c->scratch, "%s %" PRIu64, job->id, job->settled_seq);
+
+    require(c, is_due == !job->settled, "I13 %s: %s due", job->id, is_due ? "is" : "is not");
+    require(c, !is_due || score == due, "I13 %s: due %" PRId64 " in the index, %" PRId64 " in the job",
+            job->id, score, due);
+    require(c, simstore_zscore(c->store, p, "open", job->id, &at) == !job->settled,
+            "I13 %s: open or not", job->id);
+    require(c, simstore_zscore(c->store, p, "settled", job->id, &at) == job->settled,
+            "I13 %s: settled or not", job->id);
+    require(c, simstore_zscore(c->store, p, "owed", notice, &at) == job->owed, "I13 %s: owed or not",
+            job->id);
+}
+
+/* A cancelled job waits for its flights only, and for whoever deals with the dead ones. */
+static void compare_open(struct checker *c, const struct job *job, const struct facts *f)
+{
+    uint64_t expected = job->cancelled ? job->flying + f->marked : job->w->n_steps - job->done;
+
+    require(c, job->settled || f->pending || f->open == expected,
+            "I13 %s: %" PRIu64 " steps open, not %" PRIu64, job->id, expected, f->open);
+}
+
+/* Holds what is stored of a job against the model. */
+static void compare(struct checker *c, struct job *job, bool whole)
+{
+    struct facts f = {0};
+    bool cursor, finished;
+
+    if (c->violated)
+        return;
+    if (!simstore_hash(c->store, job->partition, key_of(c, "job", job))) {
+        require(c, !job->created, "I1 %s: lost", job->id);
+        return;
+    }
+    f.due = (int64_t)number(simstore_field(c->store, "due"));
+    f.pending = bytes_is(simstore_field(c->store, "phase"), "PENDING");
+    finished = bytes_is(simstore_field(c->store, "phase"), "PROCESSED") ||
+               bytes_is(simstore_field(c->store, "phase"), "ERROR");
+    cursor = simstore_field(c->store, "cursor").len > 0;
+    f.open = number(simstore_field(c->store, "open"));
+    f.going = !cursor && !f.pending && !job->settled && !job->cancelled;
+    require(c, finished == job->settled, "I13 %s: finished or not", job->id);
+    require(c, number(simstore_field(c->store, "seq")) == job->seq, "I13 %s: seq", job->id);
+    require(c, !job->settled || bytes_is(simstore_field(c->store, "outcome"), job->outcome),
+            "I6 %s: outcome", job->id);
+    require(c, !cursor || job->settled || c->clock_set || f.due <= c->store_now + CONTINUED_MS,
+            "I13 %s: nobody goes on with the cursor", job->id);
+    for (uint32_t i = 0; whole && i < job->w->n_steps && !c->violated; i++)
+        compare_step(c, job, i, simstore_step(c->store, i), &f);
+    if (whole)
+        compare_open(c, job, &f);
+    compare_indexes(c, job, f.due);
+}
+
+static void look_at(struct checker *c, struct job *job)
+{
+    bool whole = job->w->n_steps < BIG || job->calls++ % BIG_EVERY == 0;
+
+    read_history(c, job);
+    compare(c, job, whole);
+}
+
+/* ---- calls ---- */
+
+static bool is_recorded_now(const struct checker *c, const struct token *token)
+{
+    for (uint32_t k = 0; k < c->n_recorded; k++)
+        if (c->recorded[k].token == token)
+            return true;
+    return false;
+}
+
+static void read_recorded(struct checker *c, const struct bytes *args, int n,
+                          const struct store_answer *answer)
+{
+    struct ops_reader r = ops_reader(answer);
+
+    for (int k = 1; k + 9 < n; k += 10) {
+        struct token *token = token_find(c, args[k + 2]);
+        struct ops_driven driven;
+
+        if (ops_read_driven(&r, &c->scratch, &driven)) {
+            checker_fail(c, "an answer to record that cannot be read");
+            return;
+        }
+        if (token)
+            token->decided = true;
+        if (driven.code == OPS_ALREADY) {
+            require(c, token && (token->recorded || is_recorded_now(c, token)),
+                    "I3 ALREADY for a token that was never recorded");
+        } else if (driven.code == OPS_RECORDED) {
+            require(c, token, "I3 RECORDED for a token that was never minted");
+            c->recorded[c->n_recorded++] =
+                (struct recorded){.token = token, .kind = (char)args[k].data[0]};
+        }
+    }
+}
+
+static void all_recorded_were_used(struct checker *c)
+{
+    for (uint32_t k = 0; k < c->n_recorded; k++)
+        require(c, c->recorded[k].used, "I3 RECORDED for token %s, and nothing was",
+                c->recorded[k].token->text);
+}
+
+static void called_record(struct checker *c, const struct bytes *args, int n,
+                          const struct store_answer *answer)
+{
+    read_recorded(c, args, n, answer);
+    for (int k = 1; k + 9 < n; k += 10) {
+        struct job *job = job_find(c, args[k + 1]);
+
+        if (job)
+            look_at(c, job);
+    }
+    all_recorded_were_used(c);
+}
+
+static void called_settle_owed(struct checker *c, const struct bytes *args, int n)
+{
+    for (int k = 0; k + 1 < n; k += 2) {
+        struct job *job = job_find(c, args[k]);
+
+        if (!job || !job->owed || number(args[k + 1]) != job->settled_seq)
+            continue;
+        require(c, job->told || c->deaf, "I11 %s: its notice was dropped, and never sent", job->id);
+        job->owed = false;
+    }
+}
+
+static void look_at_partition(struct checker *c, uint32_t partition)
+{
+    for (struct job *job = c->jobs; job; job = job->hh.next)
+        if (job->partition == partition && job->created && !job->settled) {
+            if (simstore_hash(c->store, partition, key_of(c, "job", job)) &&
+                simstore_field(c->store, "cursor").len > 0)
+                job->late_until = c->store_now + CONTINUED_MS;
+            look_at(c, job);
+        }
+}
+
+void checker_called(struct checker *c, int64_t store_now, uint32_t partition,
+                    const char *function, const struct bytes *args, int n,
+                    const struct store_answer *answer)
+{
+    struct job *job = n > 0 ? job_find(c, args[0]) : NULL;
+
+    if (c->violated)
+        return;
+    effects_reset(&c->scratch);
+    c->store_now = store_now;
+    c->n_recorded = 0;
+    c->submitting = strcmp(function, "submit") == 0;
+    if (answer->result == STORE_ERROR)
+        checker_fail(c, "%s failed: %.*s", function, (int)answer->items[0].len,
+                     (const char *)answer->items[0].data);
+    else if (answer->result != STORE_OK)
+        return;
+    else if (strcmp(function, "record") == 0)
+        called_record(c, args, n, answer);
+    else if (strcmp(function, "settle_owed") == 0)
+        called_settle_owed(c, args, n);
+    else if (strcmp(function, "expire") == 0 || strcmp(function, "sweep") == 0)
+        look_at_partition(c, partition);
+    else if (job)
+        look_at(c, job);
+    if (job && c->submitting && answer->n > 0 && bytes_is(answer->items[0], "UNKNOWN_WORKFLOW"))
+        job->refused = true;
+}
+
+/* ---- the bus ---- */
+
+static void published_requests(struct checker *c, const struct bus_message *m)
+{
+    struct token *token = token_find(c, bytes_str(m->message_id));
+
+    if (!token)
+        checker_fail(c, "I10 a request with a token that was never minted");
+    else
+        token->published = true;
+}
+
+static void published_event(struct checker *c, const struct bus_message *m,
+                            enum bus_outcome outcome, bool lost)
+{
+    struct job *job = job_find(c, bytes_str(m->job));
+
+    if (!job || *m->exchange)
+        return;
+    if (outcome == BUS_CONFIRMED)
+        job->told = true;
+    if (lost || outcome != BUS_CONFIRMED)
+        job->excused = true;
+}
+
+void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
+                       bool lost)
+{
+    if (c->violated || !m->type)
+        return;
+    if (strcmp(m->exchange, "drover.dead") == 0)
+        checker_fail(c, "dead letter: %s", m->reason ? m->reason : "");
+    else if (strcmp(m->type, "drover.v1.Requests") == 0)
+        published_requests(c, m);
+    else if (strcmp(m->type, "drover.v1.JobEvent") == 0)
+        published_event(c, m, outcome, lost);
+}
+
+/* ---- acks ---- */
+
+struct acked {
+    const struct simlink *link;
+    const struct bus_delivery *delivery;
+};
+
+/* What a trigger caused has been published, or is past the time in which it would help. */
+static void require_followed(struct checker *c, const struct acked *a, const struct job *job,
+                             const uint32_t *steps, uint32_t n, const struct token *trigger)
+{
+    for (uint32_t k = 0; !job->cancelled && k < n && k < RESENT_MOST; k++) {
+        const struct token *token = job->steps[steps[k]].flying;
+
+        if (!token || (trigger ? token->trigger != trigger : !token->by_submit))
+            continue;
+        if (token->published || token->wait_until <= c->store_now)
+            continue;
+        require(c,
+                simlink_other_copy(a->link, a->delivery->handle, trigger ? trigger->text : job->id),
+                "I1 %s: acknowledged, and the request for step %u was never sent", job->id,
+                steps[k]);
+    }
+}
+
+static void acked_submit(struct checker *c, const struct acked *a, const Drover__V1__Submit *m)
+{
+    struct job *job = job_find(c, bytes_str(m->job_id));
+
+    if (!job)
+        return;
+    require(c, job->created || job->refused, "I1 %s: acknowledged before it was recorded", job->id);
+    require_followed(c, a, job, job->w->roots, job->w->n_roots, NULL);
+}
+
+static void acked_reply(struct checker *c, const struct acked *a, const Drover__V1__StepReply *m)
+{
+    const struct token *token = token_find(c, bytes_str(m->token));
+    const struct workflow_step *step;
+
+    if (!token)
+        return;
+    step = &token->job->w->steps[token->step];
+    require(c, token->decided, "I1 %s: a reply was acknowledged before it was recorded",
+            token->job->id);
+    require_followed(c, a, token->job, step->dependents, step->n_dependents, token);
+}
+
+static void acked_expired(struct checker *c, const Drover__V1__StepRequest *m)
+{
+    const struct token *token = token_find(c, bytes_str(m->token));
+
+    require(c, !token || token->decided,
+            "I1 %s: an expired request was acknowledged before it was recorded", m->job_id);
+}
+
+void checker_acked(struct checker *c, const struct simlink *link, const struct bus_delivery *d)
+{
+    static const enum wire_type types[] = {
+        [SCHEDULER_SUBMIT] = WIRE_SUBMIT,
+        [SCHEDULER_REPLIES] = WIRE_REPLIES,
+        [SCHEDULER_CONTROL] = WIRE_CONTROL,
+        [SCHEDULER_EXPIRED] = WIRE_REQUESTS,
+    };
+    const struct acked a = {link, d};
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    if (c->violated || wire_decode(types[d->source], d->body, NULL, &m, NULL))
+        return;
+    if (m.type == WIRE_SUBMIT)
+        acked_submit(c, &a, m.submit);
+    for (size_t i = 0; m.type == WIRE_REPLIES && i < m.replies->n_replies; i++)
+        acked_reply(c, &a, m.replies->replies[i]);
+    for (size_t i = 0; m.type == WIRE_REQUESTS && i < m.requests->n_requests; i++)
+        acked_expired(c, m.requests->requests[i]);
+}
+
+/* ---- handlers and clients ---- */
+
+void checker_run(struct checker *c, const Drover__V1__StepRequest *request)
+{
+    const struct token *token = token_find(c, bytes_str(request->token));
+    char key[WIRE_KEY_MAX + 1];
+
+    if (!token) {
+        checker_fail(c, "I10 %s: a run of a request that was never made", request->job_id);
+        return;
+    }
+    snprintf(key, sizeof(key), "%s/%s/%u", request->job_id, request->step,
+             (unsigned)request->turn);
+    require(c, strcmp(token->job->w->steps[token->step].name, request->step) == 0,
+            "I3 %s: the token is of another step", request->job_id);
+    require(c, strcmp(key, request->idempotency_key) == 0, "I2 %s: another key", request->job_id);
+    require(c, request->n_results == token->job->w->steps[token->step].n_take,
+            "I8 %s: step %s begins with %zu of %u results", request->job_id, request->step,
+            request->n_results, token->job->w->steps[token->step].n_take);
+}
+
+void checker_effect(struct checker *c, const char *text)
+{
+    struct token *token = token_find(c, bytes_str(text));
+
+    if (token)
+        token->effect = true;
+}
+
+void checker_receipt(struct checker *c, const Drover__V1__Receipt *m)
+{
+    struct job *job = job_find(c, bytes_str(m->job_id));
+
+    if (!job) {
+        checker_fail(c, "I10 a receipt for %s", m->job_id);
+        return;
+    }
+    switch (m->code) {
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED:
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY:
+        require(c, job->created, "I1 %s: a receipt, and no record", job->id);
+        job->accepted = true;
+        break;
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER:
+        break;
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED:
+        /* a scheduler may still be about to register it */
+        require(c, job->registered && strcmp(m->field, "workflow") == 0, "%s: rejected, %s: %s",
+                m->job_id, m->field, m->reason);
+        break;
+    default:
+        checker_fail(c, "%s: refused, code %d %s: %s", m->job_id, (int)m->code, m->field,
+                     m->reason);
+    }
+}
+
+static const char *outcome_name(Drover__V1__Outcome outcome)
+{
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value(&drover__v1__outcome__descriptor, (int)outcome);
+
+    return value ? value->name + strlen("OUTCOME_") : "";
+}
+
+void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
+{
+    struct job *job = job_find(c, bytes_str(m->job_id));
+
+    if (m->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
+        return;
+    if (!job) {
+        checker_fail(c, "I10 an event of %s", m->job_id);
+        return;
+    }
+    require(c, job->settled && m->seq == job->settled_seq, "I11 %s: told of seq %" PRIu64, job->id,
+            m->seq);
+    require(c, strcmp(outcome_name(m->outcome), job->outcome) == 0, "I11 %s: told %s, is %s",
+            job->id, outcome_name(m->outcome), job->outcome);
+    require(c, m->outcome != DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED ||
+                   m->n_results + m->n_results_left_out == job->w->n_sinks,
+            "I11 %s: told of %zu results of %u", job->id, m->n_results, job->w->n_sinks);
+    job->heard = true;
+}
+
+void checker_status(struct checker *c, const Drover__V1__JobStatus *m)
+{
+    struct job *job = job_find(c, bytes_str(m->job_id));
+
+    require(c, job && job->created, "I10 status of %s", m->job_id);
+    if (job && job->created)
+        require(c, m->steps_total == job->w->n_steps && m->seq <= job->seq, "status of %s",
+                job->id);
+}
+
+/* ---- at rest ---- */
+
+/* Parked for good, and everything else waits for that or is done. */
+static bool parked_for_good(struct checker *c, const struct job *job)
+{
+    bool parked = false;
+
+    if (job->flying > 0 || !simstore_hash(c->store, job->partition, key_of(c, "job", job)) ||
+        simstore_field(c->store, "cursor").len > 0)
+        return false;
+    for (uint32_t i = 0; i < job->w->n_steps; i++) {
+        struct bytes text = simstore_step(c->store, i);
+        struct ops_step_record r = {.state = 'W'};
+
+        if (text.len > 0 && ops_read_step_record(text, &r))
+            return false;
+        if (r.state == 'P' && r.till == 0)
+            parked = true;
+        else if (r.state != 'W')
+            return false;
+    }
+    return parked;
+}
+
+bool checker_at_rest(struct checker *c)
+{
+    effects_reset(&c->scratch);
+    for (struct job *job = c->jobs; job; job = job->hh.next) {
+        if (!job->created || !job->accepted || job->owed)
+            return false;
+        if (job->settled ? !job->heard && !job->excused : !parked_for_good(c, job))
+            return false;
+    }
+    return true;
+}
+
+void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), void *ctx)
+{
+    for (struct job *job = c->jobs; job; job = job->hh.next)
+        if (!job->settled)
+            fn(ctx, job->id);
+}
+
+static void check_parked_step(struct checker *c, const struct job *job, uint32_t i)
+{
+    const struct step *step = &job->steps[i];
+    const struct policy *policy = &job->w->steps[i].forward.policy;
+
+    if (!step->parked || c->violated)
+        return;
+    if (strcmp(step->parked_for, "DEATHS") == 0)
+        require(c, step->expiries >= policy->maximum_expiries, "L1 %s: step %u parked early",
+                job->id, i);
+    else if (strcmp(step->parked_for, "EXHAUSTED") == 0)
+        require(c, step->failures >= policy->maximum_attempts && policy->park_interval_ms < 0,
+                "L1 %s: step %u parked early", job->id, i);
+    else
+        require(c, strcmp(step->parked_for, "PERMANENT") == 0 && step->failures > 0,
+                "L1 %s: step %u parked for no reason", job->id, i);
+}
+
+static void check_refs(struct checker *c, const struct job *job)
+{
+    const char *key = effects_printf(&c->scratch, "def:%s", job->w->digest);
+    uint64_t users = job->registered ? 1 : 0;
+    int64_t at;
+
+    for (const struct job *other = c->jobs; other; other = other->hh.next)
+        users += other->created && other->partition == job->partition &&
+                 strcmp(other->w->digest, job->w->digest) == 0;
+    if (!simstore_hash(c->store, job->partition, key)) {
+        checker_fail(c, "I13 %s: its definition is gone", job->id);
+        return;
+    }
+    require(c, number(simstore_field(c->store, "refs")) == users, "I13 %s: definition has refs %s",
+            job->id, (const char *)simstore_field(c->store, "refs").data);
+    require(c, !simstore_zscore(c->store, job->partition, "defs", job->w->digest, &at),
+            "I13 %s: its definition counts as unused", job->id);
+}
+
+void checker_end(struct checker *c)
+{
+    effects_reset(&c->scratch);
+    for (struct job *job = c->jobs; job && !c->violated; job = job->hh.next) {
+        read_history(c, job);
+        compare(c, job, true);
+        for (uint32_t i = 0; i < job->w->n_steps; i++)
+            check_parked_step(c, job, i);
+        if (job->created)
+            check_refs(c, job);
+    }
+    for (uint32_t p = 0; p < c->partitions; p++)
+        require(c, simstore_zcard(c->store, p, "owed") == 0, "I13 notices owed at rest");
+}
+
+void checker_describe(struct checker *c, FILE *out)
+{
+    effects_reset(&c->scratch);
+    for (struct job *job = c->jobs; job; job = job->hh.next) {
+        if (job->settled && !job->owed && (job->heard || job->excused) && job->accepted)
+            continue;
+        fprintf(out,
+                "job %s: %s%s%s%s, %u of %u steps done, %u in flight%s%s\n", job->id,
+                job->created ? "created" : "not created", job->accepted ? ", accepted" : "",
+                job->settled ? ", settled" : "", job->owed ? ", owed" : "", job->done,
+                job->w->n_steps, job->flying, job->cancelled ? ", cancelled" : "",
+                job->told ? ", told" : "");
+        if (!simstore_hash(c->store, job->partition, key_of(c, "job", job)))
+            continue;
+        fprintf(out, "  due %s cursor %s\n", (const char *)simstore_field(c->store, "due").data,
+                (const char *)simstore_field(c->store, "cursor").data);
+        for (uint32_t i = 0; i < job->w->n_steps && i < 20; i++) {
+            struct bytes text = simstore_step(c->store, i);
+
+            if (text.len > 0)
+                fprintf(out, "  %u: %.*s\n", i, (int)text.len, (const char *)text.data);
+        }
+    }
+}

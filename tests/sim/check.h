@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Checker: what must be true of a world, whatever strikes it
+ *
+ * Keeps a model of its own of every job, fed by the store's history, by what handlers did and by
+ * what clients saw, and holds the store's records against it after every call. The numbers of the
+ * invariants are those of docs/RELIABILITY.md:
+ *
+ *   I1  what was accepted is never lost; a delivery is acknowledged after its effects only
+ *   I2  one recorded completion of a step at most, in a turn
+ *   I3  an accepted reply carries the token that is in flight, and only that; ALREADY is said only
+ *       of what was recorded
+ *   I4  an agent says nothing after its own lease
+ *   I6  exactly one outcome a turn
+ *   I8  a step is dispatched after all its dependencies are done
+ *   I9  counters move by one for each report and each death
+ *   I10 every completion has an effect, every job a submission
+ *   I11 a notice leaves `owed` only when it was told; everybody hears the outcome that was recorded
+ *   I13 indexes equal records: due, open, settled, owed, waiting, refs; bounds are lower bounds
+ *   L1  once faults have stopped, every job settles, or is parked for a reason
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "drover/v1/control.pb-c.h"
+#include "drover/v1/event.pb-c.h"
+#include "drover/v1/submit.pb-c.h"
+#include "drover/v1/task.pb-c.h"
+#include "model/effect.h"
+#include "model/workflow.h"
+#include "bus.h"
+#include "store.h"
+#include "timeline.h"
+
+struct checker;
+
+struct checker *checker_new(struct timeline *t, struct simstore *store, uint32_t partitions);
+struct checker *checker_free(struct checker *c);
+
+/* What was violated, NULL while nothing is. */
+const char *checker_violation(const struct checker *c);
+
+/* Says that something is violated; only the first counts. */
+void checker_fail(struct checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A job that a client is about to submit; takes a reference. */
+void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered);
+
+/* A store call has been executed. */
+void checker_called(struct checker *c, int64_t store_now, uint32_t partition,
+                  const char *function, const struct bytes *args, int n,
+                  const struct store_answer *answer);
+
+/* The broker has taken or refused a message. */
+void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
+                     bool lost);
+
+/* A scheduler acknowledges a delivery of this link. What the delivery caused must have been done,
+ * or another copy of it must be left to cause it. */
+void checker_acked(struct checker *c, const struct simlink *link, const struct bus_delivery *d);
+
+/* A handler begins, or has ended with its effect done. */
+void checker_run(struct checker *c, const Drover__V1__StepRequest *request);
+void checker_effect(struct checker *c, const char *token);
+
+/* What a client hears. */
+void checker_receipt(struct checker *c, const Drover__V1__Receipt *m);
+void checker_event(struct checker *c, const Drover__V1__JobEvent *m);
+void checker_status(struct checker *c, const Drover__V1__JobStatus *m);
+
+/* The store's clock has been set: bounds are no bounds for a while, and sweeps may find that. */
+void checker_clock_set(struct checker *c);
+
+/* A queue of a client is gone: notices to it may be given up. */
+void checker_deaf(struct checker *c);
+
+/* True when nothing will happen any more by itself: every job has settled or is parked for good,
+ * and nothing is owed. */
+bool checker_at_rest(struct checker *c);
+/* Calls fn for each job that is parked for good. */
+void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), void *ctx);
+
+/* Everything that can be checked at rest. */
+void checker_end(struct checker *c);
+
+/* One line on each job that has not settled. */
+void checker_describe(struct checker *c, FILE *out);

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside the world: processes and what they are made of
+ *
+ *     process ── link (bus) ── machine (scheduler, agent, supervisor) or client
+ *            └── store calls, in the order in which they were made
+ *
+ * process.c lets a process live, perform effects and die, roles.c binds the machines, client.c is
+ * whoever submits jobs.
+ */
+#pragma once
+
+#include "agent/agent.h"
+#include "scheduler/scheduler.h"
+#include "supervisor/supervisor.h"
+#include "world.h"
+
+#define UNIX_EPOCH_MS INT64_C(1700000000000) /* of the store's clock when a world begins */
+
+enum role {
+    ROLE_SCHEDULER,
+    ROLE_AGENT,
+    ROLE_SUPERVISOR,
+    ROLE_CLIENT,
+    ROLES_,
+};
+
+struct client_job {
+    struct world *world;
+    struct process *client;
+    const char *id;
+    struct bus_message submit;
+    bool accepted;
+    bool cancel_answered;
+    bool query; /* the next command */
+    struct event submit_event;
+    struct event cancel_event;
+    struct event query_event;
+};
+
+struct process {
+    struct world *world;
+    enum role role;
+    uint32_t index;
+    const char *name;
+    bool alive;
+    uint64_t life;      /* counts the machines it has had: what was meant for an old one is void */
+    int64_t held_until; /* stopped, as by SIGSTOP */
+    int64_t clock;      /* its monotonic time less the timeline's */
+    int64_t store_free; /* when the last store call will have been executed */
+    struct simlink link;
+    union {
+        struct scheduler *scheduler;
+        struct agent *agent;
+        struct supervisor *supervisor;
+    };
+    struct effects out;
+    struct event tick;
+    struct event birth;
+    struct event look; /* supervisor: at the replies queue */
+};
+
+struct definition {
+    struct workflow *workflow;
+    bool registered;
+};
+
+struct world {
+    const struct plan *plan;
+    struct timeline *t;
+    struct simstore *store;
+    struct simbus *bus;
+    struct checker *checker;
+    struct plan_faults faults; /* as planned, then none */
+    world_script *script;
+    void *script_ctx;
+    struct process *processes;
+    uint32_t n_processes;
+    struct definition definitions[PLAN_DEFINITIONS];
+    struct client_job *jobs;
+    struct simqueue *replies;
+    int64_t store_skew; /* of the store's clock */
+    int64_t store_gone_until;
+    int64_t store_full_until;
+    struct event calm;  /* the faults stop */
+    struct event probe; /* is all at rest? */
+    bool calmed;
+    bool finished;
+    bool cleaning; /* parked jobs have been cancelled */
+    uint64_t calls;
+};
+
+static inline int64_t process_now(const struct process *p)
+{
+    return p->world->t->now + p->clock;
+}
+
+static inline int64_t store_now(const struct world *w)
+{
+    return UNIX_EPOCH_MS + w->t->now + w->store_skew;
+}
+
+/* ---- process.c ---- */
+
+void process_birth(struct process *p);
+
+/* Dies here and now; born again after @back_after ms. */
+void process_kill(struct process *p, int64_t back_after);
+
+/* A machine has taken an event: performs its effects, arms its tick. */
+void process_perform(struct process *p, int64_t next_tick);
+
+/* True where the script or chance has it die, which it then has. */
+bool process_dies(struct process *p, const char *what);
+
+/* For each event that reaches a process: does it stop for a while? */
+void process_strike(struct process *p);
+
+/* ---- roles.c ---- */
+
+void role_born(struct process *p);
+void role_died(struct process *p);
+void role_tick(struct process *p);
+void role_store(struct process *p, bool up);
+void role_answer(struct process *p, uint64_t id, const struct store_answer *answer);
+void role_delivery(struct process *p, const struct bus_delivery *d, const char *type);
+void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome);
+void role_effect(struct process *p, const struct effect *e);
+
+/* ---- client.c ---- */
+
+void clients_begin(struct world *w);
+void client_delivery(struct process *p, const struct bus_delivery *d, const char *type);
+void client_cancel(struct world *w, const char *job);

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan.h"
+
+#define PERCENT 10000 /* millionths */
+#define SECOND INT64_C(1000)
+
+/* ---- definitions ---- */
+
+Drover__V1__Workflow *plan_workflow(struct timeline *t, uint32_t n)
+{
+    Drover__V1__Workflow *w = timeline_alloc(t, sizeof(*w));
+    Drover__V1__Step *steps = timeline_alloc(t, n * sizeof(*steps));
+
+    drover__v1__workflow__init(w);
+    w->n_steps = n;
+    w->steps = timeline_alloc(t, n * sizeof(*w->steps));
+    for (uint32_t i = 0; i < n; i++) {
+        drover__v1__step__init(&steps[i]);
+        steps[i].name = (char *)effects_printf(&t->arena, "s%u", i);
+        steps[i].actor = (char *)"a0";
+        w->steps[i] = &steps[i];
+    }
+    return w;
+}
+
+void plan_after(struct timeline *t, Drover__V1__Workflow *w, uint32_t step, uint32_t dependency)
+{
+    Drover__V1__Step *m = w->steps[step];
+    char **after = timeline_alloc(t, (m->n_after + 1) * sizeof(*after));
+
+    for (size_t i = 0; i < m->n_after; i++)
+        after[i] = m->after[i];
+    after[m->n_after++] = w->steps[dependency]->name;
+    m->after = after;
+}
+
+static Drover__V1__Workflow *draw_chain(struct timeline *t)
+{
+    uint32_t n = (uint32_t)timeline_between(t, 1, 6);
+    Drover__V1__Workflow *w = plan_workflow(t, n);
+
+    for (uint32_t i = 1; i < n; i++)
+        plan_after(t, w, i, i - 1);
+    return w;
+}
+
+/* One before, @n side by side, one after that waits for all. */
+static Drover__V1__Workflow *draw_fan(struct timeline *t, uint32_t n)
+{
+    Drover__V1__Workflow *w = plan_workflow(t, n + 2);
+    Drover__V1__Step *join = w->steps[n + 1];
+
+    join->after = timeline_alloc(t, n * sizeof(*join->after));
+    join->n_after = n;
+    for (uint32_t i = 1; i <= n; i++) {
+        plan_after(t, w, i, 0);
+        join->after[i - 1] = w->steps[i]->name;
+    }
+    return w;
+}
+
+static Drover__V1__Workflow *draw_any(struct timeline *t)
+{
+    uint32_t n = (uint32_t)timeline_between(t, 2, 12);
+    Drover__V1__Workflow *w = plan_workflow(t, n);
+    uint32_t density = (uint32_t)timeline_between(t, 5, 50) * PERCENT;
+
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (timeline_chance(t, density))
+                plan_after(t, w, i, k);
+    return w;
+}
+
+/* So many roots, or so many dependents of one step, that several calls are needed. */
+static Drover__V1__Workflow *draw_big(struct timeline *t)
+{
+    uint32_t n = (uint32_t)timeline_between(t, 501, 1200);
+
+    if (timeline_chance(t, 30 * PERCENT))
+        return plan_workflow(t, n);
+    return draw_fan(t, n);
+}
+
+static Drover__V1__Workflow *draw_shape(struct timeline *t, bool big)
+{
+    if (big)
+        return draw_big(t);
+    switch (timeline_between(t, 0, 3)) {
+    case 0:
+        return draw_chain(t);
+    case 1:
+        return draw_fan(t, 2);
+    case 2:
+        return draw_fan(t, (uint32_t)timeline_between(t, 1, 8));
+    default:
+        return draw_any(t);
+    }
+}
+
+static void draw_policy(struct timeline *t, Drover__V1__Policy *p)
+{
+    p->initial_interval_ms = timeline_between(t, 20, 800);
+    p->backoff_coefficient = 1.0 + (double)timeline_between(t, 0, 20) / 10;
+    p->maximum_interval_ms = timeline_between(t, 800, 4000);
+    p->maximum_attempts = (uint32_t)timeline_between(t, 1, 6);
+    p->maximum_expiries = (uint32_t)timeline_between(t, 1, 8);
+    p->jitter = (double)timeline_between(t, 0, 5) / 10;
+    p->park_interval_ms =
+        timeline_chance(t, 30 * PERCENT) ? -1 : timeline_between(t, 500, 5 * SECOND);
+}
+
+static void draw_steps(struct timeline *t, const struct plan *plan, Drover__V1__Workflow *w)
+{
+    for (size_t i = 0; i < w->n_steps; i++) {
+        Drover__V1__Step *m = w->steps[i];
+
+        m->actor = (char *)effects_printf(&t->arena, "a%u",
+                                          (unsigned)timeline_between(t, 0, plan->actors - 1));
+        if (timeline_chance(t, 30 * PERCENT))
+            m->lock_ms = timeline_between(t, 100, 3 * SECOND);
+        if (timeline_chance(t, 20 * PERCENT))
+            m->wait_ms = timeline_between(t, 100, 3 * SECOND);
+        if (timeline_chance(t, 10 * PERCENT)) {
+            m->lock_ms = timeline_between(t, 600, 4 * SECOND);
+            m->heartbeat_ms = m->lock_ms / timeline_between(t, 2, 6);
+        }
+    }
+}
+
+static void draw_definition(struct timeline *t, const struct plan *plan,
+                            struct plan_definition *out, uint32_t i, bool big)
+{
+    Drover__V1__Workflow *w = draw_shape(t, big);
+    Drover__V1__Policy *policy = timeline_alloc(t, sizeof(*policy));
+
+    drover__v1__policy__init(policy);
+    draw_policy(t, policy);
+    draw_steps(t, plan, w);
+    w->retry = policy;
+    w->lock_ms = timeline_between(t, 100, 3 * SECOND);
+    if (timeline_chance(t, 50 * PERCENT))
+        w->wait_ms = timeline_between(t, 100, 3 * SECOND);
+    out->message = w;
+    out->registered = timeline_chance(t, 50 * PERCENT);
+    if (out->registered) {
+        w->name = (char *)effects_printf(&t->arena, "w%u", i);
+        w->version = 1;
+    }
+}
+
+/* ---- faults ---- */
+
+/* Absent from half of the worlds, else anything up to @most, small rates more often. */
+static uint32_t rate(struct timeline *t, uint32_t most)
+{
+    if (timeline_chance(t, 50 * PERCENT))
+        return 0;
+    return (uint32_t)timeline_between(t, 1, (int64_t)most >> timeline_between(t, 0, 6));
+}
+
+static void draw_faults(struct timeline *t, struct plan_faults *f)
+{
+    f->bus.lost = rate(t, 5 * PERCENT);
+    f->bus.doubled = rate(t, 10 * PERCENT);
+    f->bus.kept = rate(t, 10 * PERCENT);
+    f->bus.refused = rate(t, 3 * PERCENT);
+    f->bus.kept_ms = timeline_between(t, 10, 10 * SECOND);
+    f->bus.delay_ms = timeline_between(t, 0, 20);
+    f->crash = rate(t, 2 * PERCENT);
+    f->cut = rate(t, 2 * PERCENT);
+    f->stall = rate(t, 1 * PERCENT);
+    f->store_lost = rate(t, 5 * PERCENT);
+    f->store_error = rate(t, 1 * PERCENT);
+    f->store_outage = rate(t, PERCENT / 5);
+    f->store_full = rate(t, PERCENT / 5);
+    f->clock_jump = timeline_chance(t, 5 * PERCENT) ? rate(t, PERCENT / 2) : 0;
+    f->queue_gone = timeline_chance(t, 20 * PERCENT) ? rate(t, PERCENT / 2) : 0;
+    f->restart_ms = timeline_between(t, 1, 5 * SECOND);
+    f->stall_ms = timeline_between(t, 100, 10 * SECOND);
+    f->outage_ms = timeline_between(t, 100, 5 * SECOND);
+}
+
+static void draw_handlers(struct timeline *t, struct plan_handlers *h)
+{
+    h->transient = rate(t, 40 * PERCENT);
+    h->permanent = rate(t, 5 * PERCENT);
+    h->deferred = rate(t, 20 * PERCENT);
+    h->slow = rate(t, 10 * PERCENT);
+    h->most_ms = timeline_between(t, 1, 1500);
+}
+
+static void draw_topology(struct timeline *t, struct plan *plan)
+{
+    plan->partitions = (uint32_t)timeline_between(t, 1, 2);
+    plan->schedulers = (uint32_t)timeline_between(t, 1, 3);
+    plan->agents = (uint32_t)timeline_between(t, 1, 4);
+    plan->supervisors = (uint32_t)timeline_between(t, 1, 2);
+    plan->clients = (uint32_t)timeline_between(t, 1, 2);
+    plan->actors = (uint32_t)timeline_between(t, 1, PLAN_ACTORS);
+    plan->jobs = (uint32_t)timeline_between(t, 1, 5);
+    plan->prefetch = (uint32_t)timeline_between(t, 1, 20);
+    plan->concurrency = (uint32_t)timeline_between(t, 1, 4);
+    plan->lease_retries = (uint32_t)timeline_between(t, 0, 2);
+    plan->early_ack_ms = timeline_chance(t, 20 * PERCENT) ? timeline_between(t, 100, 3000) : 0;
+    plan->election = timeline_chance(t, 70 * PERCENT);
+    plan->supervisor_period_ms = timeline_between(t, 200, 2 * SECOND);
+    plan->sweep_ms = timeline_chance(t, 50 * PERCENT) ? timeline_between(t, SECOND, 20 * SECOND)
+                                                     : 600 * SECOND;
+}
+
+static void draw_jobs(struct timeline *t, struct plan *plan)
+{
+    plan->cancels = rate(t, 50 * PERCENT);
+    plan->queries = rate(t, 50 * PERCENT);
+    plan->delayed = rate(t, 40 * PERCENT);
+    plan->disabled = rate(t, 5 * PERCENT);
+    plan->step_events = rate(t, 50 * PERCENT);
+    plan->client_retry_ms = timeline_between(t, 200, 3 * SECOND);
+}
+
+void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
+{
+    *plan = (struct plan){.seed = seed};
+    draw_topology(t, plan);
+    draw_jobs(t, plan);
+    draw_faults(t, &plan->faults);
+    draw_handlers(t, &plan->handlers);
+    plan->big = timeline_chance(t, PERCENT / 5);
+    plan->n_definitions = plan->big ? 1 : (uint32_t)timeline_between(t, 1, PLAN_DEFINITIONS);
+    if (plan->big)
+        plan->jobs = 1;
+    for (uint32_t i = 0; i < plan->n_definitions; i++)
+        draw_definition(t, plan, &plan->definitions[i], i, plan->big);
+    plan->submit_within_ms = timeline_between(t, 0, 5 * SECOND);
+    plan->faults_end = timeline_between(t, 5 * SECOND, 30 * SECOND);
+    plan->settle_ms = 2 * 3600 * SECOND;
+}

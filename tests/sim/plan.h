@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Plan: the world that a seed stands for
+ *
+ * How many processes there are, what the jobs look like, and which faults strike how often until
+ * they stop. Each kind of fault is absent from about half of the worlds, so that rare combinations
+ * are not drowned by common ones (swarm testing; Groce et al. 2012).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bus.h"
+#include "drover/v1/types.pb-c.h"
+#include "timeline.h"
+
+#define PLAN_DEFINITIONS 3
+#define PLAN_ACTORS 4
+
+/* Rates are in millionths of the occasions named. */
+struct plan_faults {
+    struct simbus_faults bus;
+    uint32_t crash;        /* of effects: the process dies before or after it */
+    uint32_t cut;          /* of effects: the process loses its bus connection */
+    uint32_t stall;        /* of events at a process: it stops for a while */
+    uint32_t store_lost;   /* of calls: no answer, and it may have happened, or may yet */
+    uint32_t store_error;  /* of calls: refused */
+    uint32_t store_outage; /* of calls: nobody reaches the store for a while */
+    uint32_t store_full;   /* of calls: out of memory for a while */
+    uint32_t clock_jump;   /* of calls: the store's clock steps */
+    uint32_t queue_gone;   /* of effects: some queue is deleted for a while */
+    int64_t restart_ms;    /* at most */
+    int64_t stall_ms;
+    int64_t outage_ms;
+};
+
+/* How handlers end, in millionths of the runs; the rest succeed at once or within the lease. */
+struct plan_handlers {
+    uint32_t transient;
+    uint32_t permanent;
+    uint32_t deferred;
+    uint32_t slow; /* longer than the lease */
+    int64_t most_ms;
+};
+
+struct plan_definition {
+    Drover__V1__Workflow *message;
+    bool registered; /* submitted by name; else it stands in the Submit */
+};
+
+struct plan {
+    uint64_t seed;
+    uint32_t partitions;
+    uint32_t schedulers, agents, supervisors, clients;
+    uint32_t actors;
+    uint32_t jobs;
+    int64_t submit_within_ms;
+    int64_t faults_end; /* ms from the beginning */
+    int64_t settle_ms;  /* L1: everything has settled so long after */
+    struct plan_faults faults;
+    struct plan_handlers handlers;
+    struct plan_definition definitions[PLAN_DEFINITIONS];
+    uint32_t n_definitions;
+    bool big; /* a definition of more steps than one call touches */
+    uint32_t prefetch;
+    uint32_t concurrency;
+    uint32_t lease_retries;
+    int64_t early_ack_ms;
+    bool election;
+    int64_t supervisor_period_ms;
+    int64_t sweep_ms;
+    uint32_t cancels; /* in millionths of the jobs */
+    uint32_t queries;
+    uint32_t delayed;
+    uint32_t disabled;
+    uint32_t step_events;
+    int64_t client_retry_ms;
+};
+
+/* Everything is in @t's arena and drawn from its chance. */
+void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed);
+
+/* ---- definitions ---- */
+
+/* A workflow with @n steps named s0, s1, … of actor a0, without dependencies or policies. */
+Drover__V1__Workflow *plan_workflow(struct timeline *t, uint32_t n);
+void plan_after(struct timeline *t, Drover__V1__Workflow *w, uint32_t step, uint32_t dependency);

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/store_ops.h"
+
+#define HALF 500000 /* millionths */
+#define JUMP_MS (3600 * INT64_C(1000))
+
+/* ---- store calls ---- */
+
+enum fate {
+    FATE_ANSWERED,
+    FATE_REFUSED,     /* an error, and nothing done */
+    FATE_NEVER,       /* no answer, not executed */
+    FATE_UNANSWERED,  /* no answer, executed */
+    FATE_LATE,        /* no answer, executed long after */
+};
+
+struct call {
+    struct event event; /* reaches the store */
+    struct event back;  /* reaches the process */
+    struct process *process;
+    uint64_t life;
+    uint64_t id;
+    uint32_t partition;
+    const char *function;
+    struct bytes *args;
+    int n;
+    enum fate fate;
+    struct store_answer answer;
+};
+
+static void keep_answer(struct world *w, struct call *c, const struct store_answer *answer)
+{
+    struct bytes *items = timeline_alloc(w->t, answer->n * sizeof(*items));
+
+    for (uint32_t i = 0; i < answer->n; i++)
+        items[i] = effects_copy(&w->t->arena, answer->items[i]);
+    c->answer = (struct store_answer){.result = answer->result, .items = items, .n = answer->n};
+}
+
+static void on_back(struct event *e)
+{
+    struct call *c = container_of(e, struct call, back);
+
+    if (c->process->alive && c->process->life == c->life)
+        role_answer(c->process, c->id, &c->answer);
+}
+
+static void tell_call(struct call *c, const struct store_answer *answer)
+{
+    struct bytes job = c->n > 0 ? c->args[0] : BYTES_EMPTY;
+    struct bytes first = answer->n > 0 ? answer->items[0] : BYTES_EMPTY;
+
+    if (strcmp(c->function, "record") == 0)
+        job = c->n > 3 ? c->args[3] : BYTES_EMPTY;
+    if (strcmp(c->function, "define") == 0 || strcmp(c->function, "lead") == 0)
+        job = BYTES_EMPTY;
+    timeline_tell(c->process->world->t, c->process->name, "store %s%s%.*s %.*s%s", c->function,
+                  job.len ? " " : "", (int)job.len, (const char *)job.data, (int)first.len,
+                  (const char *)first.data, c->fate == FATE_ANSWERED ? "" : " (no answer)");
+}
+
+static void jump_clock(struct world *w)
+{
+    w->store_skew += timeline_between(w->t, -JUMP_MS, JUMP_MS);
+    checker_clock_set(w->checker);
+    tell(w->t, "store", "clock is now %" PRId64 " ms off", w->store_skew);
+}
+
+static void execute(struct world *w, struct call *c)
+{
+    struct store_answer answer;
+    bool full = w->t->now < w->store_full_until;
+
+    if (timeline_chance(w->t, w->faults.clock_jump))
+        jump_clock(w);
+    simstore_call(w->store, store_now(w), full, c->partition, c->function, c->args, c->n, &answer);
+    w->calls++;
+    timeline_mix(w->t, bytes_str(c->process->name));
+    timeline_mix(w->t, bytes_str(c->function));
+    for (int i = 0; i < c->n; i++)
+        timeline_mix(w->t, c->args[i]);
+    for (uint32_t i = 0; i < answer.n; i++)
+        timeline_mix(w->t, answer.items[i]);
+    if (w->t->trace)
+        tell_call(c, &answer);
+    if (c->fate == FATE_ANSWERED)
+        keep_answer(w, c, &answer);
+    checker_called(w->checker, store_now(w), c->partition,
+                   c->function, c->args, c->n, &answer);
+}
+
+static void on_call(struct event *e)
+{
+    static const char refusal[] = "LOADING Redis is loading the dataset in memory";
+    struct call *c = container_of(e, struct call, event);
+    struct process *p = c->process;
+    struct world *w = p->world;
+
+    /* what a process had sent when it died has reached the store, or has not */
+    if ((!p->alive || p->life != c->life) && timeline_chance(w->t, HALF))
+        return;
+    if (w->t->now < w->store_gone_until)
+        c->fate = FATE_NEVER;
+    c->answer.result = STORE_UNKNOWN;
+    if (c->fate == FATE_REFUSED) {
+        struct bytes text = bytes_of(refusal, sizeof(refusal) - 1);
+
+        keep_answer(w, c, &(struct store_answer){STORE_ERROR, &text, 1});
+    } else if (c->fate != FATE_NEVER) {
+        execute(w, c);
+    }
+    if (c->fate == FATE_LATE)
+        return;
+    c->back.fire = on_back;
+    c->back.held_until = &p->held_until;
+    timeline_add(w->t, &c->back, timeline_between(w->t, 0, w->faults.bus.delay_ms));
+}
+
+static enum fate draw_fate(struct world *w)
+{
+    if (timeline_chance(w->t, w->faults.store_error))
+        return FATE_REFUSED;
+    if (!timeline_chance(w->t, w->faults.store_lost))
+        return FATE_ANSWERED;
+    return (enum fate)timeline_between(w->t, FATE_NEVER, FATE_LATE);
+}
+
+static void strike_store(struct world *w)
+{
+    if (timeline_chance(w->t, w->faults.store_full)) {
+        w->store_full_until = w->t->now + timeline_between(w->t, 1, w->faults.outage_ms);
+        tell(w->t, "store", "is full");
+    }
+    if (!timeline_chance(w->t, w->faults.store_outage))
+        return;
+    w->store_gone_until = w->t->now + timeline_between(w->t, 1, w->faults.outage_ms);
+    tell(w->t, "store", "is gone");
+}
+
+static void send_call(struct process *p, const struct effect *effect)
+{
+    struct world *w = p->world;
+    struct call *c = timeline_alloc(w->t, sizeof(*c));
+    int64_t delay = timeline_between(w->t, 0, w->faults.bus.delay_ms);
+
+    c->process = p;
+    c->life = p->life;
+    c->id = effect->id;
+    c->partition = effect->store.partition;
+    c->function = effect->store.function; /* a literal */
+    c->n = effect->store.n;
+    c->args = timeline_alloc(w->t, (size_t)c->n * sizeof(*c->args));
+    for (int i = 0; i < c->n; i++)
+        c->args[i] = effects_copy(&w->t->arena, effect->store.args[i]);
+    strike_store(w);
+    c->fate = draw_fate(w);
+    c->event.fire = on_call;
+    if (p->store_free > w->t->now + delay)
+        delay = p->store_free - w->t->now;
+    p->store_free = w->t->now + delay;
+    if (c->fate == FATE_LATE) {
+        c->back.fire = on_back;
+        c->answer.result = STORE_UNKNOWN;
+        timeline_add(w->t, &c->back, delay + timeline_between(w->t, 0, w->faults.outage_ms));
+        delay += timeline_between(w->t, 1, 2 * w->faults.outage_ms);
+    }
+    timeline_add(w->t, &c->event, delay);
+}
+
+/* ---- effects ---- */
+
+static const char *describe(struct world *w, const struct effect *e)
+{
+    switch (e->type) {
+    case EFFECT_STORE:
+        return effects_printf(&w->t->arena, "store %s", e->store.function);
+    case EFFECT_PUBLISH:
+        return effects_printf(&w->t->arena, "publish %s %s %s",
+                              *e->publish.exchange ? e->publish.exchange : "reply",
+                              e->publish.job ? e->publish.job : e->publish.key,
+                              e->publish.step ? e->publish.step : "");
+    case EFFECT_ACK:
+        return "ack";
+    case EFFECT_ROLE:
+        break;
+    }
+    return "handler";
+}
+
+static void perform_ack(struct process *p, uint64_t handle)
+{
+    const struct bus_delivery *d = simlink_delivery(&p->link, handle);
+
+    if (!d)
+        return;
+    if (p->role == ROLE_SCHEDULER)
+        checker_acked(p->world->checker, &p->link, d);
+    simlink_ack(&p->link, handle);
+}
+
+static void perform(struct process *p, const struct effect *e)
+{
+    switch (e->type) {
+    case EFFECT_STORE:
+        send_call(p, e);
+        break;
+    case EFFECT_PUBLISH:
+        simlink_publish(&p->link, &e->publish, e->id);
+        break;
+    case EFFECT_ACK:
+        perform_ack(p, e->id);
+        break;
+    case EFFECT_ROLE:
+        role_effect(p, e);
+        break;
+    }
+}
+
+static void on_restored(struct event *e)
+{
+    struct queue_event {
+        struct event event;
+        struct simqueue *queue;
+    } *q = container_of(e, struct queue_event, event);
+
+    simqueue_restore(q->queue);
+}
+
+/* Some queue of agents or clients is gone for a while. */
+static void strike_queue(struct world *w)
+{
+    struct queue_event {
+        struct event event;
+        struct simqueue *queue;
+    } *q = timeline_alloc(w->t, sizeof(*q));
+    const char *name;
+
+    if (timeline_chance(w->t, HALF)) {
+        name = effects_printf(&w->t->arena, "drover.task.a%u",
+                              (unsigned)timeline_between(w->t, 0, w->plan->actors - 1));
+    } else {
+        name = effects_printf(&w->t->arena, "client-%u",
+                              (unsigned)timeline_between(w->t, 0, w->plan->clients - 1));
+        checker_deaf(w->checker);
+    }
+    q->queue = simbus_queue(w->bus, name, false);
+    simqueue_delete(q->queue);
+    tell(w->t, "broker", "queue %s is gone", name);
+    q->event.fire = on_restored;
+    timeline_add(w->t, &q->event, timeline_between(w->t, 1, w->faults.outage_ms));
+}
+
+bool process_dies(struct process *p, const char *what)
+{
+    struct world *w = p->world;
+
+    if (w->script ? !w->script(w->script_ctx, p->name, what)
+                  : !timeline_chance(w->t, w->faults.crash))
+        return false;
+    process_kill(p, timeline_between(w->t, 0, w->faults.restart_ms));
+    return true;
+}
+
+static void strike_link(struct process *p)
+{
+    struct world *w = p->world;
+
+    if (timeline_chance(w->t, w->faults.cut)) {
+        tell(w->t, p->name, "loses its connection");
+        simlink_lose(&p->link, timeline_between(w->t, 0, w->faults.restart_ms));
+    }
+    if (timeline_chance(w->t, w->faults.queue_gone))
+        strike_queue(w);
+}
+
+static void arm(struct process *p, int64_t next)
+{
+    if (next == INT64_MAX)
+        timeline_cancel(p->world->t, &p->tick);
+    else
+        timeline_add(p->world->t, &p->tick, next - process_now(p));
+}
+
+void process_perform(struct process *p, int64_t next_tick)
+{
+    struct world *w = p->world;
+
+    for (size_t i = 0; i < p->out.n; i++) {
+        const struct effect *e = &p->out.items[i];
+        const char *what = w->script ? describe(w, e) : "";
+
+        if (process_dies(p, what))
+            return;
+        perform(p, e);
+        if (!p->alive)
+            return;
+        strike_link(p);
+    }
+    effects_reset(&p->out);
+    if (!process_dies(p, "idle"))
+        arm(p, next_tick);
+}
+
+/* ---- life ---- */
+
+void process_strike(struct process *p)
+{
+    struct world *w = p->world;
+
+    if (!timeline_chance(w->t, w->faults.stall))
+        return;
+    p->held_until = w->t->now + timeline_between(w->t, 1, w->faults.stall_ms);
+    tell(w->t, p->name, "stops until %" PRId64, p->held_until);
+}
+
+static void on_birth(struct event *e)
+{
+    process_birth(container_of(e, struct process, birth));
+}
+
+static void on_tick(struct event *e)
+{
+    struct process *p = container_of(e, struct process, tick);
+
+    role_tick(p);
+}
+
+static void on_delivery(void *ctx, const struct bus_delivery *d, const char *type)
+{
+    struct process *p = ctx;
+
+    process_strike(p);
+    if (p->role == ROLE_CLIENT)
+        client_delivery(p, d, type);
+    else
+        role_delivery(p, d, type);
+}
+
+static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
+{
+    struct process *p = ctx;
+
+    if (p->role != ROLE_CLIENT)
+        role_outcome(p, id, outcome);
+}
+
+void process_birth(struct process *p)
+{
+    static const struct simlink_callbacks callbacks = {
+        .on_delivery = on_delivery,
+        .on_outcome = on_outcome,
+    };
+    struct world *w = p->world;
+
+    tell(w->t, p->name, "starts");
+    p->alive = true;
+    p->life++;
+    p->held_until = 0;
+    p->tick.fire = on_tick;
+    p->tick.held_until = &p->held_until;
+    p->link.name = p->name;
+    p->link.callbacks = &callbacks;
+    p->link.ctx = p;
+    p->link.held_until = &p->held_until;
+    p->link.clock = p->clock;
+    simlink_open(&p->link, w->bus);
+    role_born(p);
+}
+
+void process_kill(struct process *p, int64_t back_after)
+{
+    struct world *w = p->world;
+
+    tell(w->t, p->name, "dies");
+    p->alive = false;
+    timeline_cancel(w->t, &p->tick);
+    simlink_close(&p->link);
+    role_died(p);
+    effects_reset(&p->out);
+    p->birth.fire = on_birth;
+    timeline_add(w->t, &p->birth, back_after);
+}

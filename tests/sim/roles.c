@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/wire.h"
+
+#define LOOK_MS 2000 /* how often a supervisor looks at the replies queue */
+#define KILLED_MS 5  /* from the signal to the end of a handler, at most */
+
+static struct rng rng_of(struct process *p)
+{
+    struct rng rng;
+
+    rng_seed(&rng, rng_next(&p->world->t->rng));
+    return rng;
+}
+
+static void ok(int result)
+{
+    if (result)
+        abort();
+}
+
+/* ---- schedulers ---- */
+
+static void scheduler_event(struct process *p, struct scheduler_event e)
+{
+    e.now = process_now(p);
+    process_perform(p, scheduler_step(p->scheduler, &e, &p->out));
+}
+
+static void scheduler_born(struct process *p)
+{
+    static const struct {
+        const char *queue;
+        enum scheduler_source source;
+    } queues[] = {
+        {"drover.submit", SCHEDULER_SUBMIT},
+        {"drover.replies", SCHEDULER_REPLIES},
+        {"drover.control", SCHEDULER_CONTROL},
+        {"drover.expired", SCHEDULER_EXPIRED},
+    };
+    struct world *w = p->world;
+    struct rng rng = rng_of(p);
+    uint64_t life = p->life;
+
+    ok(scheduler_new(&p->scheduler, p->name, &rng));
+    for (uint32_t i = 0; i < w->plan->n_definitions; i++)
+        if (w->definitions[i].registered)
+            ok(scheduler_register(p->scheduler, w->definitions[i].workflow));
+    role_store(p, true);
+    for (size_t i = 0; p->life == life && p->alive && i < array_size(queues); i++)
+        simlink_consume(&p->link, simbus_queue(w->bus, queues[i].queue, false), queues[i].source,
+                        w->plan->prefetch);
+}
+
+/* ---- supervisors ---- */
+
+static void supervisor_event(struct process *p, struct supervisor_event e)
+{
+    e.now = process_now(p);
+    process_perform(p, supervisor_step(p->supervisor, &e, &p->out));
+}
+
+static void on_look(struct event *e)
+{
+    struct process *p = container_of(e, struct process, look);
+    struct simqueue *q = p->world->replies;
+
+    timeline_add(p->world->t, &p->look, LOOK_MS);
+    if (p->alive)
+        supervisor_event(p, (struct supervisor_event){
+                                .type = SUPERVISOR_QUEUE,
+                                .queue = {simqueue_messages(q), simqueue_consumers(q)}});
+}
+
+static void supervisor_born(struct process *p)
+{
+    const struct plan *plan = p->world->plan;
+    const struct supervisor_config config = {
+        .name = p->name,
+        .period_ms = plan->supervisor_period_ms,
+        .lease_ms = 5000,
+        .election = plan->election,
+        .retention_ms = INT64_C(7) * 24 * 3600 * 1000,
+        .sweep_ms = plan->sweep_ms,
+    };
+    struct rng rng = rng_of(p);
+
+    ok(supervisor_new(&p->supervisor, &config, &rng));
+    p->look.fire = on_look;
+    p->look.held_until = &p->held_until;
+    timeline_add(p->world->t, &p->look, LOOK_MS);
+    role_store(p, true);
+}
+
+/* ---- agents ---- */
+
+/* One run of a handler. */
+struct handler {
+    struct event end;
+    struct event told; /* the agent hears of the end */
+    struct event beat;
+    struct process *process;
+    uint64_t life;
+    uint64_t id;
+    const char *token;
+    int64_t deadline;
+    bool stopped;
+    struct agent_result result;
+};
+
+static void agent_feed(struct process *p, struct agent_event e)
+{
+    e.now = process_now(p);
+    process_perform(p, agent_step(p->agent, &e, &p->out));
+}
+
+static const char *actor_queue(struct world *w, uint32_t actor)
+{
+    return effects_printf(&w->t->arena, "drover.task.a%u", (unsigned)actor);
+}
+
+/* Every actor has an agent: the i-th serves actor i, and some of the others. */
+static bool serves(const struct process *p, uint32_t actor)
+{
+    const struct plan *plan = p->world->plan;
+
+    return actor % plan->agents == p->index || ((plan->seed >> (actor + 3 * p->index)) & 3) == 0;
+}
+
+static void agent_born(struct process *p)
+{
+    struct world *w = p->world;
+    struct agent_actor actors[PLAN_ACTORS];
+    struct agent_config config = {
+        .name = p->name,
+        .concurrency = w->plan->concurrency,
+        .actors = actors,
+        .n_actors = w->plan->actors,
+    };
+    struct rng rng = rng_of(p);
+
+    for (uint32_t i = 0; i < w->plan->actors; i++)
+        actors[i] = (struct agent_actor){
+            .name = effects_printf(&w->t->arena, "a%u", (unsigned)i),
+            .lease_retries = w->plan->lease_retries,
+            .early_ack_ms = w->plan->early_ack_ms,
+        };
+    ok(agent_new(&p->agent, &config, &rng));
+    p->link.direct_source = AGENT_ANSWERS;
+    for (uint32_t i = 0; i < w->plan->actors; i++)
+        if (serves(p, i))
+            simlink_consume(&p->link, simbus_queue(w->bus, actor_queue(w, i), true),
+                            AGENT_REQUESTS, w->plan->concurrency);
+}
+
+static bool handler_lives(const struct handler *h)
+{
+    return h->process->alive && h->process->life == h->life;
+}
+
+static void on_told(struct event *e)
+{
+    struct handler *h = container_of(e, struct handler, told);
+
+    if (handler_lives(h))
+        agent_feed(h->process, (struct agent_event){
+                                   .type = AGENT_DONE, .id = h->id, .result = &h->result});
+}
+
+/* The handler ends whether its agent hears of it or not. */
+static void on_end(struct event *e)
+{
+    struct handler *h = container_of(e, struct handler, end);
+    struct timeline *t = h->process->world->t;
+
+    if (!handler_lives(h))
+        return;
+    if (h->result.ok && !h->stopped)
+        checker_effect(h->process->world->checker, h->token);
+    tell(t, h->process->name, "end %s %s", h->token, h->result.ok ? "ok" : h->result.class);
+    timeline_cancel(t, &h->beat);
+    h->told.fire = on_told;
+    h->told.held_until = &h->process->held_until;
+    timeline_add(t, &h->told, 0);
+}
+
+static void on_beat(struct event *e)
+{
+    struct handler *h = container_of(e, struct handler, beat);
+
+    if (!handler_lives(h) || h->stopped)
+        return;
+    timeline_add(h->process->world->t, &h->beat, 100);
+    agent_feed(h->process, (struct agent_event){.type = AGENT_PROGRESS,
+                                                .id = h->id,
+                                                .progress = {.fraction = 0.5, .note = "half way"}});
+}
+
+static struct agent_result failure(const char *class, Drover__V1__Verdict verdict)
+{
+    return (struct agent_result){
+        .class = class, .message = "as planned", .verdict = verdict, .retry_after_ms = 0};
+}
+
+/* How a run ends, and after what time. */
+static int64_t draw_end(struct handler *h, const struct agent_run *run)
+{
+    struct world *w = h->process->world;
+    const struct plan_handlers *plan = &w->plan->handlers;
+    bool calm = w->calmed;
+    int64_t lease = run->deadline - process_now(h->process);
+
+    h->result = (struct agent_result){
+        .ok = true, .content_type = "text/plain", .result = bytes_str("done")};
+    if (timeline_chance(w->t, plan->permanent))
+        h->result = failure("broken", DROVER__V1__VERDICT__VERDICT_PERMANENT);
+    else if (!calm && timeline_chance(w->t, plan->transient))
+        h->result = failure("flaky", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    else if (!calm && timeline_chance(w->t, plan->deferred))
+        h->result = failure("busy", DROVER__V1__VERDICT__VERDICT_DEFER);
+    if (!calm && timeline_chance(w->t, plan->slow))
+        return lease + timeline_between(w->t, 0, lease > 0 ? lease : 0);
+    if (calm)
+        return 0;
+    return timeline_between(w->t, 0, plan->most_ms < lease / 2 || lease <= 1 ? plan->most_ms : lease / 2);
+}
+
+static void handler_start(struct process *p, struct agent_run *run)
+{
+    struct world *w = p->world;
+    struct handler *h = timeline_alloc(w->t, sizeof(*h));
+
+    h->process = p;
+    h->life = p->life;
+    h->id = run->id;
+    h->token = timeline_str(w->t, run->request->token);
+    h->deadline = run->deadline;
+    run->driver = h;
+    checker_run(w->checker, run->request);
+    tell(w->t, p->name, "start %s/%s attempt %u", run->request->job_id, run->request->step,
+         run->request->attempt);
+    if (w->script && process_dies(p, effects_printf(&w->t->arena, "start %s/%s attempt %u",
+                                                    run->request->job_id, run->request->step,
+                                                    run->request->attempt)))
+        return;
+    h->end.fire = on_end;
+    timeline_add(w->t, &h->end, draw_end(h, run));
+    if (run->request->heartbeat_ms > 0) {
+        h->beat.fire = on_beat;
+        h->beat.held_until = &p->held_until;
+        timeline_add(w->t, &h->beat, 50);
+    }
+}
+
+static void handler_stop(struct process *p, const struct agent_run *run)
+{
+    struct handler *h = run->driver;
+
+    if (heap_holds(&h->told.node) || h->stopped)
+        return;
+    tell(p->world->t, p->name, "stop %s", h->token);
+    h->stopped = true;
+    h->result = failure("stopped", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    timeline_add(p->world->t, &h->end, timeline_between(p->world->t, 0, KILLED_MS));
+}
+
+/* ---- all ---- */
+
+void role_born(struct process *p)
+{
+    switch (p->role) {
+    case ROLE_SCHEDULER:
+        scheduler_born(p);
+        break;
+    case ROLE_AGENT:
+        agent_born(p);
+        break;
+    case ROLE_SUPERVISOR:
+        supervisor_born(p);
+        break;
+    default:
+        break;
+    }
+}
+
+void role_died(struct process *p)
+{
+    switch (p->role) {
+    case ROLE_SCHEDULER:
+        p->scheduler = scheduler_free(p->scheduler);
+        break;
+    case ROLE_AGENT:
+        p->agent = agent_free(p->agent);
+        break;
+    case ROLE_SUPERVISOR:
+        p->supervisor = supervisor_free(p->supervisor);
+        timeline_cancel(p->world->t, &p->look);
+        break;
+    default:
+        break;
+    }
+}
+
+void role_tick(struct process *p)
+{
+    switch (p->role) {
+    case ROLE_SCHEDULER:
+        scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_TICK});
+        break;
+    case ROLE_AGENT:
+        agent_feed(p, (struct agent_event){.type = AGENT_TICK});
+        break;
+    case ROLE_SUPERVISOR:
+        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_TICK});
+        break;
+    default:
+        break;
+    }
+}
+
+void role_store(struct process *p, bool up)
+{
+    if (p->role == ROLE_SCHEDULER && up)
+        scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_STORE_UP,
+                                                    .partitions = p->world->plan->partitions});
+    else if (p->role == ROLE_SUPERVISOR && up)
+        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP,
+                                                      .partitions = p->world->plan->partitions});
+    else if (p->role == ROLE_SUPERVISOR)
+        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_DOWN});
+}
+
+void role_answer(struct process *p, uint64_t id, const struct store_answer *answer)
+{
+    process_strike(p);
+    if (p->role == ROLE_SCHEDULER)
+        scheduler_event(p, (struct scheduler_event){
+                               .type = SCHEDULER_ANSWER, .id = id, .answer = answer});
+    else if (p->role == ROLE_SUPERVISOR)
+        supervisor_event(p, (struct supervisor_event){
+                                .type = SUPERVISOR_ANSWER, .id = id, .answer = answer});
+}
+
+void role_delivery(struct process *p, const struct bus_delivery *d, const char *type)
+{
+    if (p->role == ROLE_SCHEDULER)
+        scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = d});
+    else if (p->role == ROLE_AGENT)
+        agent_feed(p, (struct agent_event){.type = AGENT_DELIVERY, .delivery = d});
+}
+
+void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome)
+{
+    if (p->role == ROLE_SCHEDULER)
+        scheduler_event(p, (struct scheduler_event){
+                               .type = SCHEDULER_OUTCOME, .id = id, .outcome = outcome});
+    else if (p->role == ROLE_SUPERVISOR)
+        supervisor_event(p, (struct supervisor_event){
+                                .type = SUPERVISOR_OUTCOME, .id = id, .outcome = outcome});
+    else if (p->role == ROLE_AGENT)
+        agent_feed(p, (struct agent_event){.type = AGENT_OUTCOME, .id = id, .outcome = outcome});
+}
+
+void role_effect(struct process *p, const struct effect *e)
+{
+    if (e->role.what == AGENT_START)
+        handler_start(p, e->role.object);
+    else
+        handler_stop(p, e->role.object);
+}

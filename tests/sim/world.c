@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "parts.h"
+
+#define PROBE_MS 500  /* between two looks whether all is at rest */
+#define CLOCKS_MS 100000 /* monotonic clocks begin anywhere up to here */
+
+static void processes_new(struct world *w)
+{
+    static const char *const names[ROLES_] = {"scheduler", "agent", "supervisor", "client"};
+    const uint32_t counts[ROLES_] = {w->plan->schedulers, w->plan->agents, w->plan->supervisors,
+                                     w->plan->clients};
+
+    for (int role = 0; role < ROLES_; role++)
+        w->n_processes += counts[role];
+    w->processes = timeline_alloc(w->t, w->n_processes * sizeof(*w->processes));
+    for (uint32_t role = 0, at = 0; role < ROLES_; role++) {
+        for (uint32_t i = 0; i < counts[role]; i++) {
+            struct process *p = &w->processes[at++];
+
+            p->world = w;
+            p->role = (enum role)role;
+            p->index = i;
+            p->name = effects_printf(&w->t->arena, "%s-%u", names[role], (unsigned)i + 1);
+            p->clock = timeline_between(w->t, 0, CLOCKS_MS);
+        }
+    }
+}
+
+static void definitions_new(struct world *w)
+{
+    struct problem problem = {0};
+
+    for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
+        const struct plan_definition *d = &w->plan->definitions[i];
+
+        if (workflow_new(&w->definitions[i].workflow, d->message, "", &problem)) {
+            fprintf(stderr, "definition %u: %s %s\n", (unsigned)i, problem.field, problem.reason);
+            abort();
+        }
+        w->definitions[i].registered = d->registered;
+    }
+}
+
+static void queues_new(struct world *w)
+{
+    static const char *const queues[] = {"drover.submit", "drover.control", "drover.expired",
+                                         "drover.dead"};
+
+    for (size_t i = 0; i < array_size(queues); i++)
+        simbus_queue(w->bus, queues[i], false);
+    w->replies = simbus_queue(w->bus, "drover.replies", false);
+}
+
+/* ---- faults stop, all comes to rest ---- */
+
+static void on_calm(struct event *e)
+{
+    struct world *w = container_of(e, struct world, calm);
+    const struct plan_faults none = {.bus = {.delay_ms = w->faults.bus.delay_ms, .kept_ms = 1},
+                                     .restart_ms = 1,
+                                     .stall_ms = 1,
+                                     .outage_ms = 1};
+
+    tell(w->t, "world", "faults stop");
+    w->faults = none;
+    w->calmed = true;
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        w->processes[i].held_until = 0;
+    timeline_add(w->t, &w->probe, PROBE_MS);
+}
+
+static void cancel_parked(void *ctx, const char *job)
+{
+    client_cancel(ctx, job);
+}
+
+static void on_probe(struct event *e)
+{
+    struct world *w = container_of(e, struct world, probe);
+
+    if (w->t->now > w->plan->faults_end + w->plan->settle_ms) {
+        checker_fail(w->checker, "L1 not at rest %lld s after the last fault",
+                     (long long)w->plan->settle_ms / 1000);
+        return;
+    }
+    timeline_add(w->t, &w->probe, PROBE_MS);
+    if (!checker_at_rest(w->checker))
+        return;
+    checker_end(w->checker);
+    if (w->cleaning) {
+        w->finished = true;
+        return;
+    }
+    w->cleaning = true;
+    w->finished = true;
+    checker_parked(w->checker, cancel_parked, w);
+    for (uint32_t i = 0; i < w->plan->jobs; i++)
+        if (heap_holds(&w->jobs[i].cancel_event.node))
+            w->finished = false;
+}
+
+static void on_published(void *ctx, const struct bus_message *m, enum bus_outcome outcome,
+                         bool lost)
+{
+    struct world *w = ctx;
+
+    timeline_mix(w->t, m->body);
+    checker_published(w->checker, m, outcome, lost);
+}
+
+/* ---- life ---- */
+
+struct world *world_new(const struct world_config *config)
+{
+    struct timeline *t = config->timeline;
+    struct world *w = timeline_alloc(t, sizeof(*w));
+
+    w->plan = config->plan;
+    w->t = t;
+    w->store = config->store;
+    w->script = config->script;
+    w->script_ctx = config->script_ctx;
+    w->faults = w->plan->faults;
+    simstore_reset(w->store);
+    w->bus = simbus_new(t, &w->faults.bus);
+    w->checker = checker_new(t, w->store, w->plan->partitions);
+    simbus_watch(w->bus, on_published, w);
+    queues_new(w);
+    definitions_new(w);
+    processes_new(w);
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        process_birth(&w->processes[i]);
+    clients_begin(w);
+    w->calm.fire = on_calm;
+    w->probe.fire = on_probe;
+    timeline_add(t, &w->calm, w->plan->faults_end);
+    return w;
+}
+
+void world_run(struct world *w, struct world_result *out)
+{
+    const char *violation;
+
+    while (!w->finished && !checker_violation(w->checker) && timeline_step(w->t))
+        continue;
+    violation = checker_violation(w->checker);
+    *out = (struct world_result){
+        .hash = w->t->hash,
+        .events = w->t->events,
+        .calls = w->calls,
+        .simulated_ms = w->t->now,
+    };
+    if (violation)
+        snprintf(out->violation, sizeof(out->violation), "%s", violation);
+}
+
+void world_describe(struct world *w, FILE *out)
+{
+    checker_describe(w->checker, out);
+}
+
+struct world *world_free(struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_processes; i++) {
+        role_died(&w->processes[i]);
+        effects_deinit(&w->processes[i].out);
+    }
+    for (uint32_t i = 0; i < w->plan->n_definitions; i++)
+        workflow_unref(w->definitions[i].workflow);
+    checker_free(w->checker);
+    return NULL;
+}

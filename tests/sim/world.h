@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * World: schedulers, agents, supervisors and clients over one simulated store and bus
+ *
+ * The machines are the production ones. The world gives them their events, performs their effects
+ * in order, and lets them die before or after each single one: a machine is freed, and a new one
+ * takes its place later. Everything is decided by the plan and the timeline's chance; the checker
+ * looks at every step.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "check.h"
+#include "plan.h"
+#include "store.h"
+#include "timeline.h"
+
+struct world;
+
+struct world_result {
+    char violation[512]; /* "" for none */
+    uint64_t hash;       /* of everything that happened */
+    uint64_t events;
+    uint64_t calls;
+    int64_t simulated_ms;
+};
+
+/* What a narrative decides instead of chance. Return true to kill the process right there. */
+typedef bool world_script(void *ctx, const char *process, const char *what);
+
+struct world_config {
+    const struct plan *plan;
+    struct timeline *timeline;
+    struct simstore *store; /* will be emptied */
+    world_script *script;   /* NULL: none */
+    void *script_ctx;
+};
+
+struct world *world_new(const struct world_config *config);
+
+/* Runs until all is at rest, something is violated, or time is up. */
+void world_run(struct world *w, struct world_result *out);
+
+/* What has not come to rest, for people. */
+void world_describe(struct world *w, FILE *out);
+
+/* Returns NULL. */
+struct world *world_free(struct world *w);

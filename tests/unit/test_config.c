@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Configuration and workflow files: what is read, what is refused and where it says it stands
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "io/config.h"
+#include "io/tree.h"
+#include "io/workflow_file.h"
+
+static char folder[64]; /* of the group; holds what the test wrote */
+
+static const char *path_of(const char *name)
+{
+    static char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+static const char *write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(path_of(name), "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    return path_of(name);
+}
+
+/* @where: without the folder. */
+static void expect_problem(const struct problem *problem, const char *where, const char *part)
+{
+    const char *found = problem->field;
+
+    if (strncmp(found, folder, strlen(folder)) == 0)
+        found += strlen(folder) + 1;
+    assert_string_equal(found, where);
+    if (!strstr(problem->reason, part))
+        fail_msg("'%s' does not say '%s'", problem->reason, part);
+}
+
+/* ---- configuration ---- */
+
+static struct config *load(const char *text, char *const *environment, const char *set)
+{
+    const struct config_source source = {
+        .file = text ? write_file("drover.cfg", text) : NULL,
+        .environ = environment,
+        .sets = &set,
+        .n_sets = set != NULL,
+    };
+    struct problem problem = {0};
+    struct config *c = NULL;
+
+    if (config_load(&c, &source, &problem) != 0)
+        fail_msg("%s: %s", problem.field, problem.reason);
+    return c;
+}
+
+static void expect_refused(const char *text, char *const *environment, const char *set,
+                           const char *where, const char *part)
+{
+    const struct config_source source = {
+        .file = text ? write_file("drover.cfg", text) : NULL,
+        .environ = environment,
+        .sets = &set,
+        .n_sets = set != NULL,
+    };
+    struct problem problem = {0};
+    struct config *c = NULL;
+
+    assert_int_equal(config_load(&c, &source, &problem), CONFIG_E_INVALID);
+    assert_null(c);
+    expect_problem(&problem, where, part);
+}
+
+static void test_defaults(void **state)
+{
+    CLEANUP(config_free) struct config *c = load(NULL, NULL, NULL);
+    char pid[16];
+
+    snprintf(pid, sizeof(pid), "-%d", (int)getpid());
+    assert_non_null(strstr(c->name, pid));
+    assert_int_equal(c->drain_timeout_ms, 25000);
+    assert_string_equal(c->rabbitmq.host, "127.0.0.1");
+    assert_int_equal(c->rabbitmq.port, 5672);
+    assert_string_equal(c->rabbitmq.vhost, "/");
+    assert_string_equal(c->rabbitmq.password, "guest");
+    assert_int_equal(c->rabbitmq.heartbeat_ms, 10000);
+    assert_int_equal(c->rabbitmq.queue_type, CONFIG_QUORUM);
+    assert_true(c->rabbitmq.declare);
+    assert_string_equal(c->redis.socket, "");
+    assert_string_equal(c->redis.prefix, "drover:");
+    assert_int_equal(c->redis.partitions, 16);
+    assert_int_equal(c->log.level, LOG_INFO);
+    assert_int_equal(c->log.format, LOG_TEXT);
+    assert_int_equal(c->supervisor.retention_ms, 7 * 24 * 3600 * INT64_C(1000));
+    assert_int_equal(c->agent.concurrency, 4);
+    assert_int_equal(config_setting_length(config_root(c)), 0);
+}
+
+static void test_file(void **state)
+{
+    CLEANUP(config_free)
+    struct config *c =
+        load("name = \"a-1\";\n"
+             "rabbitmq = { host = \"broker\"; port = 5673; queue_type = \"classic\";\n"
+             "             declare = false; password = \"p\"; };\n"
+             "log: { level: \"debug\", format: \"json\" };\n"
+             "supervisor = { period = 50; lease = \"1500ms\"; election = false; };\n"
+             "agent = { concurrency = 8; actors = ( { name = \"x\"; } ); };\n",
+             NULL, NULL);
+    const config_setting_t *actors = config_setting_lookup(config_root(c), "agent.actors");
+
+    assert_string_equal(c->name, "a-1");
+    assert_string_equal(c->rabbitmq.host, "broker");
+    assert_int_equal(c->rabbitmq.port, 5673);
+    assert_int_equal(c->rabbitmq.queue_type, CONFIG_CLASSIC);
+    assert_false(c->rabbitmq.declare);
+    assert_string_equal(c->rabbitmq.user, "guest");
+    assert_int_equal(c->log.level, LOG_DEBUG);
+    assert_int_equal(c->log.format, LOG_JSON);
+    assert_int_equal(c->supervisor.period_ms, 50);
+    assert_int_equal(c->supervisor.lease_ms, 1500);
+    assert_false(c->supervisor.election);
+    assert_int_equal(c->agent.concurrency, 8);
+    assert_int_equal(config_setting_length(actors), 1);
+}
+
+static void test_file_refused(void **state)
+{
+    expect_refused("rabbitmq = {\n  prot = 1;\n};", NULL, NULL, "drover.cfg:2",
+                   "rabbitmq.prot: there is no such setting; did you mean rabbitmq.port?");
+    expect_refused("rabitmq = { host = \"x\"; };", NULL, NULL, "drover.cfg:1",
+                   "rabitmq: there is no such setting");
+    expect_refused("\nzzz = 1;", NULL, NULL, "drover.cfg:2", "zzz: there is no such setting");
+    expect_refused("rabbitmq = { port = 0; };", NULL, NULL, "drover.cfg:1",
+                   "rabbitmq.port: '0' must be an integer from 1 to 65535");
+    expect_refused("rabbitmq = { port = \"5672\"; };", NULL, NULL, "drover.cfg:1",
+                   "must be an integer");
+    expect_refused("rabbitmq = { host = 1; };", NULL, NULL, "drover.cfg:1",
+                   "must be a text in quotes");
+    expect_refused("rabbitmq = { host = \"\"; };", NULL, NULL, "drover.cfg:1", "must not be empty");
+    expect_refused("rabbitmq = { heartbeat = \"1500ms\"; };", NULL, NULL, "drover.cfg:1",
+                   "must be whole seconds");
+    expect_refused("rabbitmq = 5;", NULL, NULL, "drover.cfg:1", "must be a group");
+    expect_refused("rabbitmq = { queue_type = \"stream\"; };", NULL, NULL, "drover.cfg:1",
+                   "'stream' must be one of quorum, classic");
+    expect_refused("rabbitmq = { declare = \"yes\"; };", NULL, NULL, "drover.cfg:1",
+                   "must be true or false");
+    expect_refused("supervisor = { period = \"1 s\"; };", NULL, NULL, "drover.cfg:1",
+                   "'1 s' must be a duration from 50ms to 1m");
+    expect_refused("supervisor = { period = 0.5; };", NULL, NULL, "drover.cfg:1",
+                   "must be a duration");
+    expect_refused("supervisor = { period = \"10s\"; };", NULL, NULL, "supervisor.lease",
+                   "must be at least twice supervisor.period");
+    expect_refused("redis = { prefix = \"a{b}:\"; };", NULL, NULL, "drover.cfg:1",
+                   "without spaces and braces");
+    expect_refused("name = \"two words\";", NULL, NULL, "drover.cfg:1", "must be 1 to 128 of");
+    expect_refused("log = { level = \"info\";\n", NULL, NULL, "drover.cfg:2", "syntax error");
+    expect_refused("name = \"a\";\nname = \"b\";\n", NULL, NULL, "drover.cfg:2", "duplicate");
+}
+
+static void test_file_missing(void **state)
+{
+    const struct config_source source = {.file = "/nonexistent/drover.cfg"};
+    struct problem problem = {0};
+    struct config *c = NULL;
+
+    assert_int_equal(config_load(&c, &source, &problem), CONFIG_E_INVALID);
+    expect_problem(&problem, "/nonexistent/drover.cfg", "No such file");
+}
+
+static void test_included_file(void **state)
+{
+    struct problem problem = {0};
+    struct config *c = NULL;
+
+    write_file("more.cfg", "host = \"elsewhere\";\n");
+    c = load("rabbitmq = {\n@include \"more.cfg\"\n};", NULL, NULL);
+    assert_string_equal(c->rabbitmq.host, "elsewhere");
+    config_free(c);
+    write_file("more.cfg", "\nhots = \"elsewhere\";\n");
+    expect_refused("rabbitmq = {\n@include \"more.cfg\"\n};", NULL, NULL, "more.cfg:2",
+                   "did you mean rabbitmq.host?");
+    unlink(path_of("more.cfg"));
+    assert_int_equal(problem.field[0], '\0');
+}
+
+static void test_the_nearer_source_wins(void **state)
+{
+    char *environment[] = {(char[]){"PATH=/bin"}, (char[]){"DROVER_REDIS__PORT=2"},
+                           (char[]){"DROVER_NAME=b"}, (char[]){"DROVER_PORT=tcp://1.2.3.4:5"},
+                           NULL};
+    CLEANUP(config_free)
+    struct config *c = load("redis = { port = 1; database = 3; };", environment, "redis.port=4");
+
+    assert_int_equal(c->redis.port, 4);
+    assert_int_equal(c->redis.database, 3);
+    assert_string_equal(c->name, "b");
+    c = config_free(c);
+    c = load("redis = { port = 1; };", environment, NULL);
+    assert_int_equal(c->redis.port, 2);
+}
+
+static void expect_variable_refused(const char *entry, const char *where, const char *part)
+{
+    char copy[256], *environment[] = {copy, NULL};
+
+    snprintf(copy, sizeof(copy), "%s", entry);
+    expect_refused(NULL, environment, NULL, where, part);
+}
+
+static void test_variable_refused(void **state)
+{
+    expect_variable_refused("DROVER_RABBITMQ__PROT=1", "DROVER_RABBITMQ__PROT",
+                            "did you mean DROVER_RABBITMQ__PORT?");
+    expect_variable_refused("DROVER_RABBITMQ__PORT=x", "DROVER_RABBITMQ__PORT",
+                            "rabbitmq.port: 'x' must be an integer");
+    expect_variable_refused("DROVER_RABBITMQ__HOST_FILE=/x", "DROVER_RABBITMQ__HOST_FILE",
+                            "there is no such setting");
+    expect_variable_refused("DROVER_AGENT__ACTORS=x", "DROVER_AGENT__ACTORS",
+                            "can be given in the file only");
+}
+
+static void test_secret_from_a_file(void **state)
+{
+    char variable[192], *environment[] = {variable, NULL};
+    CLEANUP(config_free) struct config *c = NULL;
+
+    snprintf(variable, sizeof(variable), "DROVER_REDIS__PASSWORD_FILE=%s",
+             write_file("secret", "hush hush\n"));
+    c = load(NULL, environment, NULL);
+    assert_string_equal(c->redis.password, "hush hush");
+    unlink(path_of("secret"));
+    expect_refused(NULL, environment, NULL, "DROVER_REDIS__PASSWORD_FILE", "No such file");
+}
+
+static void test_argument_refused(void **state)
+{
+    expect_refused(NULL, NULL, "redis.prot=1", "--set", "did you mean redis.port?");
+    expect_refused(NULL, NULL, "redis.port", "--set", "must be followed by = and a value");
+    expect_refused(NULL, NULL, "agent.actors=1", "--set", "in the file only");
+}
+
+static void test_printing_keeps_secrets(void **state)
+{
+    CLEANUP(config_free)
+    struct config *c = load("redis = { password = \"hush\"; };\nname = \"n\";", NULL, NULL);
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+
+    config_print(c, out);
+    config_describe(CONFIG_SCHEDULER, out);
+    fclose(out);
+    assert_null(strstr(text, "hush"));
+    assert_non_null(strstr(text, "redis.password = (given)\n"));
+    assert_non_null(strstr(text, "name = \"n\"\n"));
+    assert_non_null(strstr(text, "supervisor.retention = \"7d\"\n"));
+    assert_non_null(strstr(text, "rabbitmq.queue_type = \"quorum\"\n"));
+    assert_non_null(strstr(text, "redis.call_timeout     a connection without"));
+    assert_null(strstr(text, "agent.actors"));
+    free(text);
+}
+
+static void test_durations(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t ms;
+    } good[] = {{"0", 0},       {"250", 250},    {"1500ms", 1500}, {"30s", 30000},
+                {"5m", 300000}, {"1h", 3600000}, {"7d", 604800000}};
+    static const char *const bad[] = {"",
+                                      "s",
+                                      "-1s",
+                                      "1.5s",
+                                      "1 s",
+                                      "1S",
+                                      "1w",
+                                      "1h30m",
+                                      "99999999999999999999",
+                                      "9223372036854775807d"};
+    int64_t ms;
+
+    for (size_t i = 0; i < array_size(good); i++) {
+        assert_true(duration_parse(good[i].text, &ms));
+        assert_int_equal(ms, good[i].ms);
+    }
+    for (size_t i = 0; i < array_size(bad); i++)
+        assert_false(duration_parse(bad[i], &ms));
+}
+
+/* ---- workflow files ---- */
+
+static Drover__V1__Workflow *read_workflow(const char *path)
+{
+    Drover__V1__Workflow *w = NULL;
+    struct problem problem = {0};
+
+    if (workflow_file_read(&w, path, &problem) != 0)
+        fail_msg("%s: %s", problem.field, problem.reason);
+    return w;
+}
+
+static void expect_workflow_refused(const char *text, const char *where, const char *part)
+{
+    Drover__V1__Workflow *w = NULL;
+    struct problem problem = {0};
+
+    assert_int_equal(workflow_file_read(&w, write_file("w.cfg", text), &problem),
+                     WORKFLOW_FILE_E_INVALID);
+    assert_null(w);
+    expect_problem(&problem, where, part);
+}
+
+static void expect_payload(const Drover__V1__Payload *p, const char *type, const char *text)
+{
+    assert_string_equal(p->content_type, type);
+    assert_int_equal(p->data.len, strlen(text));
+    assert_memory_equal(p->data.data, text, strlen(text));
+}
+
+/* Every field that a file can have. */
+static const char whole[] =
+    "name = \"order\"; version = 3; lock = \"30s\"; wait = 5000; complete_within = \"2d\";\n"
+    "on_deadline = \"fail\"; tries = 2;\n"
+    "retry = { initial_interval = \"1s\"; backoff_coefficient = 2; maximum_interval = \"1m\";\n"
+    "          maximum_attempts = 5; maximum_expiries = 6; jitter = 0.25;\n"
+    "          non_retryable = [\"a\", \"b\"]; park_interval = -1; on_permanent = \"park\";\n"
+    "          on_exhausted = \"compensate\"; };\n"
+    "steps = (\n"
+    "  { name = \"one\"; actor = \"x\"; action = \"do\"; lock = \"1m\"; wait = \"2m\";\n"
+    "    heartbeat = \"5s\"; waive_revert = true;\n"
+    "    arguments = { n = 1; big = 5000000000L; part = 0.1; yes = true; text = \"\\\"q\\\"\";\n"
+    "                  list = ( 1, [ 2 ], { } ); };\n"
+    "    revert = { action = \"undo\"; actor = \"y\"; arguments = \"plain\"; lock = \"3m\";\n"
+    "               wait = \"4m\"; retry = { maximum_attempts = 9; }; }; },\n"
+    "  { name = \"two\"; actor = \"x\"; after = [ \"one\" ]; take_none = true;\n"
+    "    arguments = \"{\\\"a\\\": null}\"; },\n"
+    "  { name = \"three\"; actor = \"x\"; after = ( \"one\", \"two\" ); take = [ \"two\" ];\n"
+    "    arguments = [ 1, 2 ]; } );\n";
+
+static void test_workflow(void **state)
+{
+    Drover__V1__Workflow *w = read_workflow(write_file("w.cfg", whole));
+    const Drover__V1__Step *one = w->steps[0], *two = w->steps[1], *three = w->steps[2];
+
+    assert_string_equal(w->name, "order");
+    assert_int_equal(w->version, 3);
+    assert_int_equal(w->lock_ms, 30000);
+    assert_int_equal(w->wait_ms, 5000);
+    assert_int_equal(w->complete_within_ms, 2 * 24 * 3600 * 1000);
+    assert_int_equal(w->on_deadline, DROVER__V1__RECOURSE__RECOURSE_FAIL);
+    assert_int_equal(w->tries, 2);
+    assert_int_equal(w->retry->initial_interval_ms, 1000);
+    assert_true(w->retry->backoff_coefficient == 2.0);
+    assert_int_equal(w->retry->maximum_expiries, 6);
+    assert_true(w->retry->jitter == 0.25);
+    assert_int_equal(w->retry->n_non_retryable, 2);
+    assert_string_equal(w->retry->non_retryable[1], "b");
+    assert_int_equal(w->retry->park_interval_ms, -1);
+    assert_int_equal(w->retry->on_permanent, DROVER__V1__RECOURSE__RECOURSE_PARK);
+    assert_int_equal(w->n_steps, 3);
+    assert_string_equal(one->action, "do");
+    assert_int_equal(one->heartbeat_ms, 5000);
+    assert_true(one->waive_revert);
+    expect_payload(one->arguments, "application/json",
+                   "{\"n\":1,\"big\":5000000000,\"part\":0.1,\"yes\":true,\"text\":\"\\\"q\\\"\","
+                   "\"list\":[1,[2],{}]}");
+    expect_payload(one->revert->arguments, "text/plain", "plain");
+    assert_int_equal(one->revert->retry->maximum_attempts, 9);
+    assert_true(two->take_none);
+    expect_payload(two->arguments, "application/json", "{\"a\": null}");
+    expect_payload(three->arguments, "application/json", "[1,2]");
+    assert_int_equal(three->n_after, 2);
+    assert_string_equal(three->take[0], "two");
+    drover__v1__workflow__free_unpacked(w, NULL);
+}
+
+static void test_workflow_refused(void **state)
+{
+    const char *name = "name = \"w\"; version = 1;\n";
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+#define REFUSED(steps, where, part)                                                                \
+    do {                                                                                           \
+        buf_clear(&text);                                                                          \
+        buf_printf(&text, "%s%s", name, (steps));                                                  \
+        expect_workflow_refused(buf_str(&text), (where), (part));                                  \
+    } while (0)
+
+    REFUSED("steps = ( { name = \"a\";\n acter = \"x\"; } );", "w.cfg:3",
+            "steps[0].acter: there is no such setting; did you mean actor?");
+    REFUSED("steps = ( { name = 1; } );", "w.cfg:2", "steps[0].name: must be a text in quotes");
+    REFUSED("steps = { name = \"a\"; };", "w.cfg:2", "must be a list");
+    REFUSED("steps = ( 1 );", "w.cfg:2", "steps[0]: must be a group");
+    REFUSED("steps = ( { after = \"a\"; } );", "w.cfg:2", "steps[0].after: must be an array");
+    REFUSED("steps = ( { lock = \"soon\"; } );", "w.cfg:2", "must be a duration such as");
+    REFUSED("steps = ( { arguments = 5; } );", "w.cfg:2", "must be a group, a list or a text");
+    REFUSED("steps = ( { take_none = 1; } );", "w.cfg:2", "must be true or false");
+    REFUSED("retry = { jitter = \"x\"; };", "w.cfg:2", "retry.jitter: must be a number");
+    REFUSED("retry = { maximum_attempts = -1; };", "w.cfg:2", "must be an integer from 0");
+    REFUSED("retry = { on_permanent = \"give up\"; };", "w.cfg:2",
+            "must be one of park, compensate, fail");
+    REFUSED("on_deadline = \"unspecified\";", "w.cfg:2", "must be one of");
+    REFUSED("steps = ( { name = \"a\"; actor = \"x\"; },\n"
+            "{ name = \"b\"; actor = \"x\";\n after = [ \"c\" ]; } );",
+            "w.cfg:4", "steps[1].after");
+    REFUSED("steps = ( { name = \"a\"; actor = \"x\";\n lock = 1; } );", "w.cfg:3",
+            "steps[0].lock");
+    REFUSED("steps = ( { name = \"a\";\n", "w.cfg:3", "syntax error");
+    REFUSED("", "w.cfg", "");
+#undef REFUSED
+}
+
+/* Whatever is left of a file that was cut anywhere, reading it ends and frees everything. */
+static void test_half_a_workflow(void **state)
+{
+    char text[sizeof(whole)];
+
+    for (size_t len = 0; len < sizeof(whole) - 1; len++) {
+        Drover__V1__Workflow *w = NULL;
+        struct problem problem = {0};
+
+        snprintf(text, sizeof(text), "%.*s", (int)len, whole);
+        if (workflow_file_read(&w, write_file("w.cfg", text), &problem) == 0)
+            drover__v1__workflow__free_unpacked(w, NULL);
+        else
+            assert_int_not_equal(problem.reason[0], '\0');
+    }
+}
+
+static int collect(void *ctx, const char *path, const Drover__V1__Workflow *workflow)
+{
+    buf_printf(ctx, "%s ", workflow->name);
+    return 0;
+}
+
+static void test_folder(void **state)
+{
+    CLEANUP(buf_deinit) struct buf names = {0};
+
+    write_file("b.cfg", "name = \"b\"; version = 1; steps = ( { name = \"s\"; actor = \"x\"; } );");
+    write_file("a.cfg", "name = \"a\"; version = 1; steps = ( { name = \"s\"; actor = \"x\"; } );");
+    write_file("c.cfg.bak", "?");
+    unlink(path_of("w.cfg"));
+    unlink(path_of("drover.cfg"));
+    assert_int_equal(workflow_files_read(folder, collect, &names), 0);
+    assert_string_equal(buf_str(&names), "a b ");
+    write_file("aa.cfg", "?");
+    buf_clear(&names);
+    assert_true(workflow_files_read(folder, collect, &names) < 0);
+    assert_string_equal(buf_str(&names), "a b ");
+    assert_true(workflow_files_read("/nonexistent", collect, &names) < 0);
+}
+
+static void test_examples(void **state)
+{
+    CLEANUP(buf_deinit) struct buf names = {0};
+
+    assert_int_equal(workflow_files_read(WORKFLOWS, collect, &names), 0);
+    assert_string_equal(buf_str(&names), "hello order ");
+}
+
+static int make_folder(void **state)
+{
+    log_init(&(struct log_config){.service = "test", .level = LOG_ERROR, .fd = -1});
+    snprintf(folder, sizeof(folder), "/tmp/drover-config-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),         cmocka_unit_test(test_file),
+        cmocka_unit_test(test_file_refused),     cmocka_unit_test(test_file_missing),
+        cmocka_unit_test(test_included_file),    cmocka_unit_test(test_the_nearer_source_wins),
+        cmocka_unit_test(test_variable_refused), cmocka_unit_test(test_secret_from_a_file),
+        cmocka_unit_test(test_argument_refused), cmocka_unit_test(test_printing_keeps_secrets),
+        cmocka_unit_test(test_durations),        cmocka_unit_test(test_workflow),
+        cmocka_unit_test(test_workflow_refused), cmocka_unit_test(test_half_a_workflow),
+        cmocka_unit_test(test_folder),           cmocka_unit_test(test_examples),
+    };
+
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,667 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Handlers, with a real loop and real processes
+ */
+#include <dirent.h>
+#include <linux/close_range.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/handler.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "model/wire.h"
+
+#define LEASE_MS 60000 /* never reached, unless a test is about it */
+
+struct world {
+    uv_loop_t loop;
+    char folder[32];
+    char script[64];
+    char *command[4];
+    char *env[4];
+    struct agent_action action;
+    unsigned under_way;
+};
+
+/* One run and what came of it. */
+struct trial {
+    struct world *world;
+    struct handler_run *handler_run;
+    struct agent_run run;
+    Drover__V1__StepRequest request;
+    Drover__V1__Payload input;
+    Drover__V1__Payload arguments;
+    bool ok;
+    Drover__V1__Verdict verdict;
+    char class[64];
+    char message[256];
+    char type[64];
+    struct buf result;
+    struct buf details;
+    int64_t ended;
+};
+
+/* ---- runs ---- */
+
+static void on_done(struct handler_run *run, const struct agent_result *result)
+{
+    struct trial *t = run->context;
+
+    assert_true(run == t->handler_run);
+    t->ok = result->ok;
+    t->verdict = result->verdict;
+    snprintf(t->class, sizeof(t->class), "%s", result->class ? result->class : "");
+    snprintf(t->message, sizeof(t->message), "%s", result->message ? result->message : "");
+    snprintf(t->type, sizeof(t->type), "%s", result->content_type ? result->content_type : "");
+    buf_append(&t->result, result->result.data, result->result.len);
+    buf_append(&t->details, result->details.data, result->details.len);
+    t->ended = clock_monotonic_ms();
+    t->handler_run = NULL;
+    t->world->under_way--;
+}
+
+static void trial_init(struct world *w, struct trial *t)
+{
+    *t = (struct trial){.world = w};
+    drover__v1__step_request__init(&t->request);
+    drover__v1__payload__init(&t->input);
+    drover__v1__payload__init(&t->arguments);
+    t->request.job_id = (char *)"order-17";
+    t->request.step = (char *)"charge";
+    t->request.action = (char *)"do";
+    t->request.attempt = 2;
+    t->request.desired = DROVER__V1__STATE__STATE_ACTIVE;
+    t->request.idempotency_key = (char *)"order-17/charge/1";
+    t->request.input = &t->input;
+    t->request.arguments = &t->arguments;
+    t->run.request = &t->request;
+    t->run.deadline = clock_monotonic_ms() + LEASE_MS;
+}
+
+static void trial_deinit(struct trial *t)
+{
+    buf_deinit(&t->result);
+    buf_deinit(&t->details);
+}
+
+static void set_payload(Drover__V1__Payload *payload, const char *type, const char *text)
+{
+    payload->content_type = (char *)type;
+    payload->data.data = (uint8_t *)text;
+    payload->data.len = strlen(text);
+}
+
+static void trial_start(const struct handler *handler, struct trial *t)
+{
+    struct handler_run head = {.handler = handler, .run = &t->run, .done = on_done, .context = t};
+
+    t->world->under_way++;
+    t->handler_run = handler->start(&t->world->loop, &t->world->action, &head);
+    assert_non_null(t->handler_run);
+}
+
+/* Until every run has ended, and its handles are closed. */
+static void finish(struct world *w)
+{
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_int_equal(w->under_way, 0);
+}
+
+static void write_script(struct world *w, const char *text)
+{
+    FILE *f = fopen(w->script, "w");
+
+    assert_non_null(f);
+    fprintf(f, "#!/bin/sh\n%s\n", text);
+    fclose(f);
+    assert_int_equal(chmod(w->script, 0700), 0);
+}
+
+/* Runs a script with nothing special about it. */
+static void run_script(struct world *w, struct trial *t, const char *text)
+{
+    write_script(w, text);
+    trial_init(w, t);
+    trial_start(&handler_exec, t);
+    finish(w);
+}
+
+/* ---- what is left of processes ---- */
+
+/* Gone, or a zombie that only waits for its parent. */
+static bool process_gone(int pid)
+{
+    char path[64], state = 'Z';
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    f = fopen(path, "r");
+    if (!f)
+        return true;
+    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+        state = 'Z';
+    fclose(f);
+    return state == 'Z' || state == 'X';
+}
+
+static void expect_gone(int pid)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    assert_true(pid > 1);
+    for (int64_t end = clock_monotonic_ms() + 5000; !process_gone(pid);) {
+        assert_true(clock_monotonic_ms() < end);
+        nanosleep(&pause, NULL);
+    }
+}
+
+static unsigned open_files(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+/* ---- life ---- */
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    uv_pipe_t pipe;
+
+    strcpy(w->folder, "/tmp/drover-exec-XXXXXX");
+    assert_non_null(mkdtemp(w->folder));
+    snprintf(w->script, sizeof(w->script), "%s/run", w->folder);
+    w->command[0] = w->script;
+    w->action = (struct agent_action){
+        .name = (char *)"*",
+        .command = w->command,
+        .env = w->env,
+        .kill_grace_ms = 1000,
+        .result_type = (char *)"text/plain",
+    };
+    uv_loop_init(&w->loop);
+    uv_pipe_init(&w->loop, &pipe, 0); /* with its first stream a loop opens a file, and keeps it */
+    uv_close((uv_handle_t *)&pipe, NULL);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+    unlink(w->script);
+    rmdir(w->folder);
+    free(w);
+    return 0;
+}
+
+/* ---- exec ---- */
+
+static void test_exit_rules(void **state)
+{
+    static const struct {
+        const char *script;
+        const char *class; /* "": it succeeds */
+        bool permanent;
+    } rules[] = {
+        {"exit 0", "", false},
+        {"exit 1", "EXIT_1", false},
+        {"exit 2", "EXIT_2", true}, /* so configured */
+        {"exit 3", "EXIT_3", false},
+        {"exit 65", "EXIT_65", true},
+        {"exit 75", "EXIT_75", false},
+        {"exit 255", "EXIT_255", false},
+        {"kill -KILL $$", "SIGNAL_9", false},
+        {"kill -TERM $$", "SIGNAL_15", false},
+        {"kill -PIPE $$", "SIGNAL_13", false}, /* not ignored, as it is in the agent */
+        {"no-such-program", "EXIT_127", false},
+    };
+    struct world *w = *state;
+
+    w->action.permanent[2] = true;
+    for (size_t i = 0; i < array_size(rules); i++) {
+        struct trial t;
+
+        run_script(w, &t, rules[i].script);
+        assert_string_equal(t.class, rules[i].class);
+        assert_int_equal(t.ok, rules[i].class[0] == '\0');
+        if (!t.ok)
+            assert_int_equal(t.verdict, rules[i].permanent
+                                            ? DROVER__V1__VERDICT__VERDICT_PERMANENT
+                                            : DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+        trial_deinit(&t);
+    }
+}
+
+static void test_not_started(void **state)
+{
+    struct world *w = *state;
+    unsigned files = open_files();
+    struct trial t;
+
+    trial_init(w, &t);
+    trial_start(&handler_exec, &t);
+    handler_exec.stop(t.handler_run, true);
+    assert_int_equal(w->under_way, 1); /* never from within start() or stop() */
+    finish(w);
+    assert_string_equal(t.class, "NOT_STARTED");
+    assert_int_equal(t.verdict, DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    assert_non_null(strstr(t.message, "no such file"));
+    assert_int_equal(open_files(), files);
+    trial_deinit(&t);
+}
+
+static void test_input_and_result(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    write_script(w, "cat");
+    trial_init(w, &t);
+    set_payload(&t.input, "text/plain", "forty-two");
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_true(t.ok);
+    assert_string_equal(t.type, "text/plain");
+    assert_string_equal(buf_str(&t.result), "forty-two");
+    trial_deinit(&t);
+
+    w->action.whole_request = true;
+    trial_init(w, &t);
+    set_payload(&t.input, "text/plain", "forty-two");
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_non_null(strstr(buf_str(&t.result), "\"jobId\":\"order-17\""));
+    assert_non_null(strstr(buf_str(&t.result), "\"text\":\"forty-two\""));
+    trial_deinit(&t);
+}
+
+/* No shell comes between: an argument is one argument. */
+static void test_arguments(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    w->command[1] = (char *)"$HOME; `id`";
+    w->command[2] = (char *)"a  b";
+    run_script(w, &t, "printf '%s|%s|%s' \"$#\" \"$1\" \"$2\"");
+    assert_string_equal(buf_str(&t.result), "2|$HOME; `id`|a  b");
+    trial_deinit(&t);
+}
+
+static void test_input_that_nobody_reads(void **state)
+{
+    struct world *w = *state;
+    char *text = malloc(WIRE_INPUT_MAX);
+    struct trial t;
+
+    memset(text, 'x', WIRE_INPUT_MAX);
+    write_script(w, "echo done");
+    trial_init(w, &t);
+    t.input.data.data = (uint8_t *)text;
+    t.input.data.len = WIRE_INPUT_MAX;
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_string_equal(buf_str(&t.result), "done\n");
+    trial_deinit(&t);
+    free(text);
+}
+
+static void test_clean_environment(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    setenv("SECRET", "of the agent", 1);
+    setenv("PATH", "/usr/bin:/bin", 1);
+    w->env[0] = (char *)"MODE=live";
+    w->command[0] = (char *)"/usr/bin/env";
+    trial_init(w, &t);
+    t.request.desired = DROVER__V1__STATE__STATE_DISABLED;
+    trial_start(&handler_exec, &t);
+    finish(w);
+    *strstr(buf_str(&t.result), "DROVER_DEADLINE_MS=") = '\0';
+    assert_string_equal(t.result.data, "MODE=live\n"
+                                       "PATH=/usr/bin:/bin\n"
+                                       "DROVER_JOB=order-17\n"
+                                       "DROVER_STEP=charge\n"
+                                       "DROVER_ATTEMPT=2\n"
+                                       "DROVER_IDEMPOTENCY_KEY=order-17/charge/1\n"
+                                       "DROVER_DIRECTION=undo\n");
+    trial_deinit(&t);
+
+    w->env[0] = (char *)"PATH=/nowhere";
+    w->command[0] = w->script;
+    run_script(w, &t, "echo \"$PATH $DROVER_DIRECTION $DROVER_DEADLINE_MS\"");
+    assert_in_range(atoi(buf_str(&t.result) + strlen("/nowhere do ")), 50000, LEASE_MS);
+    trial_deinit(&t);
+}
+
+static void test_no_file_is_inherited(void **state)
+{
+    struct world *w = *state;
+    unsigned files = open_files();
+    struct trial t;
+
+    w->command[0] = (char *)"/bin/ls";
+    w->command[1] = (char *)"/proc/self/fd";
+    trial_init(w, &t);
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n"); /* 3 is the folder it reads */
+    assert_int_equal(open_files(), files);
+    trial_deinit(&t);
+}
+
+static void test_result_limit(void **state)
+{
+    size_t max = WIRE_RESULT_MAX - strlen("text/plain");
+    struct world *w = *state;
+    char text[64];
+    struct trial t;
+
+    snprintf(text, sizeof(text), "head -c %zu /dev/zero", max);
+    run_script(w, &t, text);
+    assert_true(t.ok);
+    assert_int_equal(t.result.len, max);
+    trial_deinit(&t);
+
+    snprintf(text, sizeof(text), "head -c %zu /dev/zero", max + 1);
+    run_script(w, &t, text);
+    assert_string_equal(t.class, "RESULT_TOO_LARGE");
+    assert_int_equal(t.verdict, DROVER__V1__VERDICT__VERDICT_PERMANENT);
+    trial_deinit(&t);
+
+    run_script(w, &t, "trap '' TERM; yes; sleep 1000"); /* without end: killed */
+    assert_string_equal(t.class, "RESULT_TOO_LARGE");
+    trial_deinit(&t);
+}
+
+static void test_stderr_tail(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    run_script(w, &t, "echo why >&2; exit 1");
+    assert_string_equal(buf_str(&t.details), "why\n");
+    assert_string_equal(t.message, "exit status 1");
+    trial_deinit(&t);
+
+    run_script(
+        w, &t,
+        "head -c 200000 /dev/zero | tr '\\0' x >&2; head -c 4000 /dev/zero | tr '\\0' y >&2\n"
+        "echo the end >/dev/stderr; exit 1");
+    assert_int_equal(t.details.len, 4096);
+    assert_string_equal(buf_str(&t.details) + 4096 - 9, "ythe end\n");
+    assert_int_equal(t.details.data[0], 'x');
+    assert_int_equal(t.details.data[4096 - 8 - 4001], 'x');
+    assert_int_equal(t.details.data[4096 - 8 - 4000], 'y');
+    trial_deinit(&t);
+}
+
+/* The whole group goes, also what ignores SIGTERM, and in time. */
+static void test_deadline(void **state)
+{
+    struct world *w = *state;
+    int64_t begun = clock_monotonic_ms();
+    struct trial t;
+    int child, grandchild;
+
+    write_script(w, "trap '' TERM\n"
+                    "sh -c 'sleep 1000 & echo $!; wait' &\n"
+                    "echo $! >&2\n"
+                    "wait; sleep 1000");
+    w->action.kill_grace_ms = 100;
+    trial_init(w, &t);
+    t.run.deadline = begun + 500;
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_string_equal(t.class, "TIMEOUT");
+    assert_non_null(strstr(t.message, "signal 9"));
+    assert_in_range(t.ended - begun, 500, 2500);
+    child = atoi(buf_str(&t.details));
+    expect_gone(child);
+    assert_int_equal(t.result.len, 0);
+    trial_deinit(&t);
+
+    write_script(w, "trap 'exit 0' TERM\n"
+                    "(trap '' TERM; sleep 1000) & echo $!\n"
+                    "wait");
+    begun = clock_monotonic_ms();
+    trial_init(w, &t);
+    t.run.deadline = begun + 500;
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_true(t.ok); /* done just in time, and it says so */
+    assert_true(t.ended - begun < 500);
+    grandchild = atoi(buf_str(&t.result));
+    expect_gone(grandchild);
+    trial_deinit(&t);
+}
+
+static void test_polite_end(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    write_script(w, "trap 'echo bye >&2; exit 7' TERM; sleep 1000 & wait");
+    w->action.kill_grace_ms = 400;
+    trial_init(w, &t);
+    t.run.deadline = clock_monotonic_ms() + 800;
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_string_equal(t.class, "TIMEOUT");
+    assert_string_equal(t.message, "exit status 7");
+    assert_string_equal(buf_str(&t.details), "bye\n");
+    assert_true(t.ended < t.run.deadline);
+    trial_deinit(&t);
+}
+
+static void on_ready(uv_fs_event_t *watch, const char *name, int events, int status)
+{
+    struct trial *t = watch->data;
+
+    if (name && strcmp(name, "ready") == 0 && t->handler_run) {
+        handler_exec.stop(t->handler_run, t->request.attempt == 9);
+        uv_close((uv_handle_t *)watch, NULL);
+    }
+}
+
+/* Stopped when it has set its traps, which it tells by making a file. */
+static void stop_when_ready(struct world *w, struct trial *t, bool at_once)
+{
+    uv_fs_event_t watch = {.data = t};
+    char path[64];
+
+    snprintf(path, sizeof(path), "%s/ready", w->folder);
+    w->command[1] = path;
+    trial_init(w, t);
+    t->request.attempt = at_once ? 9 : 1;
+    uv_fs_event_init(&w->loop, &watch);
+    assert_int_equal(uv_fs_event_start(&watch, on_ready, w->folder, 0), 0);
+    trial_start(&handler_exec, t);
+    finish(w);
+    unlink(path);
+}
+
+static void test_stop(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    write_script(w, "trap 'exit 7' TERM; : >\"$1\"; sleep 1000 & wait");
+    stop_when_ready(w, &t, false);
+    assert_string_equal(t.message, "exit status 7");
+    trial_deinit(&t);
+    stop_when_ready(w, &t, true);
+    assert_non_null(strstr(t.message, "signal 9"));
+    trial_deinit(&t);
+}
+
+/* A run is over when its leader is: children are no reason to wait, and do not stay. */
+static void test_children_left_behind(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+    int escaped;
+
+    run_script(w, &t, "sleep 1000 & echo $!");
+    assert_true(t.ok);
+    expect_gone(atoi(buf_str(&t.result)));
+    trial_deinit(&t);
+
+    run_script(w, &t,
+               "mkfifo $0.in; setsid sh -c 'echo $$; : >$0; exec sleep 1000' $0.in &\n"
+               "read x <$0.in; rm $0.in"); /* holds stdout open, out of reach */
+    assert_true(t.ok);
+    escaped = atoi(buf_str(&t.result));
+    assert_true(escaped > 1);
+    kill(escaped, SIGKILL);
+    trial_deinit(&t);
+}
+
+#define MANY 200
+
+static void test_many(void **state)
+{
+    struct world *w = *state;
+    struct trial *trials = calloc(MANY, sizeof(*trials));
+    char names[MANY][16];
+    unsigned files = open_files();
+
+    write_script(w, "read x; cat >/dev/null; echo \"got $x\"; exit 0");
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof(names[i]), "%zu\n", i);
+        trial_init(w, &trials[i]);
+        set_payload(&trials[i].input, "text/plain", names[i]);
+        trial_start(&handler_exec, &trials[i]);
+    }
+    finish(w);
+    for (size_t i = 0; i < MANY; i++) {
+        char expected[32];
+
+        snprintf(expected, sizeof(expected), "got %s", names[i]);
+        assert_string_equal(buf_str(&trials[i].result), expected);
+        trial_deinit(&trials[i]);
+    }
+    assert_int_equal(open_files(), files);
+    free(trials);
+}
+
+/* ---- builtin ---- */
+
+static void run_builtin(struct world *w, struct trial *t, const char *action, const char *arguments,
+                        uint32_t attempt)
+{
+    trial_init(w, t);
+    t->request.action = (char *)action;
+    t->request.attempt = attempt;
+    set_payload(&t->arguments, "application/json", arguments);
+    set_payload(&t->input, "text/plain", "hello");
+    trial_start(&handler_builtin, t);
+    assert_int_equal(w->under_way, 1); /* never from within start() */
+    finish(w);
+    trial_deinit(t);
+}
+
+static void test_builtin(void **state)
+{
+    static const char fails[] =
+        "{\"times\": 2, \"class\": \"x\", \"permanent\": true, \"message\": \"m\"}";
+    struct world *w = *state;
+    int64_t begun = clock_monotonic_ms();
+    struct trial t;
+
+    run_builtin(w, &t, "noop", "", 1);
+    assert_true(t.ok);
+    run_builtin(w, &t, "echo", "", 1);
+    assert_true(t.ok);
+    assert_string_equal(t.type, "text/plain");
+    run_builtin(w, &t, "sleep", "{\"ms\": 50}", 1);
+    assert_true(t.ok && t.ended - begun >= 50);
+    run_builtin(w, &t, "sleep", "0", 1);
+    assert_true(t.ok);
+    run_builtin(w, &t, "sleep", "\"long\"", 1);
+    assert_string_equal(t.class, "BAD_ARGUMENTS");
+    run_builtin(w, &t, "fail", fails, 2);
+    assert_string_equal(t.class, "x");
+    assert_string_equal(t.message, "m");
+    assert_int_equal(t.verdict, DROVER__V1__VERDICT__VERDICT_PERMANENT);
+    run_builtin(w, &t, "fail", fails, 3);
+    assert_true(t.ok);
+    run_builtin(w, &t, "fail", "", 1000);
+    assert_string_equal(t.class, "FAILED");
+    assert_int_equal(t.verdict, DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    run_builtin(w, &t, "fail", "{\"times\": \"two\"}", 1);
+    assert_string_equal(t.class, "BAD_ARGUMENTS");
+    run_builtin(w, &t, "dance", "", 1);
+    assert_string_equal(t.class, "UNKNOWN_ACTION");
+    assert_int_equal(t.verdict, DROVER__V1__VERDICT__VERDICT_PERMANENT);
+    w->action.builtin = (char *)"noop";
+    run_builtin(w, &t, "dance", "", 1);
+    assert_true(t.ok);
+}
+
+static void test_builtin_stop(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    trial_init(w, &t);
+    t.request.action = (char *)"sleep";
+    set_payload(&t.arguments, "application/json", "1000000");
+    trial_start(&handler_builtin, &t);
+    handler_builtin.stop(t.handler_run, false);
+    finish(w);
+    assert_string_equal(t.class, "STOPPED");
+    trial_deinit(&t);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_exit_rules),
+        TEST(test_not_started),
+        TEST(test_input_and_result),
+        TEST(test_arguments),
+        TEST(test_input_that_nobody_reads),
+        TEST(test_clean_environment),
+        TEST(test_no_file_is_inherited),
+        TEST(test_result_limit),
+        TEST(test_stderr_tail),
+        TEST(test_deadline),
+        TEST(test_polite_end),
+        TEST(test_stop),
+        TEST(test_children_left_behind),
+        TEST(test_many),
+        TEST(test_builtin),
+        TEST(test_builtin_stop),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* what the tests themselves were given */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
