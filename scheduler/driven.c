@@ -286,8 +286,11 @@ static void step_events(struct scheduler *s, struct op *op, const struct ops_dri
 
 static void drive_call(struct scheduler *s, struct op *op)
 {
-    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, op->steps,
-              op->n_steps);
+    /* Fresh for each call: a repeated one may mint anew what expire has withdrawn in between. */
+    id_token(rng_next(&s->rng), op->fresh);
+    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, op->again,
+              op->steps, op->n_steps);
+    op->again = false;
 }
 
 static void drive_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
@@ -303,7 +306,6 @@ void drive(struct scheduler *s, struct op *op)
 /* Only after the requests of the last piece are confirmed: this is what paces a wide fan-out. */
 static void drive_more(struct scheduler *s, struct op *op)
 {
-    id_token(rng_next(&s->rng), op->fresh);
     op->n_steps = 0;
     drive(s, op);
 }

@@ -40,7 +40,8 @@ struct item {
     uint64_t handle;  /* 0: nothing to acknowledge */
     int source;
     bool redelivered;
-    bool json; /* came as JSON: answers go in kind */
+    bool json;      /* came as JSON: answers go in kind */
+    bool registers; /* no delivery: a workflow of this scheduler's configuration */
     unsigned open;
     char *reply_to; /* "" for none */
     char *correlation;
@@ -54,6 +55,7 @@ struct op {
     struct heap_node timer; /* in scheduler.timers while it waits to be repeated */
     unsigned open;          /* calls and publishes without an answer */
     unsigned refusals;
+    bool again; /* the call was made before, and nobody knows what came of it */
     op_fn *call;
     op_answered_fn *answered;
     op_fn *then; /* NULL: done */
@@ -125,6 +127,7 @@ struct scheduler {
     uint64_t cached_steps;
     struct workflow **registered;
     size_t n_registered;
+    unsigned registering; /* of them, not yet in the store */
     struct scheduler_stats stats;
 };
 
@@ -134,6 +137,9 @@ struct op *op_new(struct scheduler *s, struct item *item, const char *job);
 
 /* Makes a store call now; it is repeated as it is until the store has answered. */
 void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *answered);
+
+/* Makes the call under way again at a time. */
+void op_repeat_at(struct scheduler *s, struct op *op, int64_t when);
 
 /* The id for an EFFECT_STORE of this op. */
 uint64_t op_call_id(struct scheduler *s, struct op *op);

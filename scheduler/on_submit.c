@@ -74,6 +74,11 @@ static void on_submitted(struct scheduler *s, struct op *op, const struct ops_dr
             reject(s, op, "workflow", "its definition is gone from the store: register it again");
         return;
     case OPS_UNKNOWN_WORKFLOW:
+        if (s->registering > 0) { /* it may be one of those */
+            op->open++;
+            op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
+            return;
+        }
         reject(s, op, "workflow", "no workflow of this name and version is registered");
         return;
     default:

@@ -57,6 +57,8 @@ static void item_unref(struct scheduler *s, struct item *item)
     assert(item->open > 0);
     if (--item->open > 0)
         return;
+    if (item->registers)
+        s->registering--;
     if (item->handle)
         effects_add(s->out, EFFECT_ACK, item->handle);
     item_free(s, item);
@@ -286,7 +288,7 @@ static void on_outcome(struct scheduler *s, uint64_t id, enum bus_outcome outcom
 
 /* ---- answers ---- */
 
-static void op_repeat_at(struct scheduler *s, struct op *op, int64_t when)
+void op_repeat_at(struct scheduler *s, struct op *op, int64_t when)
 {
     s->stats.store_repeats++;
     if (heap_set(&s->timers, &op->timer, when))
@@ -321,6 +323,8 @@ static void on_answer(struct scheduler *s, uint64_t id, const struct store_answe
         struct op *op = call->ops[i];
 
         if (answer->result == STORE_UNKNOWN) {
+            /* it may have happened, and what it asked to publish is lost: like a redelivery */
+            op->record.redelivered = op->submit.redelivered = op->again = true;
             op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         } else if (answer->result != STORE_OK) {
             op_refused(s, op, answer);
@@ -451,6 +455,8 @@ static void on_store_up(struct scheduler *s, uint32_t partitions)
     for (size_t i = 0; i < s->n_registered; i++) {
         struct item *item = item_new(s, NULL);
 
+        s->registering++;
+        item->registers = true;
         definition_keep(s, s->registered[i]);
         for (uint32_t p = 0; p < partitions; p++) {
             struct op *op = op_new(s, item, s->registered[i]->name);
@@ -504,14 +510,14 @@ struct scheduler *scheduler_free(struct scheduler *s)
     if (!s)
         return NULL;
     s->out = NULL;
-    HASH_ITER (hh, s->publishes, publish, next_publish) {
+    HASH_ITER(hh, s->publishes, publish, next_publish) {
         HASH_DEL(s->publishes, publish);
         publish->op->then = NULL;
         if (--publish->op->open == 0)
             op_free(s, publish->op);
         free(publish);
     }
-    HASH_ITER (hh, s->calls, call, next_call) {
+    HASH_ITER(hh, s->calls, call, next_call) {
         HASH_DEL(s->calls, call);
         for (int i = 0; i < call->n; i++)
             if (--call->ops[i]->open == 0)
@@ -523,7 +529,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     for (uint32_t p = 0; p < s->partitions; p++)
         for (struct list *l; (l = list_pop(&s->records[p]));)
             op_free(s, list_entry(l, struct op, link));
-    list_foreach_safe (l, &s->items)
+    list_foreach_safe(l, &s->items)
         item_free(s, list_entry(l, struct item, link));
     for (size_t i = 0; i < s->n_registered; i++)
         workflow_unref(s->registered[i]);

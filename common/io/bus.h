@@ -14,6 +14,8 @@
  *    delivers again; acks of the old deliveries are then silently void (the handle carries an
  * epoch).
  *  - It reconnects for ever, with capped and jittered backoff, and subscribes again.
+ *  - A message that makes the broker close the channel (no such exchange, no right to it) is found
+ *    out and refused (BUS_NACKED); the others are sent again.
  *
  * Order of effects, everywhere: store, then publish (confirmed), then ack.
  */
@@ -47,12 +49,12 @@ struct bus_config {
     int reconnect_min_ms;       /* default 100 */
     int reconnect_max_ms;       /* default 10000 */
     uint16_t prefetch;          /* of the consumer */
-    bool declare;               /* declare the topology, or only check that it is there */
+    bool declare;               /* declare the topology, or only check exchanges and queues */
     bool quorum;                /* type of the queues that are declared */
     int max_unconfirmed;        /* on the wire at a time, default 1024; the rest waits its turn */
     uint32_t max_message_bytes; /* larger deliveries are handed over cut, with `oversize` set */
     const struct bus_queue *queues; /* to consume; kept, not copied */
-    int n_queues;
+    int n_queues;                   /* 0: there is no consuming connection */
     bool direct_reply; /* also consume amq.rabbitmq.reply-to on the publishing channel ... */
     int direct_source; /* ... and hand over what arrives with this source; no ack needed */
 };
@@ -75,7 +77,7 @@ struct bus_callbacks {
 struct bus_stats {
     bool up;
     bool blocked;
-    uint64_t connects; /* successful, both connections counted */
+    uint64_t connects; /* successful, of both connections */
     uint64_t published;
     uint64_t confirmed;
     uint64_t returned;
@@ -118,9 +120,15 @@ void bus_ack(struct bus *bus, uint64_t handle);
  */
 void bus_stop_consuming(struct bus *bus);
 
-/* Send what is waiting, then close both connections and stop the threads. on_closed runs on the
- * loop thread when all is gone and the bus may be freed; at the latest after timeout_ms, also when
- * the broker has stopped reading. */
+/**
+ * bus_close() - send what is waiting, then close the connections and stop the threads
+ * @on_closed: runs on the loop thread when all is gone, may free the bus; not NULL
+ *
+ * Outcomes are still reported and acks of the same turn still sent; deliveries are not handed over
+ * any more, the broker gets them back. It takes @timeout_ms at most, also when the broker has
+ * stopped reading (but for a name server that does not answer); messages whose outcome is not known
+ * then are dropped without one.
+ */
 void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx));
 
 /* After on_closed, or NULL. Returns NULL. */

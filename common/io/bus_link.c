@@ -377,7 +377,9 @@ static int link_live(struct link *link, int64_t *up_since)
         log_info("bus_connected", LOG_S("link", link->role->name));
         r = link_serve(link);
     }
-    if (!link_should_end(link))
+    link_take_orders(link);
+    /* An attempt that fails as the one before is no news. */
+    if (!link_should_end(link) && (*up_since || strcmp(link->why, link->shared.why) != 0))
         log_warn("bus_disconnected", LOG_S("link", link->role->name), LOG_S("why", link->why));
     link_close(link, r == LINK_E_DONE && !link->abandon);
     report_down(link, r == LINK_E_REFUSED);

@@ -188,6 +188,15 @@ static void put_number_header(amqp_table_t *headers, const char *name, int64_t v
     headers->entries[headers->num_entries++] = table_number(name, value);
 }
 
+/* To a direct reply-to the broker delivers and, were it mandatory, returns the message as well. */
+static bool is_mandatory(const struct bus_message *m)
+{
+    const char prefix[] = DIRECT_REPLY_QUEUE ".";
+
+    return m->mandatory &&
+           !(m->exchange[0] == '\0' && strncmp(m->key, prefix, strlen(prefix)) == 0);
+}
+
 static int send_message(struct publisher *p, struct outgoing *out)
 {
     const struct bus_message *m = &out->message;
@@ -198,6 +207,7 @@ static int send_message(struct publisher *p, struct outgoing *out)
         .headers.entries = entries,
     };
     amqp_bytes_t body = {m->body.len, (void *)(uintptr_t)m->body.data};
+    bool mandatory = is_mandatory(m);
     char expiration[24];
 
     put_text(&properties, AMQP_BASIC_CONTENT_TYPE_FLAG, &properties.content_type, m->content_type);
@@ -216,13 +226,13 @@ static int send_message(struct publisher *p, struct outgoing *out)
     put_text_header(&properties.headers, "drover-reason", m->reason);
     if (m->attempt > 0)
         put_number_header(&properties.headers, "drover-attempt", m->attempt);
-    if (m->mandatory)
+    if (mandatory)
         put_number_header(&properties.headers, BUS_SERIAL_HEADER, (int64_t)out->serial);
     if (properties.headers.num_entries > 0)
         properties._flags |= AMQP_BASIC_HEADERS_FLAG;
     return link_check(&p->link, "publish",
                       amqp_basic_publish(p->link.amqp, BUS_CHANNEL, amqp_cstring_bytes(m->exchange),
-                                         amqp_cstring_bytes(m->key), m->mandatory, 0, &properties,
+                                         amqp_cstring_bytes(m->key), mandatory, 0, &properties,
                                          body));
 }
 

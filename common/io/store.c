@@ -64,8 +64,9 @@ struct store {
     enum state state;
     struct link *link; /* NULL where there is none */
     struct exam exam;
-    struct list calls; /* sent or about to be, oldest first: Redis answers in order */
-    struct list lost;  /* to be answered STORE_UNKNOWN in the next turn */
+    uint32_t partitions; /* as when it was up last; 0 before */
+    struct list calls;   /* sent or about to be, oldest first: Redis answers in order */
+    struct list lost;    /* to be answered STORE_UNKNOWN in the next turn */
     uv_timer_t timer;
     uv_idle_t turn; /* active while something waits for the next turn: keeps the loop awake */
     uv_getaddrinfo_t lookup;
@@ -262,6 +263,7 @@ static void on_turn(uv_idle_t *turn)
 static void go_up(struct store *s)
 {
     s->state = UP;
+    s->partitions = s->exam.partitions;
     s->told[0] = '\0';
     uv_timer_stop(&s->timer);
     if (s->exam.warning[0])
@@ -625,7 +627,7 @@ static int put_call(struct store *s, uint32_t partition, const char *function,
     char name[sizeof(STORE_LIBRARY) + 1 + FUNCTION_MAX], key[PREFIX_MAX + 16];
     size_t before = out->len;
 
-    assert(partition < s->exam.partitions && strlen(function) <= FUNCTION_MAX);
+    assert(partition < s->partitions && strlen(function) <= FUNCTION_MAX);
     snprintf(name, sizeof(name), STORE_LIBRARY "_%s", function);
     snprintf(key, sizeof(key), "%s{p%u}:", s->config.prefix, partition);
     resp_command(out, 4 + (size_t)n);
@@ -671,7 +673,7 @@ bool store_up(const struct store *s)
 
 uint32_t store_partitions(const struct store *s)
 {
-    return s->exam.partitions;
+    return s->partitions;
 }
 
 static void on_handle_closed(uv_handle_t *handle)

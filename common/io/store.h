@@ -11,7 +11,8 @@
  * what was not acknowledged; store_call() itself repeats nothing.
  *
  * On every connect the server is examined before the first call: version, role, maxmemory-policy,
- * the namespace's meta record, the function library (loaded where absent or older).
+ * the namespace's meta record, the function library (loaded where absent or older); see
+ * io/store_exam.h. The process must ignore SIGPIPE.
  */
 #pragma once
 
@@ -70,7 +71,7 @@ int store_call(struct store *s, uint32_t partition, const char *function, const 
 
 bool store_up(const struct store *s);
 
-/* Known once up; 0 before. */
+/* Known once it was up, also while it is down again; 0 before. */
 uint32_t store_partitions(const struct store *s);
 
 /* Answers outstanding calls with STORE_UNKNOWN, closes; on_closed runs when all is gone. */

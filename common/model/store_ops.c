@@ -209,13 +209,14 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
 }
 
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *fresh, const char *by, const uint32_t *steps, uint32_t n)
+               const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n)
 {
-    struct args a = args_new(fx, 3 + (int)n);
+    struct args a = args_new(fx, 4 + (int)n);
 
     put_str(&a, job);
     put_str(&a, fresh);
     put_str(&a, by);
+    put_flag(&a, again);
     for (uint32_t i = 0; i < n; i++)
         put_int(&a, steps[i]);
     emit(&a, id, partition, "drive");

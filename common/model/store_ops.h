@@ -111,8 +111,10 @@ struct op_record {
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n);
 
+/* @again: the same call was made before without an answer: requests of the named steps that are in
+ * flight are asked for once more. */
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *fresh, const char *by, const uint32_t *steps, uint32_t n);
+               const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n);
 
 struct op_steer {
     const char *job;

@@ -356,11 +356,14 @@ local function spread_piece(job, spread, fresh)
   local list, fields = {}, {}
   for k = 1, count do
     list[k] = piece[spread.offset - first + k]
-    if not job.records[list[k]] then
-      fields[#fields + 1] = int(list[k])
-    end
   end
   prefetch(job.def, list)
+  for _, i in ipairs(list) do
+    -- in a job's first turn nothing but this spread can have touched a step that waits for one
+    if not job.records[i] and not (job.turn == 1 and step_of(job.def, i).n_after <= 1) then
+      fields[#fields + 1] = int(i)
+    end
+  end
   local texts = {}
   if #fields > 0 then
     for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
@@ -866,8 +869,8 @@ local function expire_step(job, i, text, hold, named)
     rec.token = '-'
   elseif rec.state == 'W' or rec.state == 'F' or rec.till == 0 then
     return nil
-  elseif rec.till > job.now then
-    return rec.till
+  elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + NAMED_AGAIN) then
+    return rec.till -- a mark that lies further ahead was made before the clock stepped back
   elseif job.hold ~= '' then
     return nil
   end
@@ -910,20 +913,22 @@ local function expire_job(p, id, now, hold, out)
     return 0, true
   end
   local named = {}
-  if job.phase == 'PENDING' or (#job.spreads > 0 and (forward(job) or stopping(job))) then
-    job.due, job.due_changed = now + NAMED_AGAIN, true
-    if job.phase == 'PENDING' and job.start_at > now then
-      job.due = job.start_at
-      save(job)
-      return 0, true
-    end
+  if job.phase == 'PENDING' then
+    local early = job.start_at > now
+    job.due, job.due_changed = early and job.start_at or now + NAMED_AGAIN, true
     save(job)
-    put(out, id, '0')
-    return 1, true
+    if not early then
+      put(out, id, '0')
+    end
+    return early and 0 or 1, true
   end
   local whole = expire_scan(job, hold, named)
+  local unfinished = #job.spreads > 0 and (forward(job) or stopping(job))
+  if unfinished then
+    touch(job, now + NAMED_AGAIN)
+  end
   save(job)
-  if #named == 0 then
+  if #named == 0 and not unfinished then
     return 0, whole
   end
   put(out, id, int(#named))
@@ -985,7 +990,8 @@ local function drive_marked(job, i, rec, fresh)
   end
 end
 
--- drive: job fresh by step… : go on with this job; the steps are those that expire has named.
+-- drive: job fresh by again step… : go on with this job; the steps are those that expire has named.
+-- `again`: the same call may have happened before, its answer lost: what it put in flight goes out.
 local function drive_job(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local id, fresh, by = a[1], a[2], a[3]
@@ -1004,16 +1010,20 @@ local function drive_job(keys, a)
     note(job, 'started', by)
     job.spreads[1] = {from = 'r', offset = 0}
   end
-  for k = 4, min(#a, 3 + BUDGET) do
+  local flying = {}
+  for k = 5, min(#a, 4 + BUDGET) do
     local i = tonumber(a[k])
     local text = i < job.n and call('HGET', job.key, a[k])
     if text then
       local rec = parse_record(text)
       if rec.state == 'M' and not finished(job) then
         drive_marked(job, i, rec, fresh)
+      elseif rec.state == 'R' and a[4] == '1' then
+        flying[#flying + 1] = i
       end
     end
   end
+  resend(job, flying)
   drive(job, fresh)
   save(job, by)
   put_driven(out, 'DRIVEN', job)

@@ -156,7 +156,7 @@ class BadInput(cluster.TestCase):
         cycle = [step("a", after=["c"]), step("b", after=["a"]), step("c", after=["b"])]
         cases = {
             "cycle": (cycle, "definition.steps[0].after", "cycle"),
-            "itself": ([step("a", after=["a"])], "definition.steps[0].after[0]", ""),
+            "itself": ([step("a", after=["a"])], "definition.steps[0].after", "itself"),
             "unknown": ([step("a", after=["b"])], "definition.steps[0].after[0]", ""),
             "doubled": ([step("a"), step("a")], "definition.steps[1].name", ""),
             "nameless": ([step("")], "definition.steps[0].name", ""),
@@ -164,7 +164,11 @@ class BadInput(cluster.TestCase):
             "letters": ([step("a b")], "definition.steps[0].name", ""),
             "no actor": ([step("a", actor="")], "definition.steps[0].actor", ""),
             "lease": ([step("a", lock_ms=-1)], "definition.steps[0].lock_ms", ""),
-            "take": ([step("a", take=["b"])], "definition.steps[0].take[0]", ""),
+            "take": (
+                [step("b"), step("c"), step("a", after=["b"], take=["c"])],
+                "definition.steps[2].take[0]",
+                "",
+            ),
             "none": ([], "definition.steps", ""),
             "10 001": ([step(f"s{i}") for i in range(10001)], "definition.steps", "10000"),
         }

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,6 +310,27 @@ static void publish_number(struct probe *p, int number, const char *exchange, co
 static void submit_number(struct probe *p, int number)
 {
     publish_number(p, number, "drover.submit", "submit");
+}
+
+static void publish_large(struct probe *p, int from, int to, size_t size)
+{
+    uint8_t *body = calloc(1, size);
+
+    assert_non_null(body);
+    for (int i = from; i <= to; i++) {
+        char id[16];
+        struct bus_message m = {
+            .exchange = "drover.submit",
+            .key = "submit",
+            .message_id = id,
+            .body = bytes_of(body, size),
+            .mandatory = true,
+        };
+
+        snprintf(id, sizeof(id), "%d", i);
+        assert_int_equal(bus_publish(p->bus, &m, (uint64_t)i), 0);
+    }
+    free(body);
 }
 
 /* Outcomes 1 to @n are there, each once and all alike. */
@@ -849,6 +871,49 @@ static void test_silent_peer(void **state)
     close(fd);
 }
 
+/* The broker's process, frozen: its connections stay open and nobody answers. */
+static pid_t broker_pid(void)
+{
+    char command[512];
+    FILE *ctl;
+    int pid = 0;
+
+    snprintf(command, sizeof(command), "%s --quiet eval 'list_to_integer(os:getpid()).'",
+             required("DROVER_TEST_RABBITMQCTL"));
+    ctl = popen(command, "r");
+    assert_non_null(ctl);
+    assert_int_equal(fscanf(ctl, "%d", &pid), 1);
+    assert_int_equal(pclose(ctl), 0);
+    assert_true(pid > 1);
+    return pid;
+}
+
+/* The broker says nothing any more: noticed by idle links and by one in the midst of send(). */
+static void test_frozen_broker(void **state)
+{
+    struct world *w = *state;
+    const int n = 20;
+    struct bus_config config = config_of(w);
+    struct bus_stats stats;
+    pid_t pid = broker_pid();
+
+    config.queues = &submit_queue;
+    config.n_queues = 1;
+    config.heartbeat_s = 1;
+    config.connect_timeout_ms = 1000;
+    begin(w, &w->a, &config);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1);
+    kill(pid, SIGSTOP);
+    publish_large(&w->a, 2, n, 4 << 20);
+    until(w, w->a.downs == 1);
+    kill(pid, SIGCONT);
+    until(w, w->a.n_outcomes == n && w->a.n_seen == n);
+    assert_outcomes(&w->a, n, BUS_CONFIRMED);
+    bus_stats(w->a.bus, &stats);
+    assert_true(stats.connects >= 4); /* both links had noticed */
+}
+
 /* --- alarms ----------------------------------------------------------------------------------- */
 
 /* The longest time that the loop's callbacks took without a look at the outside. */
@@ -873,27 +938,6 @@ static void on_turn_end(uv_prepare_t *prepare)
 
     if (took > t->longest)
         t->longest = took;
-}
-
-static void publish_large(struct probe *p, int from, int to, size_t size)
-{
-    uint8_t *body = calloc(1, size);
-
-    assert_non_null(body);
-    for (int i = from; i <= to; i++) {
-        char id[16];
-        struct bus_message m = {
-            .exchange = "drover.submit",
-            .key = "submit",
-            .message_id = id,
-            .body = bytes_of(body, size),
-            .mandatory = true,
-        };
-
-        snprintf(id, sizeof(id), "%d", i);
-        assert_int_equal(bus_publish(p->bus, &m, (uint64_t)i), 0);
-    }
-    free(body);
 }
 
 /* The publisher is held up and goes on; the consumer drains all the while; the loop never waits. */
@@ -982,6 +1026,7 @@ int main(void)
         bus_test(test_old_acks_are_void),
         bus_test(test_consumer_cancelled),
         bus_test(test_silent_peer),
+        bus_test(test_frozen_broker),
         bus_test(test_alarm),
         bus_test(test_close_in_alarm_waiting),
         bus_test(test_close_in_alarm_sending),

@@ -403,6 +403,7 @@ static void test_killed_in_mid_call(void **state)
     redis_end();
     run_until(f, c.answered == 50);
     assert_int_equal(c.results[STORE_UNKNOWN], 50);
+    assert_int_equal(store_partitions(f->store), 16);
     assert_int_equal(f->downs, 1);
     redis_start();
     expect_up(f);

@@ -312,7 +312,8 @@ static void route_expired(struct simbus *bus, const struct message *m)
     struct bus_message content = m->content;
 
     content.expiration_ms = 0;
-    tell(bus->t, "broker", "%s expired in %s", text(content.message_id), m->queue->name);
+    tell(bus->t, "broker", "the request for %s/%s expires in %s", text(content.job),
+         text(content.step), m->queue->name);
     enqueue(simbus_queue(bus, "drover.expired", false), message_new(bus, &content), false);
 }
 
@@ -398,7 +399,10 @@ static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message
     else if (timeline_chance(bus->t, f->lost))
         lost = true;
     else
-        take_in(bus, q, m, timeline_chance(bus->t, f->kept) ? net_delay(bus) + timeline_between(bus->t, 1, f->kept_ms) : 0);
+        take_in(bus, q, m,
+                timeline_chance(bus->t, f->kept)
+                    ? net_delay(bus) + timeline_between(bus->t, 1, f->kept_ms)
+                    : 0);
     if (q && outcome == BUS_CONFIRMED && timeline_chance(bus->t, f->doubled))
         take_in(bus, q, m, timeline_between(bus->t, 1, f->kept_ms));
     if (lost)

@@ -27,7 +27,7 @@ struct simbus_faults {
     uint32_t doubled;
     uint32_t kept;
     uint32_t refused;
-    int64_t kept_ms; /* at most this long */
+    int64_t kept_ms;  /* at most this long */
     int64_t delay_ms; /* of everything that crosses the net, at most */
 };
 

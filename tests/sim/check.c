@@ -12,24 +12,24 @@
 #include "model/wire.h"
 #include "scheduler/scheduler.h"
 
-#define CONTINUED_MS 1000  /* a cursor is looked after within, see drover.lua */
+#define CONTINUED_MS 1000   /* a cursor is looked after within, see drover.lua */
 #define NAMED_AGAIN_MS 5000 /* what was not dealt with is named again after, see drover.lua */
-#define BIG 200            /* steps from which on not every call is followed by a full comparison */
+#define BIG 200 /* steps from which on not every call is followed by a full comparison */
 #define BIG_EVERY 32
-#define RESENT_MOST 500    /* follow-ups of one trigger that are sent again */
+#define RESENT_MOST 500 /* follow-ups of one trigger that are sent again */
 
 /* One dispatch. */
 struct token {
     char text[WIRE_TOKEN_MAX + 1];
     struct job *job;
     uint32_t step;
-    int64_t wait_until; /* store time: nobody may take the request later */
+    int64_t wait_until;          /* store time: nobody may take the request later */
     const struct token *trigger; /* whose completion caused it; NULL: something else */
     bool by_submit;              /* the submission caused it */
-    bool published;  /* the broker has told what became of the request */
-    bool effect;     /* a handler ended well */
-    bool recorded;   /* a reply to it was */
-    bool decided;    /* the store has been asked to record something of it */
+    bool published;              /* the broker has told what became of the request */
+    bool effect;                 /* a handler ended well */
+    bool recorded;               /* a reply to it was */
+    bool decided;                /* the store has been asked to record something of it */
     UT_hash_handle hh;
 };
 
@@ -54,9 +54,9 @@ struct job {
     bool settled;
     char outcome[24];
     uint64_t settled_seq;
-    bool told;      /* its terminal event reached the broker */
-    bool heard;     /* ... and the client */
-    bool excused;   /* the broker lost it, or nobody listened */
+    bool told;    /* its terminal event reached the broker */
+    bool heard;   /* ... and the client */
+    bool excused; /* the broker lost it, or nobody listened */
     bool owed;
     uint64_t seq;
     int64_t late_until; /* a cursor had expire raise the bound so far, whatever the leases */
@@ -111,7 +111,7 @@ struct checker *checker_free(struct checker *c)
 
     if (!c)
         return NULL;
-    HASH_ITER (hh, c->jobs, job, next)
+    HASH_ITER(hh, c->jobs, job, next)
         workflow_unref(job->w);
     HASH_CLEAR(hh, c->jobs);
     HASH_CLEAR(hh, c->tokens);
@@ -440,8 +440,8 @@ static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
                            const struct ops_step_record *r, const struct facts *f)
 {
     /* a lease that is past while expiry waits is looked at again after a while */
-    int64_t latest = r->state == 'R' && r->till <= c->store_now ? c->store_now + NAMED_AGAIN_MS
-                                                                : r->till;
+    int64_t latest =
+        r->state == 'R' && r->till <= c->store_now ? c->store_now + NAMED_AGAIN_MS : r->till;
 
     if (latest < job->late_until)
         latest = job->late_until;
@@ -494,14 +494,14 @@ static void compare_indexes(struct checker *c, const struct job *job, int64_t du
     const char *notice = effects_printf(&c->scratch, "%s %" PRIu64, job->id, job->settled_seq);
 
     require(c, is_due == !job->settled, "I13 %s: %s due", job->id, is_due ? "is" : "is not");
-    require(c, !is_due || score == due, "I13 %s: due %" PRId64 " in the index, %" PRId64 " in the job",
-            job->id, score, due);
+    require(c, !is_due || score == due,
+            "I13 %s: due %" PRId64 " in the index, %" PRId64 " in the job", job->id, score, due);
     require(c, simstore_zscore(c->store, p, "open", job->id, &at) == !job->settled,
             "I13 %s: open or not", job->id);
     require(c, simstore_zscore(c->store, p, "settled", job->id, &at) == job->settled,
             "I13 %s: settled or not", job->id);
-    require(c, simstore_zscore(c->store, p, "owed", notice, &at) == job->owed, "I13 %s: owed or not",
-            job->id);
+    require(c, simstore_zscore(c->store, p, "owed", notice, &at) == job->owed,
+            "I13 %s: owed or not", job->id);
 }
 
 /* A cancelled job waits for its flights only, and for whoever deals with the dead ones. */
@@ -632,9 +632,8 @@ static void look_at_partition(struct checker *c, uint32_t partition)
         }
 }
 
-void checker_called(struct checker *c, int64_t store_now, uint32_t partition,
-                    const char *function, const struct bytes *args, int n,
-                    const struct store_answer *answer)
+void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
+                    const struct bytes *args, int n, const struct store_answer *answer)
 {
     struct job *job = n > 0 ? job_find(c, args[0]) : NULL;
 
@@ -717,10 +716,9 @@ static void require_followed(struct checker *c, const struct acked *a, const str
             continue;
         if (token->published || token->wait_until <= c->store_now)
             continue;
-        require(c,
-                simlink_other_copy(a->link, a->delivery->handle, trigger ? trigger->text : job->id),
-                "I1 %s: acknowledged, and the request for step %u was never sent", job->id,
-                steps[k]);
+        require(
+            c, simlink_other_copy(a->link, a->delivery->handle, trigger ? trigger->text : job->id),
+            "I1 %s: acknowledged, and the request for step %u was never sent", job->id, steps[k]);
     }
 }
 
@@ -787,8 +785,7 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request)
         checker_fail(c, "I10 %s: a run of a request that was never made", request->job_id);
         return;
     }
-    snprintf(key, sizeof(key), "%s/%s/%u", request->job_id, request->step,
-             (unsigned)request->turn);
+    snprintf(key, sizeof(key), "%s/%s/%u", request->job_id, request->step, (unsigned)request->turn);
     require(c, strcmp(token->job->w->steps[token->step].name, request->step) == 0,
             "I3 %s: the token is of another step", request->job_id);
     require(c, strcmp(key, request->idempotency_key) == 0, "I2 %s: another key", request->job_id);
@@ -854,8 +851,9 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
             m->seq);
     require(c, strcmp(outcome_name(m->outcome), job->outcome) == 0, "I11 %s: told %s, is %s",
             job->id, outcome_name(m->outcome), job->outcome);
-    require(c, m->outcome != DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED ||
-                   m->n_results + m->n_results_left_out == job->w->n_sinks,
+    require(c,
+            m->outcome != DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED ||
+                m->n_results + m->n_results_left_out == job->w->n_sinks,
             "I11 %s: told of %zu results of %u", job->id, m->n_results, job->w->n_sinks);
     job->heard = true;
 }
@@ -918,7 +916,7 @@ static void check_parked_step(struct checker *c, const struct job *job, uint32_t
     const struct step *step = &job->steps[i];
     const struct policy *policy = &job->w->steps[i].forward.policy;
 
-    if (!step->parked || c->violated)
+    if (!step->parked || job->settled || c->violated)
         return;
     if (strcmp(step->parked_for, "DEATHS") == 0)
         require(c, step->expiries >= policy->maximum_expiries, "L1 %s: step %u parked early",
@@ -971,8 +969,7 @@ void checker_describe(struct checker *c, FILE *out)
     for (struct job *job = c->jobs; job; job = job->hh.next) {
         if (job->settled && !job->owed && (job->heard || job->excused) && job->accepted)
             continue;
-        fprintf(out,
-                "job %s: %s%s%s%s, %u of %u steps done, %u in flight%s%s\n", job->id,
+        fprintf(out, "job %s: %s%s%s%s, %u of %u steps done, %u in flight%s%s\n", job->id,
                 job->created ? "created" : "not created", job->accepted ? ", accepted" : "",
                 job->settled ? ", settled" : "", job->owed ? ", owed" : "", job->done,
                 job->w->n_steps, job->flying, job->cancelled ? ", cancelled" : "",

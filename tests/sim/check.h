@@ -25,13 +25,13 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "bus.h"
 #include "drover/v1/control.pb-c.h"
 #include "drover/v1/event.pb-c.h"
 #include "drover/v1/submit.pb-c.h"
 #include "drover/v1/task.pb-c.h"
 #include "model/effect.h"
 #include "model/workflow.h"
-#include "bus.h"
 #include "store.h"
 #include "timeline.h"
 
@@ -50,13 +50,12 @@ void checker_fail(struct checker *c, const char *format, ...) __attribute__((for
 void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered);
 
 /* A store call has been executed. */
-void checker_called(struct checker *c, int64_t store_now, uint32_t partition,
-                  const char *function, const struct bytes *args, int n,
-                  const struct store_answer *answer);
+void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
+                    const struct bytes *args, int n, const struct store_answer *answer);
 
 /* The broker has taken or refused a message. */
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
-                     bool lost);
+                       bool lost);
 
 /* A scheduler acknowledges a delivery of this link. What the delivery caused must have been done,
  * or another copy of it must be left to cause it. */

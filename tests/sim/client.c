@@ -14,7 +14,7 @@ static struct bytes pack(struct world *w, const ProtobufCMessage *m)
 
 static const char *queue_of(struct world *w, const struct process *client)
 {
-    return effects_printf(&w->t->arena, "client-%u", (unsigned)client->index);
+    return effects_printf(&w->t->arena, "client-%u.inbox", (unsigned)client->index + 1);
 }
 
 /* ---- submitting: the same words until there is a receipt ---- */

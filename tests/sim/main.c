@@ -7,7 +7,7 @@
  *
  * Exits with 1 when a world violates an invariant, after printing the seed, what was violated, the
  * last events before it, and the command that replays it. --twice runs each world twice and
- * compares.
+ * compares. --functions takes other store functions than those it was built for.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -31,6 +31,7 @@ struct options {
     bool trace;
     bool twice;
     unsigned jobs;
+    const char *functions;
 };
 
 struct totals {
@@ -142,7 +143,7 @@ static void report(const struct totals *totals, double seconds, unsigned jobs)
 /* Every jobs-th seed, from the n-th on. */
 static struct totals run_share(const struct options *o, unsigned n)
 {
-    struct simstore *store = simstore_new(SIM_REDIS_LUA, SIM_DROVER_LUA);
+    struct simstore *store = simstore_new(SIM_REDIS_LUA, o->functions);
     struct totals totals = {0};
     double began = now_s(), told = began;
 
@@ -211,7 +212,7 @@ static int run_all(const struct options *o)
 
 static int run_single(const struct options *o)
 {
-    struct simstore *store = simstore_new(SIM_REDIS_LUA, SIM_DROVER_LUA);
+    struct simstore *store = simstore_new(SIM_REDIS_LUA, o->functions);
     struct totals totals = {0};
     bool good = run_seed(o, store, o->first, &totals);
 
@@ -221,8 +222,10 @@ static int run_single(const struct options *o)
 
 static int usage(const char *program)
 {
-    fprintf(stderr, "usage: %s --seeds A..B [--jobs N] [--twice] | --seed N [--trace] [--twice]\n",
-            program);
+    fprintf(stderr,
+            "usage: %s --seeds A..B [--jobs N] [--twice] [--functions FILE]\n"
+            "       %s --seed N [--trace] [--twice] [--functions FILE]\n",
+            program, program);
     return 64;
 }
 
@@ -234,9 +237,13 @@ static bool parse_seeds(struct options *o, const char *text)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"seeds", required_argument, NULL, 's'}, {"seed", required_argument, NULL, '1'},
-        {"jobs", required_argument, NULL, 'j'},  {"trace", no_argument, NULL, 't'},
-        {"twice", no_argument, NULL, '2'},       {0},
+        {"seeds", required_argument, NULL, 's'},
+        {"seed", required_argument, NULL, '1'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"trace", no_argument, NULL, 't'},
+        {"twice", no_argument, NULL, '2'},
+        {"functions", required_argument, NULL, 'f'},
+        {0},
     };
     bool given = false;
 
@@ -251,6 +258,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->trace = true;
         } else if (c == '2') {
             o->twice = true;
+        } else if (c == 'f') {
+            o->functions = optarg;
         } else {
             return false;
         }
@@ -260,7 +269,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.program = argv[0], .jobs = 1};
+    struct options o = {.program = argv[0], .jobs = 1, .functions = SIM_DROVER_LUA};
 
     if (!parse_options(&o, argc, argv))
         return usage(argv[0]);

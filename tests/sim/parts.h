@@ -110,8 +110,8 @@ void process_kill(struct process *p, int64_t back_after);
 /* A machine has taken an event: performs its effects, arms its tick. */
 void process_perform(struct process *p, int64_t next_tick);
 
-/* True where the script or chance has it die, which it then has. */
-bool process_dies(struct process *p, const char *what);
+/* Asks the script, or chance. A process that is to die then has. */
+enum world_verdict process_verdict(struct process *p, const char *what);
 
 /* For each event that reaches a process: does it stop for a while? */
 void process_strike(struct process *p);

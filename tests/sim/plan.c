@@ -205,8 +205,8 @@ static void draw_topology(struct timeline *t, struct plan *plan)
     plan->early_ack_ms = timeline_chance(t, 20 * PERCENT) ? timeline_between(t, 100, 3000) : 0;
     plan->election = timeline_chance(t, 70 * PERCENT);
     plan->supervisor_period_ms = timeline_between(t, 200, 2 * SECOND);
-    plan->sweep_ms = timeline_chance(t, 50 * PERCENT) ? timeline_between(t, SECOND, 20 * SECOND)
-                                                     : 600 * SECOND;
+    plan->sweep_ms =
+        timeline_chance(t, 50 * PERCENT) ? timeline_between(t, SECOND, 20 * SECOND) : 600 * SECOND;
 }
 
 static void draw_jobs(struct timeline *t, struct plan *plan)

@@ -2,6 +2,7 @@
 #include "parts.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/store_ops.h"
@@ -13,10 +14,10 @@
 
 enum fate {
     FATE_ANSWERED,
-    FATE_REFUSED,     /* an error, and nothing done */
-    FATE_NEVER,       /* no answer, not executed */
-    FATE_UNANSWERED,  /* no answer, executed */
-    FATE_LATE,        /* no answer, executed long after */
+    FATE_REFUSED,    /* an error, and nothing done */
+    FATE_NEVER,      /* no answer, not executed */
+    FATE_UNANSWERED, /* no answer, executed */
+    FATE_LATE,       /* no answer, executed long after */
 };
 
 struct call {
@@ -50,18 +51,66 @@ static void on_back(struct event *e)
         role_answer(c->process, c->id, &c->answer);
 }
 
-static void tell_call(struct call *c, const struct store_answer *answer)
+/* Tells what an answer to expire names; nothing where it names nothing. */
+static void tell_expire(const struct call *c, struct ops_reader r)
 {
-    struct bytes job = c->n > 0 ? c->args[0] : BYTES_EMPTY;
+    struct world *w = c->process->world;
+    struct ops_expired expired;
+    const char *names = "";
+
+    if (ops_read_expired(&r, &w->t->arena, &expired))
+        return;
+    for (uint32_t i = 0; i < expired.n_due; i++) {
+        const struct ops_due *due = &expired.due[i];
+
+        names = effects_printf(&w->t->arena, "%s %.*s", names, (int)due->job.len, due->job.data);
+        for (uint32_t k = 0; k < due->n; k++)
+            names = effects_printf(&w->t->arena, "%s/s%u", names, (unsigned)due->steps[k]);
+    }
+    for (uint32_t i = 0; i < expired.n_owed; i++)
+        names = effects_printf(&w->t->arena, "%s notice of %.*s", names,
+                               (int)expired.owed[i].job.len, expired.owed[i].job.data);
+    if (*names)
+        timeline_tell(w->t, c->process->name, "store expire:%s", names);
+}
+
+static void tell_record(const struct call *c, struct ops_reader r)
+{
+    struct world *w = c->process->world;
+
+    for (int k = 1; k + 9 < c->n; k += 10) {
+        struct ops_driven driven;
+
+        if (ops_read_driven(&r, &w->t->arena, &driven))
+            return;
+        timeline_tell(w->t, c->process->name, "store record %.*s/s%d %.*s: %s%s",
+                      (int)c->args[k + 1].len, c->args[k + 1].data,
+                      atoi((const char *)c->args[k + 2].data), (int)c->args[k].len, c->args[k].data,
+                      ops_code_name(driven.code), c->fate == FATE_ANSWERED ? "" : " (no answer)");
+    }
+}
+
+static bool is_quiet(const struct call *c)
+{
+    return strcmp(c->function, "lead") == 0 || strcmp(c->function, "forget") == 0 ||
+           strcmp(c->function, "sweep") == 0;
+}
+
+static void tell_call(const struct call *c, const struct store_answer *answer)
+{
+    struct bytes job = strcmp(c->function, "define") == 0 ? BYTES_EMPTY : c->args[0];
     struct bytes first = answer->n > 0 ? answer->items[0] : BYTES_EMPTY;
 
-    if (strcmp(c->function, "record") == 0)
-        job = c->n > 3 ? c->args[3] : BYTES_EMPTY;
-    if (strcmp(c->function, "define") == 0 || strcmp(c->function, "lead") == 0)
-        job = BYTES_EMPTY;
-    timeline_tell(c->process->world->t, c->process->name, "store %s%s%.*s %.*s%s", c->function,
-                  job.len ? " " : "", (int)job.len, (const char *)job.data, (int)first.len,
-                  (const char *)first.data, c->fate == FATE_ANSWERED ? "" : " (no answer)");
+    if (strcmp(c->function, "inspect") == 0)
+        job = c->args[1];
+    if (answer->result == STORE_OK && strcmp(c->function, "expire") == 0)
+        tell_expire(c, ops_reader(answer));
+    else if (answer->result == STORE_OK && strcmp(c->function, "record") == 0)
+        tell_record(c, ops_reader(answer));
+    else if (answer->result != STORE_OK || !is_quiet(c))
+        timeline_tell(c->process->world->t, c->process->name, "store %s%s%.*s: %.*s%s", c->function,
+                      job.len ? " " : "", (int)job.len, job.data, (int)first.len, first.data,
+                      c->fate == FATE_ANSWERED ? "" : " (no answer)");
 }
 
 static void jump_clock(struct world *w)
@@ -90,8 +139,7 @@ static void execute(struct world *w, struct call *c)
         tell_call(c, &answer);
     if (c->fate == FATE_ANSWERED)
         keep_answer(w, c, &answer);
-    checker_called(w->checker, store_now(w), c->partition,
-                   c->function, c->args, c->n, &answer);
+    checker_called(w->checker, store_now(w), c->partition, c->function, c->args, c->n, &answer);
 }
 
 static void on_call(struct event *e)
@@ -174,16 +222,22 @@ static void send_call(struct process *p, const struct effect *effect)
 
 /* ---- effects ---- */
 
+static const char *target(struct world *w, const struct bus_message *m)
+{
+    return effects_printf(&w->t->arena, "%s%s%s", m->job ? m->job : "", m->step ? "/" : "",
+                          m->step ? m->step : "");
+}
+
+/* For the script and the trace. */
 static const char *describe(struct world *w, const struct effect *e)
 {
     switch (e->type) {
     case EFFECT_STORE:
         return effects_printf(&w->t->arena, "store %s", e->store.function);
     case EFFECT_PUBLISH:
-        return effects_printf(&w->t->arena, "publish %s %s %s",
-                              *e->publish.exchange ? e->publish.exchange : "reply",
-                              e->publish.job ? e->publish.job : e->publish.key,
-                              e->publish.step ? e->publish.step : "");
+        return effects_printf(&w->t->arena, "publish %s %s",
+                              *e->publish.exchange ? e->publish.exchange : e->publish.key,
+                              target(w, &e->publish));
     case EFFECT_ACK:
         return "ack";
     case EFFECT_ROLE:
@@ -244,8 +298,8 @@ static void strike_queue(struct world *w)
         name = effects_printf(&w->t->arena, "drover.task.a%u",
                               (unsigned)timeline_between(w->t, 0, w->plan->actors - 1));
     } else {
-        name = effects_printf(&w->t->arena, "client-%u",
-                              (unsigned)timeline_between(w->t, 0, w->plan->clients - 1));
+        name = effects_printf(&w->t->arena, "client-%u.inbox",
+                              (unsigned)timeline_between(w->t, 1, w->plan->clients));
         checker_deaf(w->checker);
     }
     q->queue = simbus_queue(w->bus, name, false);
@@ -255,15 +309,18 @@ static void strike_queue(struct world *w)
     timeline_add(w->t, &q->event, timeline_between(w->t, 1, w->faults.outage_ms));
 }
 
-bool process_dies(struct process *p, const char *what)
+enum world_verdict process_verdict(struct process *p, const char *what)
 {
     struct world *w = p->world;
+    enum world_verdict verdict = WORLD_GOES_ON;
 
-    if (w->script ? !w->script(w->script_ctx, p->name, what)
-                  : !timeline_chance(w->t, w->faults.crash))
-        return false;
-    process_kill(p, timeline_between(w->t, 0, w->faults.restart_ms));
-    return true;
+    if (w->script)
+        verdict = w->script(w->script_ctx, p->name, what);
+    else if (timeline_chance(w->t, w->faults.crash))
+        verdict = WORLD_KILLS;
+    if (verdict == WORLD_KILLS)
+        process_kill(p, timeline_between(w->t, 0, w->faults.restart_ms));
+    return verdict;
 }
 
 static void strike_link(struct process *p)
@@ -292,17 +349,19 @@ void process_perform(struct process *p, int64_t next_tick)
 
     for (size_t i = 0; i < p->out.n; i++) {
         const struct effect *e = &p->out.items[i];
-        const char *what = w->script ? describe(w, e) : "";
+        const char *what = w->script || w->t->trace ? describe(w, e) : "";
 
-        if (process_dies(p, what))
+        if (process_verdict(p, what) == WORLD_KILLS)
             return;
+        if (e->type == EFFECT_PUBLISH || e->type == EFFECT_ACK)
+            tell(w->t, p->name, "%s", what);
         perform(p, e);
         if (!p->alive)
             return;
         strike_link(p);
     }
     effects_reset(&p->out);
-    if (!process_dies(p, "idle"))
+    if (process_verdict(p, "idle") != WORLD_KILLS)
         arm(p, next_tick);
 }
 

@@ -71,9 +71,9 @@ static void on_look(struct event *e)
 
     timeline_add(p->world->t, &p->look, LOOK_MS);
     if (p->alive)
-        supervisor_event(p, (struct supervisor_event){
-                                .type = SUPERVISOR_QUEUE,
-                                .queue = {simqueue_messages(q), simqueue_consumers(q)}});
+        supervisor_event(
+            p, (struct supervisor_event){.type = SUPERVISOR_QUEUE,
+                                         .queue = {simqueue_messages(q), simqueue_consumers(q)}});
 }
 
 static void supervisor_born(struct process *p)
@@ -107,7 +107,7 @@ struct handler {
     uint64_t life;
     uint64_t id;
     const char *token;
-    int64_t deadline;
+    const char *label; /* job/step and attempt */
     bool stopped;
     struct agent_result result;
 };
@@ -153,8 +153,8 @@ static void agent_born(struct process *p)
     p->link.direct_source = AGENT_ANSWERS;
     for (uint32_t i = 0; i < w->plan->actors; i++)
         if (serves(p, i))
-            simlink_consume(&p->link, simbus_queue(w->bus, actor_queue(w, i), true),
-                            AGENT_REQUESTS, w->plan->concurrency);
+            simlink_consume(&p->link, simbus_queue(w->bus, actor_queue(w, i), true), AGENT_REQUESTS,
+                            w->plan->concurrency);
 }
 
 static bool handler_lives(const struct handler *h)
@@ -167,8 +167,8 @@ static void on_told(struct event *e)
     struct handler *h = container_of(e, struct handler, told);
 
     if (handler_lives(h))
-        agent_feed(h->process, (struct agent_event){
-                                   .type = AGENT_DONE, .id = h->id, .result = &h->result});
+        agent_feed(h->process,
+                   (struct agent_event){.type = AGENT_DONE, .id = h->id, .result = &h->result});
 }
 
 /* The handler ends whether its agent hears of it or not. */
@@ -181,7 +181,7 @@ static void on_end(struct event *e)
         return;
     if (h->result.ok && !h->stopped)
         checker_effect(h->process->world->checker, h->token);
-    tell(t, h->process->name, "end %s %s", h->token, h->result.ok ? "ok" : h->result.class);
+    tell(t, h->process->name, "end %s: %s", h->label, h->result.ok ? "ok" : h->result.class);
     timeline_cancel(t, &h->beat);
     h->told.fire = on_told;
     h->told.held_until = &h->process->held_until;
@@ -206,49 +206,60 @@ static struct agent_result failure(const char *class, Drover__V1__Verdict verdic
         .class = class, .message = "as planned", .verdict = verdict, .retry_after_ms = 0};
 }
 
+static struct agent_result draw_result(struct world *w)
+{
+    const struct plan_handlers *plan = &w->plan->handlers;
+
+    if (timeline_chance(w->t, plan->permanent))
+        return failure("broken", DROVER__V1__VERDICT__VERDICT_PERMANENT);
+    if (!w->calmed && timeline_chance(w->t, plan->transient))
+        return failure("flaky", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    if (!w->calmed && timeline_chance(w->t, plan->deferred))
+        return failure("busy", DROVER__V1__VERDICT__VERDICT_DEFER);
+    return (struct agent_result){
+        .ok = true, .content_type = "text/plain", .result = bytes_str("done")};
+}
+
 /* How a run ends, and after what time. */
 static int64_t draw_end(struct handler *h, const struct agent_run *run)
 {
     struct world *w = h->process->world;
     const struct plan_handlers *plan = &w->plan->handlers;
-    bool calm = w->calmed;
     int64_t lease = run->deadline - process_now(h->process);
+    int64_t most = lease > 1 && lease / 2 < plan->most_ms ? lease / 2 : plan->most_ms;
 
-    h->result = (struct agent_result){
-        .ok = true, .content_type = "text/plain", .result = bytes_str("done")};
-    if (timeline_chance(w->t, plan->permanent))
-        h->result = failure("broken", DROVER__V1__VERDICT__VERDICT_PERMANENT);
-    else if (!calm && timeline_chance(w->t, plan->transient))
-        h->result = failure("flaky", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
-    else if (!calm && timeline_chance(w->t, plan->deferred))
-        h->result = failure("busy", DROVER__V1__VERDICT__VERDICT_DEFER);
-    if (!calm && timeline_chance(w->t, plan->slow))
-        return lease + timeline_between(w->t, 0, lease > 0 ? lease : 0);
-    if (calm)
+    h->result = draw_result(w);
+    if (w->script)
+        return plan->most_ms;
+    if (w->calmed)
         return 0;
-    return timeline_between(w->t, 0, plan->most_ms < lease / 2 || lease <= 1 ? plan->most_ms : lease / 2);
+    if (timeline_chance(w->t, plan->slow) && lease > 0)
+        return lease + timeline_between(w->t, 0, lease);
+    return timeline_between(w->t, 0, most);
 }
 
 static void handler_start(struct process *p, struct agent_run *run)
 {
     struct world *w = p->world;
     struct handler *h = timeline_alloc(w->t, sizeof(*h));
+    enum world_verdict verdict = WORLD_GOES_ON;
 
     h->process = p;
     h->life = p->life;
     h->id = run->id;
     h->token = timeline_str(w->t, run->request->token);
-    h->deadline = run->deadline;
+    h->label = effects_printf(&w->t->arena, "%s/%s attempt %u", run->request->job_id,
+                              run->request->step, run->request->attempt);
     run->driver = h;
     checker_run(w->checker, run->request);
-    tell(w->t, p->name, "start %s/%s attempt %u", run->request->job_id, run->request->step,
-         run->request->attempt);
-    if (w->script && process_dies(p, effects_printf(&w->t->arena, "start %s/%s attempt %u",
-                                                    run->request->job_id, run->request->step,
-                                                    run->request->attempt)))
+    tell(w->t, p->name, "start %s", h->label);
+    if (w->script)
+        verdict = process_verdict(p, effects_printf(&w->t->arena, "start %s", h->label));
+    if (verdict == WORLD_KILLS)
         return;
     h->end.fire = on_end;
-    timeline_add(w->t, &h->end, draw_end(h, run));
+    if (verdict != WORLD_HANGS)
+        timeline_add(w->t, &h->end, draw_end(h, run));
     if (run->request->heartbeat_ms > 0) {
         h->beat.fire = on_beat;
         h->beat.held_until = &p->held_until;
@@ -262,7 +273,7 @@ static void handler_stop(struct process *p, const struct agent_run *run)
 
     if (heap_holds(&h->told.node) || h->stopped)
         return;
-    tell(p->world->t, p->name, "stop %s", h->token);
+    tell(p->world->t, p->name, "stop %s", h->label);
     h->stopped = true;
     h->result = failure("stopped", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     timeline_add(p->world->t, &h->end, timeline_between(p->world->t, 0, KILLED_MS));
@@ -338,11 +349,11 @@ void role_answer(struct process *p, uint64_t id, const struct store_answer *answ
 {
     process_strike(p);
     if (p->role == ROLE_SCHEDULER)
-        scheduler_event(p, (struct scheduler_event){
-                               .type = SCHEDULER_ANSWER, .id = id, .answer = answer});
+        scheduler_event(
+            p, (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = id, .answer = answer});
     else if (p->role == ROLE_SUPERVISOR)
-        supervisor_event(p, (struct supervisor_event){
-                                .type = SUPERVISOR_ANSWER, .id = id, .answer = answer});
+        supervisor_event(
+            p, (struct supervisor_event){.type = SUPERVISOR_ANSWER, .id = id, .answer = answer});
 }
 
 void role_delivery(struct process *p, const struct bus_delivery *d, const char *type)
@@ -356,11 +367,11 @@ void role_delivery(struct process *p, const struct bus_delivery *d, const char *
 void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome)
 {
     if (p->role == ROLE_SCHEDULER)
-        scheduler_event(p, (struct scheduler_event){
-                               .type = SCHEDULER_OUTCOME, .id = id, .outcome = outcome});
+        scheduler_event(
+            p, (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = id, .outcome = outcome});
     else if (p->role == ROLE_SUPERVISOR)
-        supervisor_event(p, (struct supervisor_event){
-                                .type = SUPERVISOR_OUTCOME, .id = id, .outcome = outcome});
+        supervisor_event(
+            p, (struct supervisor_event){.type = SUPERVISOR_OUTCOME, .id = id, .outcome = outcome});
     else if (p->role == ROLE_AGENT)
         agent_feed(p, (struct agent_event){.type = AGENT_OUTCOME, .id = id, .outcome = outcome});
 }

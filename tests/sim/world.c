@@ -6,7 +6,7 @@
 
 #include "parts.h"
 
-#define PROBE_MS 500  /* between two looks whether all is at rest */
+#define PROBE_MS 500     /* between two looks whether all is at rest */
 #define CLOCKS_MS 100000 /* monotonic clocks begin anywhere up to here */
 
 static void processes_new(struct world *w)
@@ -138,7 +138,10 @@ struct world *world_new(const struct world_config *config)
     clients_begin(w);
     w->calm.fire = on_calm;
     w->probe.fire = on_probe;
-    timeline_add(t, &w->calm, w->plan->faults_end);
+    if (w->script)
+        timeline_add(t, &w->probe, PROBE_MS);
+    else
+        timeline_add(t, &w->calm, w->plan->faults_end);
     return w;
 }
 

@@ -28,14 +28,21 @@ struct world_result {
     int64_t simulated_ms;
 };
 
-/* What a narrative decides instead of chance. Return true to kill the process right there. */
-typedef bool world_script(void *ctx, const char *process, const char *what);
+enum world_verdict {
+    WORLD_GOES_ON,
+    WORLD_KILLS, /* the process dies right before this */
+    WORLD_HANGS, /* of a handler that starts: it will not end by itself */
+};
+
+/* What a narrative decides instead of chance, before each effect: @what is such as "store record",
+ * "publish drover.tasks j1/s0", "ack", "start j1/s0 attempt 1". */
+typedef enum world_verdict world_script(void *ctx, const char *process, const char *what);
 
 struct world_config {
     const struct plan *plan;
     struct timeline *timeline;
     struct simstore *store; /* will be emptied */
-    world_script *script;   /* NULL: none */
+    world_script *script;   /* NULL: chance decides */
     void *script_ctx;
 };
 

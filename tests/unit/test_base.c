@@ -37,7 +37,7 @@ static void expect_values(const struct list *head, const int *values, size_t n)
 {
     size_t i = 0;
 
-    list_foreach (it, head) {
+    list_foreach(it, head) {
         assert_true(i < n);
         assert_int_equal(list_entry(it, struct item, link)->value, values[i++]);
     }
@@ -76,7 +76,7 @@ static void test_list_unlinks_while_walking(void **state)
     list_init(&head);
     for (size_t i = 0; i < array_size(items); i++)
         list_append(&head, &items[i].link);
-    list_foreach_safe (it, &head) {
+    list_foreach_safe(it, &head) {
         if (list_entry(it, struct item, link)->value % 2)
             list_remove(it);
     }

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shows that the simulator catches what it is there for.
+
+    sabotage.py [--seeds N] [--only NAME]
+
+Plants one small bug after the other into a copy of the sources, builds the simulator there, and runs
+up to N seeds (default 1000): some seed must fail each time. Without a bug none may. Exits with 1
+where a bug got through, with 2 where one can no longer be planted because the code has changed.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FUNCTIONS = "common/store/drover.lua"
+FOLDERS = ["common/base", "common/model", "common/store", "scheduler", "supervisor", "agent",
+           "tests/sim", "proto/drover/v1"]
+SOURCES = [
+    "common/base/*.c", "common/model/*.c",
+    "scheduler/definition.c", "scheduler/driven.c", "scheduler/notice.c", "scheduler/on_*.c",
+    "scheduler/scheduler.c", "scheduler/status.c", "supervisor/supervisor.c",
+    "agent/agent.c", "agent/on_requests.c", "agent/replies.c", "agent/run.c",
+    "tests/sim/[!t]*.c", "tests/sim/timeline.c", "proto/drover/v1/*.c",
+]  # fmt: skip
+PACKAGES = ["lua5.1", "libprotobuf-c", "jansson", "libmd"]
+
+# name -> file, what stands there, what is put in its place
+BUGS = {
+    "a reply's token is not compared": (
+        FUNCTIONS,
+        "if rec.token ~= op.token then",
+        "if false then",
+    ),
+    "a delivery is acknowledged before the store": (
+        "scheduler/scheduler.c",
+        "item->handle = d->handle;",
+        "item->handle = 0; effects_add(s->out, EFFECT_ACK, d->handle);",
+    ),
+    "a redelivered reply does not send its follow-ups again": (
+        FUNCTIONS,
+        "if #list == 0 or not forward(job) then",
+        "if true then",
+    ),
+    "a completion counts twice at joins": (
+        FUNCTIONS,
+        "  spread_from(job, i)\n  close_step(job)",
+        "  spread_from(job, i) spread_from(job, i)\n  close_step(job)",
+    ),
+    "expire does not withdraw the token": (
+        FUNCTIONS,
+        "    note(job, 'expired', i, rec.attempt, rec.token)\n    rec.token = '-'",
+        "    note(job, 'expired', i, rec.attempt, rec.token)",
+    ),
+    "a settled job owes no notice": (
+        FUNCTIONS,
+        "  call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)\n",
+        "",
+    ),
+    "an earlier moment does not lower the bound": (
+        FUNCTIONS,
+        "  if t < job.due then\n    job.due = t",
+        "  if t < job.due then\n    job.due = job.due",
+    ),
+    "failures are counted twice": (
+        FUNCTIONS,
+        "rec.failures = rec.failures + 1",
+        "rec.failures = rec.failures + 2",
+    ),
+    "a lease counts as past a moment early": (
+        FUNCTIONS,
+        "    if rec.till > job.now then\n      return rec.till\n    elseif hold",
+        "    if rec.till > job.now + 300 then\n      return rec.till\n    elseif hold",
+    ),
+}  # fmt: skip
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def copy_tree(to):
+    for folder in FOLDERS:
+        shutil.copytree(
+            ROOT / folder, to / folder, ignore=shutil.ignore_patterns("narratives", "__pycache__")
+        )
+    protos = sorted((to / "proto/drover/v1").glob("*.proto"))
+    subprocess.run(["protoc-c", f"--c_out={to}/proto", f"-I{to}/proto", *protos], check=True)
+
+
+class Build:
+    """The simulator, from a folder of sources; knows which objects are up to date."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.cc = shlex.split(os.environ.get("CC", "cc"))
+        self.flags = ["-std=gnu17", "-O2", "-D_GNU_SOURCE"]
+        self.flags += [f"-I{folder}/{at}" for at in (".", "common", "proto", "tests/sim")]
+        self.flags += shlex.split(output_of("pkg-config", "--cflags", *PACKAGES))
+        self.flags += [f'-DSIM_REDIS_LUA="{folder}/tests/sim/redis.lua"']
+        self.flags += [f'-DSIM_DROVER_LUA="{folder}/{FUNCTIONS}"']
+        self.libs = shlex.split(output_of("pkg-config", "--libs", *PACKAGES)) + ["-lm"]
+        names = {path for pattern in SOURCES for path in folder.glob(pattern)}
+        self.sources = sorted(path for path in names if not path.name.startswith("test_"))
+        self.program = folder / "drover-sim"
+
+    def compile(self, source):
+        subprocess.run(
+            [*self.cc, *self.flags, "-c", source, "-o", source.with_suffix(".o")], check=True
+        )
+
+    def make(self, sources=None):
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(self.compile, sources or self.sources))
+        objects = [source.with_suffix(".o") for source in self.sources]
+        subprocess.run([*self.cc, "-o", self.program, *objects, *self.libs], check=True)
+
+    def run(self, seeds):
+        """What was violated, or None."""
+        done = subprocess.run(
+            [self.program, "--seeds", f"1..{seeds}"], capture_output=True, text=True
+        )
+        found = re.findall(r"^(seed \d+: .*)$", done.stdout, re.M)
+        if done.returncode == 1 and found:
+            return found[0]
+        if done.returncode == 0:
+            return None
+        return f"the simulator ended with {done.returncode}: {done.stderr.strip()[-200:]}"
+
+
+def try_bug(build, bug, seeds):
+    file, old, new = bug
+    path = build.folder / file
+    text = path.read_text()
+    if text.count(old) != 1:
+        return None, False
+    path.write_text(text.replace(old, new))
+    try:
+        if path.suffix == ".c":
+            build.make([path])
+        return build.run(seeds), True
+    finally:
+        path.write_text(text)
+        if path.suffix == ".c":
+            build.make([path])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--only")
+    options = parser.parse_args()
+    status = 0
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        copy_tree(folder)
+        build = Build(folder)
+        build.make()
+        clean = build.run(options.seeds)
+        print(f"without a bug: {clean or 'nothing found'}", flush=True)
+        status = 1 if clean else 0
+        for name, bug in BUGS.items():
+            if options.only and options.only not in name:
+                continue
+            caught, planted = try_bug(build, bug, options.seeds)
+            print(f"{name}: {caught or ('GOT THROUGH' if planted else 'CANNOT BE PLANTED')}", flush=True)
+            status = max(status, 0 if caught else 1 if planted else 2)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
