@@ -21,7 +21,7 @@
 #include "model/workflow.h"
 
 /* Steps that one call touches at most; the library's BUDGET. */
-#define OPS_BUDGET 500
+#define OPS_BUDGET 250
 
 /* How a store function answered; every role treats what it does not know as OPS_BAD. */
 enum ops_code {

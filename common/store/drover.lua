@@ -25,7 +25,7 @@
 
 local BUILD = 1
 
-local BUDGET = 500               -- steps touched in one call, about 3 ms
+local BUDGET = 250               -- steps touched in one call, about 3 ms
 local CHUNK = 500                -- numbers in one piece of a list of dependents
 local CACHED_STEPS = 20000       -- steps of definitions kept parsed
 local HISTORY_MIN = 1000         -- entries kept of a job, or four for each step

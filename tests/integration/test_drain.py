@@ -14,11 +14,24 @@ import wire
 
 
 class Drain(cluster.TestCase):
-    def slow_job(self, c, job_id, ms, width=1):
-        nap = wire.payload(b'{"ms": %d}' % ms, "application/json")
-        steps = [wire.step(f"nap{i}", action="sleep", arguments=nap) for i in range(width)]
-        c.client.submit(wire.submit(job_id, steps))
-        c.client.receipt(job_id)
+    def naps(self, seconds):
+        """An actor whose runs write down when they begin and end."""
+        script = f'echo "begin $DROVER_STEP" >>"$0"; sleep {seconds}; echo "end $DROVER_STEP" >>"$0"'
+        self.log = self.directory / "naps"
+        self.log.touch()
+        command = ["/bin/sh", "-c", script, str(self.log)]
+        return {"name": "nap", "handler": "exec", "actions": [{"name": "*", "command": command}]}
+
+    def begun(self, word="begin"):
+        return sorted(line.split()[1] for line in self.log.read_text().splitlines() if word in line)
+
+    def settings(self, seconds, slots):
+        actors = [self.naps(seconds), cluster.BUILTIN]
+        return {"agent": {"agent": {"concurrency": slots, "actors": actors}}}
+
+    def job_of_naps(self, c, width):
+        c.client.submit(wire.submit("job", [wire.step(f"s{i}", "nap") for i in range(width)]))
+        c.client.receipt("job")
 
     def once(self, c, job_id, steps):
         """Done with exactly one dispatch, run and answer each."""
@@ -29,25 +42,27 @@ class Drain(cluster.TestCase):
 
     def test_agent(self):
         """Eight naps on two agents of two slots each; one is stopped while it runs two."""
-        c = self.cluster(agents=2, settings={"agent": {"agent": {"concurrency": 2}}})
-        self.slow_job(c, "job", 1500, width=8)
-        servers.wait_for(
-            lambda: c.client.queue("drover.task.demo")[0] == 4, "four naps to be taken"
-        )
+        c = self.cluster(agents=2, settings=self.settings(1.5, slots=2))
+        self.job_of_naps(c, 8)
+        servers.wait_for(lambda: len(self.begun()) == 4, "four naps to begin")
         c.agents[0].stop()
         self.assertEqual([0], c.agents[0].exit_codes)
-        self.assertEqual(2, len(c.store.events("job", "done")))
         self.once(c, "job", 8)
+        self.assertEqual(sorted(f"s{i}" for i in range(8)), self.begun())
+        self.assertEqual(self.begun(), self.begun("end"))
 
     def test_last_agent(self):
-        """What the last agent had fetched stays in its queue until there is another."""
-        c = self.cluster(settings={"agent": {"agent": {"concurrency": 1}}})
-        self.slow_job(c, "job", 800, width=3)
-        servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == 2, "a nap to be taken")
+        """What runs is finished, what nobody took stays in its queue until there is somebody."""
+        c = self.cluster(settings=self.settings(0.8, slots=1))
+        self.job_of_naps(c, 3)
+        servers.wait_for(lambda: len(self.begun()) == 1, "a nap to begin")
         c.agents[0].stop()
-        self.assertEqual((2, 0), c.client.queue("drover.task.demo"))
+        self.assertEqual([0], c.agents[0].exit_codes)
+        self.assertEqual((1, 1), (len(self.begun()), len(self.begun("end"))))
+        self.assertEqual((2, 0), c.client.queue("drover.task.nap"))
         c.agents[0].start()
         self.once(c, "job", 3)
+        self.assertEqual(3, len(self.begun()))
 
     def test_scheduler(self):
         """Schedulers are stopped in turn under load; between them they lose nothing."""

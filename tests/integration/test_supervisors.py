@@ -76,6 +76,19 @@ class Supervisors(cluster.TestCase):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
         self.assertEqual(1, c.dispatches("job"))
 
+    def test_deaths_park(self):
+        """Whoever takes the step dies: it is parked, and takes nobody else with it."""
+        c = self.cluster()
+        policy = wire.Policy(maximum_expiries=2)
+        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=60000, retry=policy)]
+        c.client.submit(wire.submit("job", steps))
+        for _ in range(2):
+            c.client.consume_step("hand")
+        servers.wait_for(lambda: c.store.events("job", "parked"), "the step to park")
+        self.assertEqual([["0", "DEATHS"]], c.store.events("job", "parked"))
+        self.assertEqual((2, 2), (c.dispatches("job"), len(c.store.events("job", "expired"))))
+        self.assertEqual(0, c.client.queue("drover.task.hand")[0])
+
     def test_retention(self):
         """What is settled for longer than the retention is gone, and its definition with it."""
         c = self.cluster(settings={"supervisor": {"supervisor": {"retention": "1s"}}})

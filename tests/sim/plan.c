@@ -234,5 +234,6 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
         draw_definition(t, plan, &plan->definitions[i], i, plan->big);
     plan->submit_within_ms = timeline_between(t, 0, 5 * SECOND);
     plan->faults_end = timeline_between(t, 5 * SECOND, 30 * SECOND);
+    plan->lingers = timeline_chance(t, 25 * PERCENT);
     plan->settle_ms = 2 * 3600 * SECOND;
 }

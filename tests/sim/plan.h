@@ -57,6 +57,7 @@ struct plan {
     uint32_t jobs;
     int64_t submit_within_ms;
     int64_t faults_end; /* ms from the beginning */
+    bool lingers;       /* goes on with faults when all has settled, for what comes late */
     int64_t settle_ms;  /* L1: everything has settled so long after */
     struct plan_faults faults;
     struct plan_handlers handlers;

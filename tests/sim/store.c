@@ -15,6 +15,7 @@
 enum slot {
     SLOT_FCALL = 1,
     SLOT_RESET,
+    SLOT_COMMAND,
     SLOT_LIBRARY,
     SLOT_DB,
     SLOT_ANSWER, /* anchors the strings of the last answer */
@@ -61,6 +62,7 @@ struct simstore *simstore_new(const char *redis_lua, const char *drover_lua)
         die(redis_lua, error_text(lua));
     lua_getfield(lua, 1, "fcall");
     lua_getfield(lua, 1, "reset");
+    lua_getfield(lua, 1, "command");
     lua_remove(lua, 1);
     load_file(lua, drover_lua);
     lua_settop(lua, SLOTS_);
@@ -172,6 +174,53 @@ void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t
         answer_one(s, answer);
     answer->items = s->items;
     assert(lua_gettop(lua) == SLOTS_);
+}
+
+/* The value on top of the stack, as text. */
+static void describe(lua_State *lua, struct buf *out)
+{
+    switch (lua_type(lua, -1)) {
+    case LUA_TNUMBER:
+        buf_printf(out, ":%.0f", lua_tonumber(lua, -1));
+        return;
+    case LUA_TSTRING:
+        buf_printf(out, "$%s", lua_tostring(lua, -1));
+        return;
+    case LUA_TTABLE:
+        break;
+    default:
+        buf_puts(out, "_");
+        return;
+    }
+    lua_getfield(lua, -1, "ok");
+    if (lua_isstring(lua, -1)) {
+        buf_printf(out, "+%s", lua_tostring(lua, -1));
+        lua_pop(lua, 1);
+        return;
+    }
+    lua_pop(lua, 1);
+    buf_puts(out, "[");
+    for (int i = 1; i <= (int)lua_objlen(lua, -1); i++) {
+        buf_puts(out, " ");
+        lua_rawgeti(lua, -1, i);
+        describe(lua, out);
+        lua_pop(lua, 1);
+    }
+    buf_puts(out, " ]");
+}
+
+void simstore_command(struct simstore *s, const char *const *words, int n, struct buf *out)
+{
+    lua_State *lua = s->lua;
+
+    lua_pushvalue(lua, SLOT_COMMAND);
+    for (int i = 0; i < n; i++)
+        lua_pushstring(lua, words[i]);
+    if (lua_pcall(lua, n, 1, 0))
+        buf_printf(out, "-%s", error_text(lua));
+    else
+        describe(lua, out);
+    lua_settop(lua, SLOTS_);
 }
 
 /* ---- the window ---- */

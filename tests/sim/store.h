@@ -35,6 +35,10 @@ void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t
                    const char *function, const struct bytes *args, int n,
                    struct store_answer *answer);
 
+/* A plain command; appends the reply as text to @out: :1 integer, $text, _ nil, +status, -error,
+ * [ … ] list. For the test that holds redis.lua against a real server. */
+void simstore_command(struct simstore *s, const char *const *words, int n, struct buf *out);
+
 /* ---- the window; keys are given without the prefix of their partition ---- */
 
 /* Views stay valid until the next call. Return: false where there is no such key. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "world.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,6 @@ static void on_calm(struct event *e)
     w->calmed = true;
     for (uint32_t i = 0; i < w->n_processes; i++)
         w->processes[i].held_until = 0;
-    timeline_add(w->t, &w->probe, PROBE_MS);
 }
 
 static void cancel_parked(void *ctx, const char *job)
@@ -79,29 +79,30 @@ static void cancel_parked(void *ctx, const char *job)
     client_cancel(ctx, job);
 }
 
-static void on_probe(struct event *e)
+/* At rest for the first time: what is parked for good is cancelled, and has to settle too. */
+static void on_rest(struct world *w)
 {
-    struct world *w = container_of(e, struct world, probe);
-
-    if (w->t->now > w->plan->faults_end + w->plan->settle_ms) {
-        checker_fail(w->checker, "L1 not at rest %lld s after the last fault",
-                     (long long)w->plan->settle_ms / 1000);
-        return;
-    }
-    timeline_add(w->t, &w->probe, PROBE_MS);
-    if (!checker_at_rest(w->checker))
-        return;
     checker_end(w->checker);
-    if (w->cleaning) {
-        w->finished = true;
-        return;
-    }
-    w->cleaning = true;
     w->finished = true;
+    if (w->cleaning)
+        return;
+    w->cleaning = true;
     checker_parked(w->checker, cancel_parked, w);
     for (uint32_t i = 0; i < w->plan->jobs; i++)
         if (heap_holds(&w->jobs[i].cancel_event.node))
             w->finished = false;
+}
+
+static void on_probe(struct event *e)
+{
+    struct world *w = container_of(e, struct world, probe);
+
+    timeline_add(w->t, &w->probe, PROBE_MS);
+    if ((w->calmed || w->script || !w->plan->lingers) && checker_at_rest(w->checker))
+        on_rest(w);
+    else if (w->t->now > w->plan->faults_end + w->plan->settle_ms)
+        checker_fail(w->checker, "L1 not at rest %" PRId64 " s after the last fault",
+                     w->plan->settle_ms / 1000);
 }
 
 static void on_published(void *ctx, const struct bus_message *m, enum bus_outcome outcome,
@@ -138,9 +139,8 @@ struct world *world_new(const struct world_config *config)
     clients_begin(w);
     w->calm.fire = on_calm;
     w->probe.fire = on_probe;
-    if (w->script)
-        timeline_add(t, &w->probe, PROBE_MS);
-    else
+    timeline_add(t, &w->probe, PROBE_MS);
+    if (!w->script)
         timeline_add(t, &w->calm, w->plan->faults_end);
     return w;
 }

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Golden narratives: small worlds that follow a script, told line by line
+ *
+ *     test_narrative FOLDER [--update]
+ *
+ * Each story is compared with FOLDER/<name>.txt; --update writes these anew. They are the protocol
+ * as a reader can follow it: who says what to whom, in which order, and who repairs it when one of
+ * them dies.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "world.h"
+
+#define HANDLER_MS 100
+#define LEASE_MS 1000
+
+struct story {
+    const char *name;
+    Drover__V1__Workflow *(*workflow)(struct timeline *t);
+    world_script *script;
+};
+
+/* What strikes only once. */
+static bool first_time;
+
+static bool once(void)
+{
+    bool first = first_time;
+
+    first_time = false;
+    return first;
+}
+
+/* ---- the stories ---- */
+
+static Drover__V1__Workflow *chain(struct timeline *t)
+{
+    Drover__V1__Workflow *w = plan_workflow(t, 3);
+
+    plan_after(t, w, 1, 0);
+    plan_after(t, w, 2, 1);
+    return w;
+}
+
+static Drover__V1__Workflow *diamond(struct timeline *t)
+{
+    Drover__V1__Workflow *w = plan_workflow(t, 4);
+
+    plan_after(t, w, 1, 0);
+    plan_after(t, w, 2, 0);
+    plan_after(t, w, 3, 1);
+    plan_after(t, w, 3, 2);
+    return w;
+}
+
+static enum world_verdict nothing(void *ctx, const char *process, const char *what)
+{
+    return WORLD_GOES_ON;
+}
+
+/* The handler hangs; its agent stops it at the deadline and says nothing. */
+static enum world_verdict hang(void *ctx, const char *process, const char *what)
+{
+    return strcmp(what, "start j1/s1 attempt 1") == 0 ? WORLD_HANGS : WORLD_GOES_ON;
+}
+
+/* s0 is recorded and s1 locked, and nobody has been asked to do it. */
+static enum world_verdict kill_scheduler(void *ctx, const char *process, const char *what)
+{
+    return strcmp(what, "publish drover.tasks j1/s1") == 0 && once() ? WORLD_KILLS : WORLD_GOES_ON;
+}
+
+static const struct story stories[] = {
+    {"chain", chain, nothing},
+    {"diamond", diamond, nothing},
+    {"expiry", chain, hang},
+    {"scheduler_dies_between_store_and_publish", chain, kill_scheduler},
+};
+
+/* ---- telling ---- */
+
+static void plan_story(struct plan *plan, struct timeline *t, const struct story *story)
+{
+    Drover__V1__Workflow *w = story->workflow(t);
+
+    w->lock_ms = LEASE_MS;
+    w->wait_ms = LEASE_MS;
+    *plan = (struct plan){
+        .partitions = 1,
+        .schedulers = 1,
+        .agents = 1,
+        .supervisors = 1,
+        .clients = 1,
+        .actors = 1,
+        .jobs = 1,
+        .faults = {.restart_ms = 0},
+        .handlers = {.most_ms = HANDLER_MS},
+        .definitions = {{.message = w}},
+        .n_definitions = 1,
+        .prefetch = 10,
+        .concurrency = 2,
+        .election = true,
+        .supervisor_period_ms = 1000,
+        .sweep_ms = 600000,
+        .client_retry_ms = 10000,
+        .settle_ms = 60000,
+    };
+}
+
+/* Return: the text, which the caller frees; NULL where an invariant was violated. */
+static char *tell_story(struct simstore *store, const struct story *story)
+{
+    struct timeline t;
+    struct plan plan;
+    struct world *w;
+    struct world_result result;
+    char *text = NULL;
+    size_t len;
+    FILE *trace = open_memstream(&text, &len);
+
+    if (!trace)
+        abort();
+    first_time = true;
+    timeline_init(&t, 1, trace);
+    plan_story(&plan, &t, story);
+    w = world_new(&(struct world_config){
+        .plan = &plan, .timeline = &t, .store = store, .script = story->script});
+    world_run(w, &result);
+    world_free(w);
+    timeline_deinit(&t);
+    fclose(trace);
+    if (!*result.violation)
+        return text;
+    printf("# %s: %s\n%s", story->name, result.violation, text);
+    free(text);
+    return NULL;
+}
+
+static char *read_text(const char *path)
+{
+    struct buf text = {0};
+    FILE *file = fopen(path, "r");
+    size_t n;
+
+    while (file && (n = fread(buf_reserve(&text, 4096), 1, 4096, file)) > 0)
+        text.len += n;
+    if (file)
+        fclose(file);
+    return strdup(buf_str(&text));
+}
+
+static bool write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    if (!file) {
+        printf("# %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    fputs(text, file);
+    return fclose(file) == 0;
+}
+
+/* Shows the first line that differs. */
+static void print_difference(const char *expected, const char *told)
+{
+    unsigned line = 1;
+
+    while (*expected && *expected == *told) {
+        line += *expected == '\n';
+        expected++;
+        told++;
+    }
+    printf("# line %u differs; what is told from there:\n", line);
+    for (char *copy = strdup(told), *rest = copy, *l; (l = strsep(&rest, "\n"));)
+        printf("#   %s\n", l);
+}
+
+static bool run_story(struct simstore *store, const struct story *story, const char *folder,
+                      bool update)
+{
+    char path[4096];
+    char *told = tell_story(store, story);
+    char *expected;
+    bool same;
+
+    if (!told)
+        return false;
+    snprintf(path, sizeof(path), "%s/%s.txt", folder, story->name);
+    if (update) {
+        same = write_text(path, told);
+        free(told);
+        return same;
+    }
+    expected = read_text(path);
+    same = strcmp(expected, told) == 0;
+    if (!same)
+        print_difference(expected, told);
+    free(expected);
+    free(told);
+    return same;
+}
+
+int main(int argc, char **argv)
+{
+    struct simstore *store;
+    bool update = argc > 2 && strcmp(argv[2], "--update") == 0;
+    int failed = 0;
+
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s FOLDER [--update]\n", argv[0]);
+        return 64;
+    }
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    store = simstore_new(SIM_REDIS_LUA, SIM_DROVER_LUA);
+    printf("1..%zu\n", array_size(stories));
+    for (size_t i = 0; i < array_size(stories); i++) {
+        bool good = run_story(store, &stories[i], argv[1], update);
+
+        printf("%sok %zu %s\n", good ? "" : "not ", i + 1, stories[i].name);
+        failed += !good;
+    }
+    simstore_free(store);
+    return failed > 0;
+}
