@@ -257,6 +257,7 @@ static void alerts(struct scheduler *s, struct op *op, const struct ops_driven *
 
         m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT;
         m.at = driven->now;
+        m.seq = driven->seq;
         m.reason = text_of(s, driven->alerts[i].reason);
         m.step = (char *)step->name;
         log_warn("alert", LOG_S("reason", m.reason), LOG_S("job", op->job),
@@ -273,6 +274,7 @@ static void step_events(struct scheduler *s, struct op *op, const struct ops_dri
 
         m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_STEP;
         m.at = driven->now;
+        m.seq = driven->seq;
         m.step = (char *)w->steps[driven->requests[i].step].name;
         m.step_state = DROVER__V1__STEP_STATE__STEP_STATE_RUNNING;
         m.attempt = driven->requests[i].attempt;

@@ -33,19 +33,11 @@ static void settle_answered(struct scheduler *s, struct op *op, struct ops_reade
 /* Every publish has its outcome. */
 static void told(struct scheduler *s, struct op *op)
 {
-    if (op->returned && op->notices < MACHINE_NOTICE_TRIES)
+    if (op->returned && op->notices + 1 < MACHINE_NOTICE_TRIES)
         return;
     if (op->returned)
-        log_warn("notice_dropped", LOG_S("job", op->job), LOG_I("tries", op->notices));
+        log_warn("notice_dropped", LOG_S("job", op->job), LOG_I("tries", op->notices + 1));
     op_call(s, op, settle_call, settle_answered);
-}
-
-static bool is_in(const struct ops_job *job, uint32_t step)
-{
-    for (uint32_t i = 0; i < job->n_results; i++)
-        if (job->results[i].step == step)
-            return true;
-    return false;
 }
 
 /* Results of the sinks, and the names of those that did not fit. */
@@ -55,16 +47,19 @@ static void set_results(struct scheduler *s, Drover__V1__JobEvent *m, const stru
     Drover__V1__Result *results = effects_alloc(s->out, job->n_results * sizeof(*results));
 
     m->results = effects_alloc(s->out, job->n_results * sizeof(*m->results));
-    m->results_left_out = effects_alloc(s->out, w->n_sinks * sizeof(char *));
+    m->results_left_out = effects_alloc(s->out, job->n_results * sizeof(char *));
     for (uint32_t i = 0; i < job->n_results; i++) {
+        char *name = (char *)w->steps[job->results[i].step].name;
+
+        if (job->results[i].payload.len == 0) {
+            m->results_left_out[m->n_results_left_out++] = name;
+            continue;
+        }
         drover__v1__result__init(&results[i]);
-        results[i].step = (char *)w->steps[job->results[i].step].name;
+        results[i].step = name;
         results[i].payload = payload_of(job->results[i].payload);
         m->results[m->n_results++] = &results[i];
     }
-    for (uint32_t i = 0; job->n_results > 0 && i < w->n_sinks; i++)
-        if (!is_in(job, w->sinks[i]) && m->n_results_left_out < OPS_BUDGET)
-            m->results_left_out[m->n_results_left_out++] = (char *)w->steps[w->sinks[i]].name;
 }
 
 static void free_results(Drover__V1__JobEvent *m)

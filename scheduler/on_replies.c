@@ -73,10 +73,13 @@ static void set_outcome(struct scheduler *s, struct op *op, const Drover__V1__St
     op->record.result = buf_bytes(&op->buf);
     if (m->error) {
         op->record.class = m->error->class_;
-        op->record.retry_after = m->error->retry_after_ms;
+        op->record.retry_after = m->error->retry_after_ms < POLICY_DURATION_MAX_MS
+                                     ? m->error->retry_after_ms
+                                     : POLICY_DURATION_MAX_MS;
         error_keep(s, &op->buf2, m->error);
     } else {
         /* kept only where the dispatch asked for something else: then this is a failure */
+        op->record.class = "NOT_ACHIEVED";
         error_append(&op->buf2, "NOT_ACHIEVED", "the agent reports another state, and no error");
     }
     op->record.error = buf_bytes(&op->buf2);

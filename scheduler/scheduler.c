@@ -406,16 +406,12 @@ static void on_undecodable(struct scheduler *s, struct item *item, const char *w
 /* Where answers go: what the body says, or else what the property says, if that is allowed. */
 static void set_reply_to(struct item *item)
 {
-    const char *said = "";
+    const char *said = wire_reply_to_valid(item->reply_to) ? item->reply_to : "";
 
     if (item->message.base && item->source == SCHEDULER_SUBMIT)
         said = item->message.submit->reply_to;
     else if (item->message.base && item->source == SCHEDULER_CONTROL)
         said = item->message.control->reply_to;
-    else if (item->source == SCHEDULER_SUBMIT && wire_reply_to_valid(item->reply_to))
-        said = item->reply_to;
-    if (item->source == SCHEDULER_REPLIES)
-        return;
     said = or_abort(strdup(said));
     free(item->reply_to);
     item->reply_to = (char *)said;

@@ -335,6 +335,7 @@ int supervisor_new(struct supervisor **out, const struct supervisor_config *conf
     s->config.name = s->name;
     s->rng = *seed;
     s->offset_most = INT64_MAX;
+    s->queue_hold = HOLD_ALL; /* until somebody has looked */
     *out = s;
     return 0;
 }

@@ -12,8 +12,9 @@
  *                       count the deaths, name what is due; a Recover for each job, a Notify for
  *                       each owed notice
  *   TIMER each sweep    walk over unfinished jobs and mend what an index has lost
- *   TIMER each minute   forget what was settled longer than the retention ago
- *   ON replies queue    without a consumer expiry waits; with a backlog, ten leases at most
+ *   TIMER each 10 s     forget what was settled longer than the retention ago
+ *   ON replies queue    without a consumer, or not known, expiry waits; with a backlog, ten leases
+ *                       at most
  */
 #pragma once
 
@@ -30,7 +31,7 @@ enum supervisor_event_type {
     SUPERVISOR_STORE_DOWN,
     SUPERVISOR_ANSWER,
     SUPERVISOR_OUTCOME,
-    SUPERVISOR_QUEUE, /* what drover.replies looks like */
+    SUPERVISOR_QUEUE, /* what drover.replies looks like; without consumers where nobody can tell */
     SUPERVISOR_STOP,  /* give the leases up */
     SUPERVISOR_TICK,
 };

@@ -12,6 +12,7 @@ struct supervisor_io {
     struct supervisor *machine;
     struct driver *driver;
     uv_timer_t look;
+    bool looked;      /* the last look was answered */
     unsigned closing; /* the driver and the timer */
     void (*on_stopped)(void *ctx);
     void *ctx;
@@ -80,20 +81,31 @@ static const struct driver_machine events = {
 
 /* ---- what drover.replies looks like ---- */
 
-static void on_queue(void *context, uint32_t messages, uint32_t consumers)
+static void tell(struct supervisor_io *io, uint32_t messages, uint32_t consumers)
 {
-    struct supervisor_io *io = context;
     const struct supervisor_event e = {.type = SUPERVISOR_QUEUE,
                                        .queue = {.messages = messages, .consumers = consumers}};
 
+    driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
+}
+
+static void on_queue(void *context, uint32_t messages, uint32_t consumers)
+{
+    struct supervisor_io *io = context;
+
+    io->looked = true;
     if (!io->closing)
-        driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
+        tell(io, messages, consumers);
 }
 
 static void on_look(uv_timer_t *timer)
 {
     struct supervisor_io *io = timer->data;
 
+    /* A broker that does not say (gone, blocked, slow) may hold replies back as well. */
+    if (!io->looked)
+        tell(io, 0, 0);
+    io->looked = false;
     if (driver_bus(io->driver))
         bus_look(driver_bus(io->driver), "drover.replies", on_queue, io);
 }

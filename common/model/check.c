@@ -9,6 +9,8 @@
 #include "base/id.h"
 #include "model/wire.h"
 
+#define TIME_MAX_MS INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */
+
 /* Appends @path's own part behind that of its parents; returns how much of @out is used. */
 static size_t path_append(const struct path *path, char *out, size_t size)
 {
@@ -65,6 +67,12 @@ bool check_text_given(const char *text, size_t max, const struct path *where,
     if (text[0] == '\0')
         return check_fail(problem, where, "must be given");
     return check_text(text, max, where, problem);
+}
+
+bool check_time(int64_t value, const struct path *where, struct problem *problem)
+{
+    return (value >= 0 && value <= TIME_MAX_MS) ||
+           check_fail(problem, where, "must be unix milliseconds, up to the year 9999");
 }
 
 bool check_not_negative(int64_t value, const struct path *where, struct problem *problem)

@@ -49,7 +49,11 @@ bool check_text(const char *text, size_t max, const struct path *where, struct p
 bool check_text_given(const char *text, size_t max, const struct path *where,
                       struct problem *problem);
 
-/* A time or duration that may be absent. */
+/* A moment that may be absent: unix ms up to the year 9999; far beyond that, doubles lose digits.
+ */
+bool check_time(int64_t value, const struct path *where, struct problem *problem);
+
+/* A duration that may be absent. */
 bool check_not_negative(int64_t value, const struct path *where, struct problem *problem);
 
 /* A value that the .proto names, 0 included. */

@@ -394,6 +394,7 @@ int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven 
     *out = (struct ops_driven){.code = get_code(r)};
     out->definition = get(r);
     out->now = get_ms(r);
+    out->seq = (uint64_t)get_ms(r);
     out->settled = (uint64_t)get_ms(r);
     out->more = get_flag(r);
     out->step_events = get_flag(r);

@@ -156,6 +156,7 @@ struct ops_driven {
     enum ops_code code;
     struct bytes definition; /* digest; empty where the job is not known */
     int64_t now;
+    uint64_t seq;     /* of the last thing recorded of the job */
     uint64_t settled; /* seq of the settling that this call made, 0 for none */
     bool more;        /* drive again when these requests are confirmed */
     bool step_events;
@@ -218,7 +219,7 @@ struct ops_job {
     struct bytes input;
     struct ops_step *steps; /* inspect job */
     uint32_t n_steps;
-    struct ops_result *results; /* inspect notice */
+    struct ops_result *results; /* inspect notice; an empty payload did not fit */
     uint32_t n_results;
 };
 

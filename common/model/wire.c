@@ -260,8 +260,8 @@ static bool submit_check(const Drover__V1__Submit *m, struct problem *problem)
         return false;
     if (m->priority > WIRE_PRIORITY_MAX)
         return check_fail(problem, PATH(NULL, "priority"), "must be 0 to %d", WIRE_PRIORITY_MAX);
-    if (!check_not_negative(m->start_at, PATH(NULL, "start_at"), problem) ||
-        !check_not_negative(m->complete_by, PATH(NULL, "complete_by"), problem))
+    if (!check_time(m->start_at, PATH(NULL, "start_at"), problem) ||
+        !check_time(m->complete_by, PATH(NULL, "complete_by"), problem))
         return false;
     if (m->complete_by > 0 && m->complete_by <= m->start_at)
         return check_fail(problem, PATH(NULL, "complete_by"), "must be after start_at");

@@ -33,8 +33,9 @@ local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for a
 local CONTINUED = 1000           -- ms in which whoever left a cursor goes on with it
 local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this often
 local WAIT_CAP = 3600000         -- ms; the longest doubled wait for an agent
+local PAGE_BYTES = 1048576       -- of errors and results in one page of a job's steps
 local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
-local NOTICE_TRIES = {10000, 60000, 300000, 1200000, 2000000} -- ms between tries: five in an hour
+local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
 
 -- While a library is loaded, Redis offers no standard library: these are set at the first call.
 local floor, min, max, format, match, gmatch, call
@@ -515,9 +516,9 @@ local function put_requests(out, job)
   end
 end
 
--- code, definition, now, settled seq or 0, more, step events wanted, alerts, requests
+-- code, definition, now, seq, settled seq or 0, more, step events wanted, open, n, alerts, requests
 local function put_driven(out, code, job)
-  put(out, code, job.def.digest, int(job.now), int(job.settled),
+  put(out, code, job.def.digest, int(job.now), int(job.seq), int(job.settled),
     (#job.spreads > 0 and (forward(job) or stopping(job))) and '1' or '0', job.step_events and '1' or '0',
     int(job.open), int(job.n), int(#job.alerts))
   for _, alert in ipairs(job.alerts) do
@@ -527,7 +528,7 @@ local function put_driven(out, code, job)
 end
 
 local function put_code(out, code, now)
-  put(out, code, '', int(now), '0', '0', '0', '0', '0', '0', '0')
+  put(out, code, '', int(now), '0', '0', '0', '0', '0', '0', '0', '0')
 end
 
 -- define: digest name version total blob last registered (field line)…
@@ -943,7 +944,7 @@ local function expire_owed(p, now, limit, out)
   for _, member in ipairs(list) do
     local id, seq = match(member, '^(%S+) (%d+)$')
     local tries = call('HINCRBY', p .. 'job:' .. id, 'notices', 1)
-    local wait = NOTICE_TRIES[min(tries, #NOTICE_TRIES)]
+    local wait = NOTICE_WAITS[min(tries, #NOTICE_WAITS)]
     call('ZADD', p .. 'owed', int(now + wait), member)
     put(out, id, seq)
   end
@@ -1108,9 +1109,9 @@ end
 
 -- inspect definition: digest -> FOUND blob | UNKNOWN
 -- inspect job: job from count with_data -> FOUND now (job fields) (data fields) input
---              k × (step record error progress result)
--- inspect notice: job limit step… -> FOUND now (job fields) (data fields) k × (step result), as many
---              of the named steps' results as fit the limit
+--              k × (step record error progress result), fewer than asked for where they are large
+-- inspect notice: job limit step… -> FOUND now (job fields) (data fields) k × (step result): the
+--              results of the named steps that have one, '' where it did not fit the limit
 local function inspect(keys, a)
   local p, what, id = keys[1], a[1], a[2]
   if what == 'definition' then
@@ -1128,9 +1129,11 @@ local function inspect(keys, a)
     local room, count, results = tonumber(a[3]), 0, {}
     for k = 4, min(#a, 3 + BUDGET) do
       local size = call('HSTRLEN', data, 'r' .. a[k])
-      if size > 0 and size <= room then
-        room, count = room - size, count + 1
-        put(results, a[k], call('HGET', data, 'r' .. a[k]))
+      local fits = size <= room
+      if size > 0 then
+        count = count + 1
+        put(results, a[k], fits and call('HGET', data, 'r' .. a[k]) or '')
+        room = fits and room - size or room
       end
     end
     put(out, int(count), unpack(results))
@@ -1140,8 +1143,8 @@ local function inspect(keys, a)
   local last = min(from + min(tonumber(a[4]), 1000), n) - 1
   local with_data = a[5] == '1'
   out[#out + 1] = with_data and call('HGET', data, 'input') or ''
-  put(out, int(max(last - from + 1, 0)))
   if last < from then
+    out[#out + 1] = '0'
     return out
   end
   local records, more = {}, {}
@@ -1151,10 +1154,19 @@ local function inspect(keys, a)
   end
   local texts = call('HMGET', job, unpack(records))
   local extra = call('HMGET', data, unpack(more))
+  local steps, count, size = {}, 0, 0
   for k, field in ipairs(records) do
-    put(out, field, texts[k] or '', extra[2 * k - 1] or '', extra[2 * k] or '',
-      with_data and call('HGET', data, 'r' .. field) or '')
+    local failure, progress = extra[2 * k - 1] or '', extra[2 * k] or ''
+    local result = with_data and call('HGET', data, 'r' .. field) or ''
+    size = size + #failure + #progress + #result
+    if size > PAGE_BYTES and count > 0 then
+      break
+    end
+    count = count + 1
+    put(steps, field, texts[k] or '', failure, progress, result)
   end
+  out[#out + 1] = int(count)
+  put(out, unpack(steps))
   return out
 end
 

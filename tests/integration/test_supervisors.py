@@ -19,7 +19,7 @@ class Supervisors(cluster.TestCase):
 
     def lose_a_step(self, c, job_id):
         """A job whose only step is taken and never answered; returns the lost request."""
-        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=60000)]
+        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=1500)]
         c.client.submit(wire.submit(job_id, steps))
         return c.client.consume_step("hand")
 
@@ -53,12 +53,12 @@ class Supervisors(cluster.TestCase):
     def test_gives_its_leases_up(self):
         """A supervisor that is asked to stop does not let the other wait for its lease."""
         c = self.cluster(
-            supervisors=2, settings={"supervisor": {"supervisor": {"lease": "60s"}}}
+            supervisors=2, settings={"supervisor": {"supervisor": {"lease": "30s"}}}
         )
         c.supervisors[0].stop()
         self.assertEqual([0], c.supervisors[0].exit_codes)
         servers.wait_for(
-            lambda: self.leaders(c) == {c.supervisors[1].name}, "the other to lead everything", 30
+            lambda: self.leaders(c) == {c.supervisors[1].name}, "the other to lead everything", 20
         )
 
     def test_nobody_reads_replies(self):
@@ -80,7 +80,7 @@ class Supervisors(cluster.TestCase):
         """Whoever takes the step dies: it is parked, and takes nobody else with it."""
         c = self.cluster()
         policy = wire.Policy(maximum_expiries=2)
-        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=60000, retry=policy)]
+        steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=1500, retry=policy)]
         c.client.submit(wire.submit("job", steps))
         for _ in range(2):
             c.client.consume_step("hand")

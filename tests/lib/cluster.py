@@ -91,6 +91,7 @@ class Daemon:
         )
         self.exit_codes = []  # of ends that were not kills
         self._process = None
+        self._ups = 0
 
     @property
     def pid(self):
@@ -98,6 +99,7 @@ class Daemon:
 
     def start(self):
         binary = wire.BUILD / self.role / f"drover-{self.role}"
+        self._ups = len(self.records("bus_up"))
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 [*WRAP, binary, "--config", self.config],
@@ -108,6 +110,10 @@ class Daemon:
                 start_new_session=True,
             )
         _running.add(self)
+
+    def up(self):
+        """Since its last start it has been connected."""
+        return len(self.records("bus_up")) > self._ups
 
     def alive(self):
         return self._process is not None and self._process.poll() is None
@@ -350,7 +356,9 @@ class Cluster:
 
     def await_ready(self, timeout=60):
         """Until every daemon that runs consumes, and somebody leads every partition."""
-        roles = [d.role for d in self.daemons if d.alive()]
+        running = [d for d in self.daemons if d.alive()]
+        roles = [d.role for d in running]
+        servers.wait_for(lambda: all(d.up() for d in running), "all to be up", timeout * SLOW)
 
         def consumed(queue, consumers):
             self._check_alive()

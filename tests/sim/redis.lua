@@ -42,8 +42,11 @@ local function plain_number(text)
     return math.huge
   elseif lower == '-inf' or lower == '-infinity' then
     return -math.huge
-  elseif match(text, '^[%+%-]?[%d%.][%deE%.%+%-]*$') then
-    return tonumber(text)
+  elseif match(text, '^[%+%-]?[%d%.][%deE%.%+%-]*$') or match(text, '^0[xX]%x+$') then
+    local number = tonumber(text)
+    if number and math.abs(number) < math.huge then
+      return number == 0 and 0 or number -- no minus zero
+    end
   end
 end
 
@@ -264,13 +267,12 @@ end
 
 local function bound(text)
   local exclusive = text:sub(1, 1) == '('
-  local number = plain_number(exclusive and text:sub(2) or text)
+  local digits = exclusive and text:sub(2) or text
+  local number = digits == '' and 0 or plain_number(digits)
   return number or fail('ERR min or max is not a float'), exclusive
 end
 
 function commands.ZRANGEBYSCORE(a)
-  local least, above = bound(a[2])
-  local most, below = bound(a[3])
   local skip, left = 0, -1
   if a[4] then
     if a[4]:upper() ~= 'LIMIT' or #a ~= 6 then
@@ -278,6 +280,8 @@ function commands.ZRANGEBYSCORE(a)
     end
     skip, left = integer(a[5]), integer(a[6])
   end
+  local least, above = bound(a[2])
+  local most, below = bound(a[3])
   local zset, out = lookup(a[1], 'zset'), {}
   for _, member in ipairs(zset and zset.order or {}) do
     local score = zset.score[member]
@@ -425,6 +429,7 @@ function api.reset(library)
 end
 
 function api.command(...)
+  read_only = false
   return call(...)
 end
 

@@ -31,7 +31,6 @@ struct both {
     int64_t clock;
     bool failed;
     char jobs[4][8];
-    char digests[PLAN_DEFINITIONS][ID_DIGEST_LEN + 1];
     struct workflow *workflows[PLAN_DEFINITIONS];
     struct {
         const char *job;
@@ -186,42 +185,303 @@ static void call_real(struct both *b, const struct effect *e, struct buf *out)
     freeReplyObject(r);
 }
 
-static void call_sim(struct both *b, const struct effect *e, struct buf *out)
+static void call_sim(struct both *b, const struct effect *e, struct buf *out,
+                     struct store_answer *answer)
 {
-    struct store_answer answer;
-
-    simstore_call(b->sim, 0, false, 0, e->store.function, e->store.args, e->store.n, &answer);
-    buf_puts(out, answer.result == STORE_OK ? "[" : "-");
-    for (uint32_t i = 0; i < answer.n; i++) {
+    simstore_call(b->sim, 0, false, 0, e->store.function, e->store.args, e->store.n, answer);
+    if (answer->result != STORE_OK) {
+        buf_printf(out, "-%.*s", (int)answer->items[0].len, answer->items[0].data);
+        return;
+    }
+    buf_puts(out, "[");
+    for (uint32_t i = 0; i < answer->n; i++) {
         buf_puts(out, " $");
-        buf_append(out, answer.items[i].data, answer.items[i].len);
+        buf_append(out, answer->items[i].data, answer->items[i].len);
     }
     buf_puts(out, " ]");
 }
 
-static void keep_tokens(struct both *b, const struct effect *e, const char *job)
+static void keep_tokens(struct both *b, struct ops_reader r, const char *job)
 {
-    struct store_answer answer;
-    struct ops_reader r;
     struct ops_driven driven;
 
-    /* the same answer once more would change things: read the records instead */
-    ops_inspect_job(&b->t.arena, 0, 0, job, 0, 100, false);
-    e = &b->t.arena.items[b->t.arena.n - 1];
-    simstore_call(b->sim, 0, false, 0, "inspect", e->store.args, e->store.n, &answer);
-    (void)driven;
-    r = ops_reader(&answer);
-    struct ops_job found;
+    while (r.left > 0 && ops_read_driven(&r, &b->t.arena, &driven) == 0) {
+        for (uint32_t i = 0; i < driven.n_requests; i++) {
+            uint32_t at = b->n_tokens++ % TOKENS_MAX;
 
-    if (ops_read_job(&r, &b->t.arena, &found))
-        return;
-    for (uint32_t i = 0; i < found.n_steps; i++) {
-        struct ops_step_record record;
-
-        if (found.steps[i].record.len == 0 || ops_read_step_record(found.steps[i].record, &record))
-            continue;
-        b->tokens[b->n_tokens % TOKENS_MAX].job = job;
-        b->tokens[b->n_tokens++ % TOKENS_MAX].token = timeline_str(&b->t, record.token);
+            b->tokens[at].job = job;
+            b->tokens[at].token =
+                (const char *)effects_copy(&b->t.arena, driven.requests[i].token).data;
+        }
     }
 }
 
+/* Makes the call that was appended last, on both sides. */
+static void call_both(struct both *b, const char *job)
+{
+    CLEANUP(buf_deinit) struct buf real = {0}, sim = {0};
+    const struct effect *e = &b->t.arena.items[b->t.arena.n - 1];
+    struct store_answer answer;
+
+    call_real(b, e, &real);
+    call_sim(b, e, &sim, &answer);
+    if (answer.result == STORE_OK) {
+        compare(b, e->store.function, &real, &sim);
+    } else {
+        b->failed = true;
+        printf("# %s fails\n#   redis:     %s\n#   redis.lua: %s\n", e->store.function,
+               buf_str(&real), buf_str(&sim));
+    }
+    if (job)
+        keep_tokens(b, ops_reader(&answer), job);
+}
+
+static void set_clock(struct both *b)
+{
+    const char *text = effects_printf(&b->t.arena, "%" PRId64, b->clock);
+
+    command(b, (const char *[]){"SET", "clock", text}, 3);
+}
+
+static const char *any_job(struct both *b)
+{
+    return b->jobs[timeline_between(&b->t, 0, (int64_t)array_size(b->jobs) - 1)];
+}
+
+static char *fresh_token(struct both *b, char out[ID_TOKEN_LEN + 1])
+{
+    id_token(rng_next(&b->t.rng), out);
+    return out;
+}
+
+static void random_define(struct both *b, uint32_t i)
+{
+    ops_define(&b->t.arena, 0, 0, b->workflows[i], 0, timeline_chance(&b->t, 500000));
+    call_both(b, NULL);
+}
+
+static void random_submit(struct both *b)
+{
+    uint32_t i = (uint32_t)timeline_between(&b->t, 0, PLAN_DEFINITIONS - 1);
+    bool by_name = timeline_chance(&b->t, 300000) && *b->workflows[i]->name;
+    char fresh[ID_TOKEN_LEN + 1];
+    const char *job = any_job(b);
+    const struct op_submit op = {
+        .job = job,
+        .digest = timeline_chance(&b->t, 50000) ? "other" : "same",
+        .definition = by_name ? "" : b->workflows[i]->digest,
+        .workflow = by_name ? b->workflows[i]->name : "",
+        .redelivered = timeline_chance(&b->t, 300000),
+        .fresh = fresh_token(b, fresh),
+        .by = "scheduler",
+        .active = !timeline_chance(&b->t, 50000),
+        .start_at = timeline_chance(&b->t, 200000) ? b->clock + 500 : 0,
+        .reply_to = "inbox",
+        .correlation = "",
+        .input = bytes_str("input"),
+        .labels = BYTES_EMPTY,
+        .traceparent = "",
+        .submitter = "",
+    };
+
+    ops_submit(&b->t.arena, 0, 0, &op);
+    call_both(b, job);
+}
+
+static void random_record(struct both *b)
+{
+    static const char kinds[] = "AAAAADTTPFNX";
+    struct op_record op = {.result = bytes_str("result"), .error = bytes_str("error"),
+                           .class = "broken"};
+    const struct op_record *list[] = {&op};
+    uint32_t at = b->n_tokens ? (uint32_t)timeline_between(&b->t, 0, TOKENS_MAX - 1) % b->n_tokens
+                              : 0;
+
+    if (!b->n_tokens)
+        return;
+    op.kind = (enum op_kind)kinds[timeline_between(&b->t, 0, sizeof(kinds) - 2)];
+    op.job = b->tokens[at].job;
+    op.token = b->tokens[at].token;
+    op.redelivered = timeline_chance(&b->t, 300000);
+    op.jitter = (uint32_t)timeline_between(&b->t, 0, 999999);
+    op.retry_after = timeline_chance(&b->t, 200000) ? 1234 : 0;
+    fresh_token(b, op.fresh);
+    ops_record(&b->t.arena, 0, 0, "scheduler", list, 1);
+    call_both(b, op.job);
+}
+
+static void random_drive(struct both *b)
+{
+    uint32_t steps[12];
+    char fresh[ID_TOKEN_LEN + 1];
+    const char *job = any_job(b);
+
+    for (uint32_t i = 0; i < array_size(steps); i++)
+        steps[i] = i;
+    ops_drive(&b->t.arena, 0, 0, job, fresh_token(b, fresh), "scheduler",
+              timeline_chance(&b->t, 300000), steps, array_size(steps));
+    call_both(b, job);
+}
+
+static void random_cancel(struct both *b)
+{
+    const struct op_steer op = {.job = any_job(b), .command = "cancel", .command_id = "c",
+                                .reason = "why not", .by = "scheduler"};
+
+    if (!timeline_chance(&b->t, 200000))
+        return;
+    ops_steer(&b->t.arena, 0, 0, &op);
+    call_both(b, op.job);
+}
+
+static void random_renew(struct both *b)
+{
+    uint32_t at = b->n_tokens ? (uint32_t)timeline_between(&b->t, 0, TOKENS_MAX - 1) % b->n_tokens
+                              : 0;
+
+    if (!b->n_tokens)
+        return;
+    ops_renew(&b->t.arena, 0, 0, b->tokens[at].job, b->tokens[at].token, 0.25, "a quarter");
+    call_both(b, NULL);
+}
+
+static void random_look(struct both *b)
+{
+    static const char *const indexes[] = {"due", "open", "settled", "owed", "defs"};
+    const char *key = effects_printf(&b->t.arena, "drover:{p0}:%s",
+                                     one_of(b, indexes, array_size(indexes)));
+
+    command(b, (const char *[]){"ZRANGE", key, "0", "-1", "WITHSCORES"}, 5);
+    ops_inspect_job(&b->t.arena, 0, 0, any_job(b), 0, 100, true);
+    call_both(b, NULL);
+}
+
+static void random_upkeep(struct both *b)
+{
+    switch (timeline_between(&b->t, 0, 5)) {
+    case 0:
+        ops_sweep(&b->t.arena, 0, 0, (uint32_t)timeline_between(&b->t, 0, 3), 0);
+        break;
+    case 1:
+        ops_lead(&b->t.arena, 0, 0, timeline_chance(&b->t, 500000) ? "one" : "two",
+                 timeline_between(&b->t, 0, 3000));
+        break;
+    case 2:
+        ops_forget(&b->t.arena, 0, 0, timeline_between(&b->t, 0, 60000), 2);
+        break;
+    default:
+        ops_expire(&b->t.arena, 0, 0, 10, (uint32_t)timeline_between(&b->t, 0, 5) / 5);
+        break;
+    }
+    call_both(b, NULL);
+}
+
+static void random_call(struct both *b)
+{
+    static void (*const calls[])(struct both *) = {
+        random_submit, random_submit, random_record, random_record, random_record, random_record,
+        random_drive,  random_drive,  random_cancel, random_renew,  random_upkeep, random_upkeep,
+        random_look,
+    };
+
+    b->clock += timeline_between(&b->t, 0, 400);
+    set_clock(b);
+    calls[timeline_between(&b->t, 0, (int64_t)array_size(calls) - 1)](b);
+    b->t.arena.n = 0; /* the memory stays: tokens live there */
+}
+
+/* ---- sequences ---- */
+
+static void begin(struct both *b, uint64_t seed)
+{
+    redisReply *r = ask(b, 1, (const char *[]){"FLUSHALL"}, NULL);
+    struct plan plan;
+    struct problem problem;
+
+    freeReplyObject(r);
+    simstore_reset(b->sim);
+    timeline_init(&b->t, seed, NULL);
+    b->clock = INT64_C(1700000000000);
+    b->n_tokens = 0;
+    do
+        plan_draw(&plan, &b->t, seed);
+    while (plan.big || plan.n_definitions < PLAN_DEFINITIONS);
+    for (uint32_t i = 0; i < PLAN_DEFINITIONS; i++)
+        if (workflow_new(&b->workflows[i], plan.definitions[i].message, "", &problem))
+            abort();
+    for (uint32_t i = 0; i < array_size(b->jobs); i++)
+        snprintf(b->jobs[i], sizeof(b->jobs[i]), "j%u", (unsigned)i + 1);
+}
+
+static void end(struct both *b)
+{
+    for (uint32_t i = 0; i < PLAN_DEFINITIONS; i++)
+        b->workflows[i] = workflow_unref(b->workflows[i]);
+    timeline_deinit(&b->t);
+}
+
+static void run_seed(struct both *b, uint64_t seed)
+{
+    begin(b, seed);
+    for (int i = 0; i < COMMANDS && !b->failed; i++)
+        random_command(b);
+    set_clock(b);
+    for (uint32_t i = 0; i < PLAN_DEFINITIONS; i++)
+        random_define(b, i);
+    for (int i = 0; i < CALLS && !b->failed; i++)
+        random_call(b);
+    end(b);
+}
+
+static void load_functions(struct both *b, const char *path)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    FILE *file = fopen(path, "r");
+    size_t n;
+    redisReply *r;
+
+    if (!file) {
+        perror(path);
+        exit(2);
+    }
+    while ((n = fread(buf_reserve(&text, 65536), 1, 65536, file)) > 0)
+        text.len += n;
+    fclose(file);
+    r = ask(b, 4, (const char *[]){"FUNCTION", "LOAD", "REPLACE", buf_str(&text)}, NULL);
+    if (r->type == REDIS_REPLY_ERROR) {
+        fprintf(stderr, "redis: %s\n", r->str);
+        exit(2);
+    }
+    freeReplyObject(r);
+}
+
+int main(int argc, char **argv)
+{
+    struct both b = {0};
+    uint64_t first = 1, last = 50;
+
+    if (argc != 3 && argc != 5) {
+        fprintf(stderr, "usage: %s PORT FUNCTIONS [FIRST LAST]\n", argv[0]);
+        return 64;
+    }
+    if (argc == 5) {
+        first = strtoull(argv[3], NULL, 10);
+        last = strtoull(argv[4], NULL, 10);
+    }
+    b.real = redisConnect("127.0.0.1", atoi(argv[1]));
+    if (!b.real || b.real->err) {
+        fprintf(stderr, "no redis on port %s\n", argv[1]);
+        return 2;
+    }
+    b.sim = simstore_new(SIM_REDIS_LUA, argv[2]);
+    load_functions(&b, argv[2]);
+    for (uint64_t seed = first; seed <= last && !b.failed; seed++) {
+        run_seed(&b, seed);
+        printf("%sok %" PRIu64 " seed %" PRIu64 "\n", b.failed ? "not " : "", seed - first + 1,
+               seed);
+    }
+    printf("1..%" PRIu64 "\n", last - first + 1);
+    simstore_free(b.sim);
+    redisFree(b.real);
+    return b.failed ? 1 : 0;
+}
