@@ -83,10 +83,11 @@ struct op {
     const Drover__V1__Progress *progress;
     uint32_t *steps; /* drive: named steps; owned */
     uint32_t n_steps;
-    uint64_t seq;     /* notice */
-    uint32_t notices; /* notice: tries before this one */
-    bool with_results;
-    bool returned; /* a publish of this op found no queue */
+    uint64_t seq;      /* notice */
+    uint32_t notices;  /* notice: tries before this one */
+    bool with_results; /* notice: the sinks are known */
+    bool lasting;      /* notice: its queue may come back */
+    bool returned;     /* a publish of this op found no queue */
 };
 
 /* One store call in flight, for one op or, of records, several. */

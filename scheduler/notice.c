@@ -33,7 +33,7 @@ static void settle_answered(struct scheduler *s, struct op *op, struct ops_reade
 /* Every publish has its outcome. */
 static void told(struct scheduler *s, struct op *op)
 {
-    if (op->returned && op->notices + 1 < MACHINE_NOTICE_TRIES)
+    if (op->returned && op->lasting && op->notices + 1 < MACHINE_NOTICE_TRIES)
         return;
     if (op->returned)
         log_warn("notice_dropped", LOG_S("job", op->job), LOG_I("tries", op->notices + 1));
@@ -116,6 +116,8 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
     message->key = effects_printf(s->out, "%s.%s", *w->name ? w->name : "unnamed", name);
     message->job = effects_str(s->out, op->job);
     if (job->reply_to.len > 0) {
+        /* a direct reply-to that is gone never comes back */
+        op->lasting = strncmp(text_of(s, job->reply_to), "amq.", 4) != 0;
         message = op_publish(s, op, &m.base, job->json, NULL);
         message->exchange = "";
         message->key = text_of(s, job->reply_to);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "io/bus_internal.h"
 
 /* --- configuration ---------------------------------------------------------------------------- */

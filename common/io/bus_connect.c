@@ -146,6 +146,12 @@ static int open_socket(struct link *link)
     return 0;
 }
 
+static const char *connection_name(const struct link *link, char *out, size_t size)
+{
+    snprintf(out, size, "%s %s", link->bus->config.name, link->role->name);
+    return out;
+}
+
 static int log_in(struct link *link)
 {
     const struct bus_config *config = &link->bus->config;
@@ -160,12 +166,11 @@ static int log_in(struct link *link)
     amqp_table_entry_t entries[] = {
         table_text("product", "drover"),
         table_text("version", DROVER_VERSION),
-        table_text("connection_name", name),
+        table_text("connection_name", connection_name(link, name, sizeof(name))),
         table_table("capabilities", capability_table),
     };
     amqp_table_t properties = {array_size(entries), entries};
 
-    snprintf(name, sizeof(name), "%s %s", config->name, link->role->name);
     return link_check_reply(link, "login",
                             amqp_login_with_properties(link->amqp, config->vhost, 0, FRAME_MAX,
                                                        config->heartbeat_s, &properties,

@@ -5,7 +5,6 @@
  * The library's own assembly blocks on half a message and drops what else arrives, so this does it:
  * everything is copied out of the frames at once, into one allocation a message.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "io/bus_internal.h"

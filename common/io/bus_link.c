@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -141,7 +140,6 @@ static void hand_over(struct link *link)
     uv_async_send(&bus->async);
 }
 
-/* Looks at what the loop wants. */
 void link_take_orders(struct link *link)
 {
     pthread_mutex_lock(&link->bus->lock);
@@ -163,7 +161,6 @@ void link_busy(struct link *link)
     atomic_store(&link->busy_since, clock_monotonic_ms());
 }
 
-/* Waits for @events on @fd (-1: none), a nudge from the loop or the time. Return: what there is. */
 short link_wait(struct link *link, int fd, short events, int64_t timeout_ms)
 {
     struct pollfd fds[] = {

@@ -1177,6 +1177,7 @@ local function forget_job(p, id)
     call('UNLINK', p .. 'def:' .. digest)
     cache[p .. 'def:' .. digest] = nil
   end
+  call('ZREM', p .. 'owed', id .. ' ' .. (call('HGET', key, 'seq') or ''))
   call('UNLINK', key, p .. 'data:' .. id, p .. 'hist:' .. id)
   call('ZREM', p .. 'settled', id)
 end

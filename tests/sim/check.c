@@ -54,6 +54,8 @@ struct job {
     bool settled;
     char outcome[24];
     uint64_t settled_seq;
+    int64_t settled_at; /* store time */
+    bool forgotten;
     bool told;    /* its terminal event reached the broker */
     bool heard;   /* ... and the client */
     bool excused; /* the broker lost it, or nobody listened */
@@ -78,6 +80,8 @@ struct checker {
     struct timeline *t;
     struct simstore *store;
     uint32_t partitions;
+    int64_t retention;
+    uint32_t budget; /* steps that one call touches */
     struct job *jobs;
     struct token *tokens;
     struct effects scratch;
@@ -95,13 +99,15 @@ struct checker {
 
 /* ---- life ---- */
 
-struct checker *checker_new(struct timeline *t, struct simstore *store, uint32_t partitions)
+struct checker *checker_new(struct timeline *t, struct simstore *store, const struct plan *plan)
 {
     struct checker *c = timeline_alloc(t, sizeof(*c));
 
     c->t = t;
     c->store = store;
-    c->partitions = partitions;
+    c->partitions = plan->partitions;
+    c->retention = plan->retention_ms;
+    c->budget = simstore_budgets[plan->budget];
     return c;
 }
 
@@ -330,6 +336,7 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
             job->id);
     job->settled = job->owed = true;
     job->settled_seq = job->seq;
+    job->settled_at = c->store_now;
     snprintf(job->outcome, sizeof(job->outcome), "%.*s", (int)outcome.len,
              (const char *)outcome.data);
     tell(c->t, "job", "%s settled %s", job->id, job->outcome);
@@ -401,6 +408,10 @@ static bool read_history(struct checker *c, struct job *job)
     c->trigger = NULL;
     if (length == 0)
         return false;
+    if (job->forgotten) {
+        checker_fail(c, "I13 %s: there again after it was forgotten", job->id);
+        return false;
+    }
     last = split(simstore_entry(c->store, 0));
     for (uint64_t back = number(word(&last, 0)) - seq; back > 0 && !c->violated; back--)
         on_entry(c, job, simstore_entry(c->store, (uint32_t)back - 1));
@@ -421,6 +432,7 @@ static uint32_t missing(const struct job *job, uint32_t i)
 /* What the job's own fields say, while its steps are compared. */
 struct facts {
     bool pending;
+    bool cursor;
     bool going; /* forward, and no spread is left over: every ready step has been dispatched */
     int64_t due;
     uint64_t open;
@@ -509,34 +521,52 @@ static void compare_open(struct checker *c, const struct job *job, const struct 
 {
     uint64_t expected = job->cancelled ? job->flying + f->marked : job->w->n_steps - job->done;
 
-    require(c, job->settled || f->pending || f->open == expected,
+    require(c, job->settled || f->pending || f->open == expected || (job->cancelled && f->cursor),
             "I13 %s: %" PRIu64 " steps open, not %" PRIu64, job->id, expected, f->open);
+}
+
+/* A job is deleted when its retention is over, whole and not earlier. */
+static void compare_forgotten(struct checker *c, struct job *job)
+{
+    int64_t at;
+
+    if (!job->created)
+        return;
+    require(c, job->settled && (c->clock_set || c->store_now >= job->settled_at + c->retention),
+            "I1 %s: lost", job->id);
+    require(c,
+            !simstore_hash(c->store, job->partition, key_of(c, "data", job)) &&
+                simstore_list(c->store, job->partition, key_of(c, "hist", job)) == 0 &&
+                !simstore_zscore(c->store, job->partition, "settled", job->id, &at),
+            "I13 %s: deleted in part", job->id);
+    job->forgotten = true;
+    job->owed = false;
 }
 
 /* Holds what is stored of a job against the model. */
 static void compare(struct checker *c, struct job *job, bool whole)
 {
     struct facts f = {0};
-    bool cursor, finished;
+    bool finished;
 
     if (c->violated)
         return;
     if (!simstore_hash(c->store, job->partition, key_of(c, "job", job))) {
-        require(c, !job->created, "I1 %s: lost", job->id);
+        compare_forgotten(c, job);
         return;
     }
     f.due = (int64_t)number(simstore_field(c->store, "due"));
     f.pending = bytes_is(simstore_field(c->store, "phase"), "PENDING");
     finished = bytes_is(simstore_field(c->store, "phase"), "PROCESSED") ||
                bytes_is(simstore_field(c->store, "phase"), "ERROR");
-    cursor = simstore_field(c->store, "cursor").len > 0;
+    f.cursor = simstore_field(c->store, "cursor").len > 0;
     f.open = number(simstore_field(c->store, "open"));
-    f.going = !cursor && !f.pending && !job->settled && !job->cancelled;
+    f.going = !f.cursor && !f.pending && !job->settled && !job->cancelled;
     require(c, finished == job->settled, "I13 %s: finished or not", job->id);
     require(c, number(simstore_field(c->store, "seq")) == job->seq, "I13 %s: seq", job->id);
     require(c, !job->settled || bytes_is(simstore_field(c->store, "outcome"), job->outcome),
             "I6 %s: outcome", job->id);
-    require(c, !cursor || job->settled || c->clock_set || f.due <= c->store_now + CONTINUED_MS,
+    require(c, !f.cursor || job->settled || c->clock_set || f.due <= c->store_now + CONTINUED_MS,
             "I13 %s: nobody goes on with the cursor", job->id);
     for (uint32_t i = 0; whole && i < job->w->n_steps && !c->violated; i++)
         compare_step(c, job, i, simstore_step(c->store, i), &f);
@@ -632,6 +662,13 @@ static void look_at_partition(struct checker *c, uint32_t partition)
         }
 }
 
+static void look_for_forgotten(struct checker *c, uint32_t partition)
+{
+    for (struct job *job = c->jobs; job; job = job->hh.next)
+        if (job->partition == partition && job->settled)
+            compare(c, job, false);
+}
+
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
                     const struct bytes *args, int n, const struct store_answer *answer)
 {
@@ -654,6 +691,8 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
         called_settle_owed(c, args, n);
     else if (strcmp(function, "expire") == 0 || strcmp(function, "sweep") == 0)
         look_at_partition(c, partition);
+    else if (strcmp(function, "forget") == 0 && !bytes_is(answer->items[0], "0"))
+        look_for_forgotten(c, partition);
     else if (job)
         look_at(c, job);
     if (job && c->submitting && answer->n > 0 && bytes_is(answer->items[0], "UNKNOWN_WORKFLOW"))
@@ -709,7 +748,7 @@ struct acked {
 static void require_followed(struct checker *c, const struct acked *a, const struct job *job,
                              const uint32_t *steps, uint32_t n, const struct token *trigger)
 {
-    for (uint32_t k = 0; !job->cancelled && k < n && k < RESENT_MOST; k++) {
+    for (uint32_t k = 0; !job->cancelled && k < n && k < c->budget; k++) {
         const struct token *token = job->steps[steps[k]].flying;
 
         if (!token || (trigger ? token->trigger != trigger : !token->by_submit))
@@ -840,6 +879,7 @@ static const char *outcome_name(Drover__V1__Outcome outcome)
 void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
 {
     struct job *job = job_find(c, bytes_str(m->job_id));
+    uint32_t named;
 
     if (m->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
         return;
@@ -847,13 +887,15 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
         checker_fail(c, "I10 an event of %s", m->job_id);
         return;
     }
+    /* more results than one call reads are not in a notice */
+    named = job->w->n_sinks < c->budget ? job->w->n_sinks : c->budget;
     require(c, job->settled && m->seq == job->settled_seq, "I11 %s: told of seq %" PRIu64, job->id,
             m->seq);
     require(c, strcmp(outcome_name(m->outcome), job->outcome) == 0, "I11 %s: told %s, is %s",
             job->id, outcome_name(m->outcome), job->outcome);
     require(c,
             m->outcome != DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED ||
-                m->n_results + m->n_results_left_out == job->w->n_sinks,
+                m->n_results + m->n_results_left_out >= named,
             "I11 %s: told of %zu results of %u", job->id, m->n_results, job->w->n_sinks);
     job->heard = true;
 }
@@ -936,10 +978,10 @@ static void check_refs(struct checker *c, const struct job *job)
     int64_t at;
 
     for (const struct job *other = c->jobs; other; other = other->hh.next)
-        users += other->created && other->partition == job->partition &&
+        users += other->created && !other->forgotten && other->partition == job->partition &&
                  strcmp(other->w->digest, job->w->digest) == 0;
     if (!simstore_hash(c->store, job->partition, key)) {
-        checker_fail(c, "I13 %s: its definition is gone", job->id);
+        require(c, users == 0, "I13 %s: its definition is gone", job->id);
         return;
     }
     require(c, number(simstore_field(c->store, "refs")) == users, "I13 %s: definition has refs %s",

@@ -32,12 +32,14 @@
 #include "drover/v1/task.pb-c.h"
 #include "model/effect.h"
 #include "model/workflow.h"
+#include "plan.h"
 #include "store.h"
 #include "timeline.h"
 
 struct checker;
 
-struct checker *checker_new(struct timeline *t, struct simstore *store, uint32_t partitions);
+struct checker *checker_new(struct timeline *t, struct simstore *store,
+                            const struct plan *plan);
 struct checker *checker_free(struct checker *c);
 
 /* What was violated, NULL while nothing is. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan.h"
 
+#include "store.h"
+
 #define PERCENT 10000 /* millionths */
 #define SECOND INT64_C(1000)
 
@@ -234,6 +236,10 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
         draw_definition(t, plan, &plan->definitions[i], i, plan->big);
     plan->submit_within_ms = timeline_between(t, 0, 5 * SECOND);
     plan->faults_end = timeline_between(t, 5 * SECOND, 30 * SECOND);
+    if (timeline_chance(t, 25 * PERCENT))
+        plan->budget = (uint32_t)timeline_between(t, 1, SIMSTORE_BUDGETS - 1);
+    plan->retention_ms =
+        timeline_chance(t, 10 * PERCENT) ? 60 * SECOND : 7 * 24 * 3600 * SECOND;
     plan->lingers = timeline_chance(t, 25 * PERCENT);
     plan->settle_ms = 2 * 3600 * SECOND;
 }

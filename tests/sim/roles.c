@@ -84,7 +84,7 @@ static void supervisor_born(struct process *p)
         .period_ms = plan->supervisor_period_ms,
         .lease_ms = 5000,
         .election = plan->election,
-        .retention_ms = INT64_C(7) * 24 * 3600 * 1000,
+        .retention_ms = plan->retention_ms,
         .sweep_ms = plan->sweep_ms,
     };
     struct rng rng = rng_of(p);

@@ -11,12 +11,14 @@
 #include <lua.h>
 #include <lualib.h>
 
+#include "model/store_ops.h"
+
 /* What stands where on the Lua stack, for the life of the store. */
 enum slot {
     SLOT_FCALL = 1,
     SLOT_RESET,
     SLOT_COMMAND,
-    SLOT_LIBRARY,
+    SLOT_LIBRARIES, /* a table of compiled variants */
     SLOT_DB,
     SLOT_ANSWER, /* anchors the strings of the last answer */
     SLOT_CHOSEN, /* the hash or list that the checker looks at */
@@ -48,6 +50,48 @@ static const char *error_text(lua_State *lua)
     return lua_isstring(lua, -1) ? lua_tostring(lua, -1) : "an error that is no text";
 }
 
+#define BUDGET_LINE "\nlocal BUDGET = "
+
+const uint32_t simstore_budgets[SIMSTORE_BUDGETS] = {OPS_BUDGET, 1, 4};
+
+static void read_file(const char *path, struct buf *out)
+{
+    FILE *file = fopen(path, "r");
+    size_t n;
+
+    if (!file)
+        die(path, "cannot be read");
+    while ((n = fread(buf_reserve(out, 65536), 1, 65536, file)) > 0)
+        out->len += n;
+    fclose(file);
+}
+
+/* Leaves a table with the library once for each budget. */
+static void load_libraries(lua_State *lua, const char *path)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    char budget[64];
+    const char *line;
+
+    read_file(path, &text);
+    memcpy(text.data, "--", 2); /* in the place of "#!", which only Redis knows */
+    snprintf(budget, sizeof(budget), BUDGET_LINE "%d", OPS_BUDGET);
+    line = strstr(buf_str(&text), budget);
+    if (!line)
+        die(path, "has not the budget of model/store_ops.h");
+    lua_newtable(lua);
+    for (int i = 0; i < SIMSTORE_BUDGETS; i++) {
+        CLEANUP(buf_deinit) struct buf variant = {0};
+
+        buf_append(&variant, text.data, (size_t)(line - (const char *)text.data));
+        buf_printf(&variant, BUDGET_LINE "%u", (unsigned)simstore_budgets[i]);
+        buf_puts(&variant, line + strlen(budget));
+        if (luaL_loadbuffer(lua, buf_str(&variant), variant.len, path))
+            die(path, lua_tostring(lua, -1));
+        lua_rawseti(lua, -2, i);
+    }
+}
+
 struct simstore *simstore_new(const char *redis_lua, const char *drover_lua)
 {
     struct simstore *s = calloc(1, sizeof(*s));
@@ -64,9 +108,9 @@ struct simstore *simstore_new(const char *redis_lua, const char *drover_lua)
     lua_getfield(lua, 1, "reset");
     lua_getfield(lua, 1, "command");
     lua_remove(lua, 1);
-    load_file(lua, drover_lua);
+    load_libraries(lua, drover_lua);
     lua_settop(lua, SLOTS_);
-    simstore_reset(s);
+    simstore_reset(s, 0);
     return s;
 }
 
@@ -80,12 +124,12 @@ struct simstore *simstore_free(struct simstore *s)
     return NULL;
 }
 
-void simstore_reset(struct simstore *s)
+void simstore_reset(struct simstore *s, uint32_t variant)
 {
     lua_State *lua = s->lua;
 
     lua_pushvalue(lua, SLOT_RESET);
-    lua_pushvalue(lua, SLOT_LIBRARY);
+    lua_rawgeti(lua, SLOT_LIBRARIES, (int)variant);
     if (lua_pcall(lua, 1, 1, 0))
         die("store functions", error_text(lua));
     lua_replace(lua, SLOT_DB);

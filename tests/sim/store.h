@@ -22,8 +22,14 @@ struct simstore *simstore_new(const char *redis_lua, const char *drover_lua);
 /* Accepts NULL; returns NULL. */
 struct simstore *simstore_free(struct simstore *s);
 
-/* An empty database and a freshly loaded library. */
-void simstore_reset(struct simstore *s);
+#define SIMSTORE_BUDGETS 3
+
+/* Steps that one call touches, by variant: the first as in production, the others so few that
+ * small worlds leave cursors behind. */
+extern const uint32_t simstore_budgets[SIMSTORE_BUDGETS];
+
+/* An empty database and a freshly loaded library with this budget. */
+void simstore_reset(struct simstore *s, uint32_t variant);
 
 /**
  * simstore_call() - call a function of the library

@@ -399,7 +399,7 @@ static void begin(struct both *b, uint64_t seed)
     struct problem problem;
 
     freeReplyObject(r);
-    simstore_reset(b->sim);
+    simstore_reset(b->sim, 0);
     timeline_init(&b->t, seed, NULL);
     b->clock = INT64_C(1700000000000);
     b->n_tokens = 0;

@@ -127,9 +127,9 @@ struct world *world_new(const struct world_config *config)
     w->script = config->script;
     w->script_ctx = config->script_ctx;
     w->faults = w->plan->faults;
-    simstore_reset(w->store);
+    simstore_reset(w->store, w->plan->budget);
     w->bus = simbus_new(t, &w->faults.bus);
-    w->checker = checker_new(t, w->store, w->plan->partitions);
+    w->checker = checker_new(t, w->store, w->plan);
     simbus_watch(w->bus, on_published, w);
     queues_new(w);
     definitions_new(w);
