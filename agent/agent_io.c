@@ -130,6 +130,7 @@ static void on_closed(void *context)
     struct agent_io *io = context;
 
     io->closed = true;
+    agent_io_dump(io);
     list_foreach(l, &io->runs) {
         struct handler_run *run = list_entry(l, struct handler_run, link);
 

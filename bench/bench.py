@@ -73,7 +73,7 @@ class Stack:
             DROVER_TEST_REDIS_PORT=str(self.redis.port),
             DROVER_RABBITMQ__PORT=str(self.rabbit.port),
             DROVER_REDIS__PORT=str(self.redis.port),
-            DROVER_LOG__LEVEL="warn",
+            DROVER_LOG__LEVEL="info",
         )
         return self
 
@@ -89,11 +89,14 @@ class Stack:
         self.rabbit.__exit__(None, None, None)
         self.folder.cleanup()
 
-    def start(self, name, *command):
-        log = open(pathlib.Path(self.folder.name) / f"{name}.log", "wb")
-        self.processes[name] = subprocess.Popen(
-            [str(word) for word in command], env=self.env, stdout=log, stderr=log
-        )
+    def start(self, name, *command, ready):
+        """Starts a process and waits until it has logged a word."""
+        path = pathlib.Path(self.folder.name) / f"{name}.log"
+        with open(path, "wb") as log:
+            self.processes[name] = subprocess.Popen(
+                [str(word) for word in command], env=self.env, stdout=log, stderr=log
+            )
+        servers.wait_for(lambda: ready in path.read_text(), f"{name} to be ready", 30)
 
     def run(self, *command):
         done = subprocess.run(
@@ -130,7 +133,7 @@ def measured(stack, *command):
 
 def limit(stack, options):
     if "agent" not in stack.processes:
-        stack.start("agent", stack.build / "bench/limit", "agent")
+        stack.start("agent", stack.build / "bench/limit", "agent", ready="ready")
     return measured(stack, stack.build / "bench/limit", "run", "--jobs", options.jobs, "--window",
                     options.window)
 
@@ -139,9 +142,9 @@ def throughput(stack, options, turn):
     if "scheduler" not in stack.processes:
         config = pathlib.Path(stack.folder.name) / "agent.cfg"
         config.write_text(AGENT_CONFIG)
-        stack.start("scheduler", stack.build / "scheduler/drover-scheduler")
-        stack.start("supervisor", stack.build / "supervisor/drover-supervisor")
-        stack.start("agent", stack.build / "agent/drover-agent", "--config", config)
+        for role in ("scheduler", "supervisor", "agent"):
+            stack.start(role, stack.build / role / f"drover-{role}", "--config", config,
+                        ready="bus_up")
         stack.run(stack.build / "bench/load", "--jobs", 100, "--prefix", "warm")
     return measured(stack, stack.build / "bench/load", "--jobs", options.jobs, "--window",
                     options.window, "--prefix", f"load{turn}")

@@ -35,6 +35,8 @@ _Noreturn static void run_agent(void)
     amqp_peer_declare(&peer, requests, true);
     amqp_peer_declare(&peer, replies, true);
     amqp_peer_consume(&peer, requests, false);
+    puts("ready"); /* the queues are there */
+    fflush(stdout);
     for (;;) {
         struct amqp_item item = amqp_peer_next(&peer, 1000);
 

@@ -23,6 +23,7 @@
 #include "scheduler/scheduler.h"
 
 #define MACHINE_RECORDS_PER_CALL 50        /* about 3 ms of the store's time */
+#define MACHINE_PACE_MS 1                  /* between two flushes of records */
 #define MACHINE_REPEAT_MS 200              /* before a call that the store refused is made again */
 #define MACHINE_REPEATS 5                  /* refusals before the delivery is dead-lettered */
 #define MACHINE_CACHED_STEPS 200000        /* of all definitions in memory: some 60 MiB */
@@ -120,7 +121,9 @@ struct scheduler {
     struct effects *out; /* of the step under way */
     uint64_t last_id;
     struct list items;
-    struct list *records; /* ops to record, for each partition */
+    struct list *records; /* ops to record, for each partition; all in all ... */
+    uint64_t gathered;    /* ... so many */
+    int64_t flushed;      /* when they last left */
     struct heap timers;
     struct call *calls;
     struct publish *publishes;

@@ -136,6 +136,7 @@ void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *an
 static void record_again(struct scheduler *s, struct op *op)
 {
     list_append(&s->records[op->partition], &op->link);
+    s->gathered++;
 }
 
 static void on_recorded(struct scheduler *s, struct op *op, const struct ops_driven *driven,
@@ -189,8 +190,13 @@ static void flush_partition(struct scheduler *s, uint32_t partition)
     ops_record(s->out, call->id, partition, s->name, records, call->n);
 }
 
+/* The first record leaves at once; those that follow within a moment travel together. */
 static void flush(struct scheduler *s)
 {
+    if (s->gathered == 0 || s->now < s->flushed + MACHINE_PACE_MS)
+        return;
+    s->flushed = s->now;
+    s->gathered = 0;
     for (uint32_t p = 0; p < s->partitions; p++)
         while (!list_empty(&s->records[p]))
             flush_partition(s, p);
@@ -542,10 +548,12 @@ static int64_t next_tick(const struct scheduler *s)
 {
     const struct heap_node *n = heap_first(&s->timers);
 
-    for (uint32_t p = 0; p < s->partitions; p++)
-        if (!list_empty(&s->records[p]))
-            return s->now;
-    return n ? n->when : INT64_MAX;
+    int64_t next = n ? n->when : INT64_MAX;
+    int64_t flush_at = s->flushed + MACHINE_PACE_MS;
+
+    if (s->gathered == 0 || flush_at > next)
+        return next;
+    return flush_at > s->now ? flush_at : s->now;
 }
 
 int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,

@@ -92,7 +92,8 @@ int scheduler_register(struct scheduler *s, struct workflow *w);
  * scheduler_step() - take one event
  * @out: effects are appended
  *
- * Records are gathered and leave, one call for each partition, with the next SCHEDULER_TICK.
+ * Records are gathered and leave, one call for each partition, with a SCHEDULER_TICK: the first at
+ * once, those that come within a millisecond of it together.
  *
  * Return: the monotonic ms of the next SCHEDULER_TICK needed, INT64_MAX for none.
  */

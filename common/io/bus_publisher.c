@@ -12,15 +12,19 @@
  * alarm a reconnect costs one message in the broker's inbound buffer, not a window full.
  */
 #include <assert.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "io/bus_internal.h"
 
 #define DIRECT_REPLY_QUEUE "amq.rabbitmq.reply-to"
-#define SENDS_BETWEEN_READS 16 /* so that confirms and alarms are seen in the midst of a burst */
+#define BURST_BYTES (32 << 10) /* sent between two looks at what the broker says */
+#define UNREAD_MAX (256 << 10) /* bytes in the socket: more, and the broker is not reading */
+#define MESSAGE_BYTES 256      /* of a message besides its body, about */
 
 struct actor {
     struct list node;
@@ -314,27 +318,37 @@ static int look(struct link *link, const char *queue)
                             amqp_channel_close(link->amqp, BUS_SIDE_CHANNEL, AMQP_REPLY_SUCCESS));
 }
 
+/* A full socket would keep the thread in send(), where it could not see why: the announcement of an
+ * alarm waits to be read. What is unread belongs to messages on the wire, so a confirm, if nothing
+ * else, wakes the link again. */
+static bool broker_reads(const struct link *link)
+{
+    int unread = 0;
+
+    return ioctl(link->shared.fd, SIOCOUTQ, &unread) < 0 || unread < UNREAD_MAX;
+}
+
 static int publisher_turn(struct link *link)
 {
     struct publisher *p = publisher_of(link);
+    size_t burst = 0;
+    int r = 0;
 
     if (p->look && !link->blocked) {
-        int r = look(link, p->look);
-
+        r = look(link, p->look);
         p->look = NULL;
-        if (r)
-            return r;
     }
-
-    for (int n = 1; !link->blocked && !list_empty(&p->waiting) && p->n_wire < window(p); n++) {
-        int r = send_first(p);
-
-        if (!r && n % SENDS_BETWEEN_READS == 0)
+    while (!r && !link->blocked && !list_empty(&p->waiting) && p->n_wire < window(p)) {
+        if (burst == 0 && !broker_reads(link))
+            return 0;
+        burst += MESSAGE_BYTES + first(&p->waiting)->message.body.len;
+        r = send_first(p);
+        if (!r && burst >= BURST_BYTES) {
             r = link_drain(link);
-        if (r)
-            return r;
+            burst = 0;
+        }
     }
-    return 0;
+    return r;
 }
 
 /* --- the link --------------------------------------------------------------------------------- */

@@ -135,6 +135,30 @@ static const struct bus_callbacks callbacks = {
     .on_batch_end = on_batch_end,
 };
 
+/* The longest time that the loop's callbacks took without a look at the outside. */
+struct turns {
+    uv_check_t check;
+    uv_prepare_t prepare;
+    int64_t began;
+    int64_t longest;
+};
+
+static void on_turn_begin(uv_check_t *check)
+{
+    struct turns *t = container_of(check, struct turns, check);
+
+    t->began = clock_monotonic_ms();
+}
+
+static void on_turn_end(uv_prepare_t *prepare)
+{
+    struct turns *t = container_of(prepare, struct turns, prepare);
+    int64_t took = t->began ? clock_monotonic_ms() - t->began : 0;
+
+    if (took > t->longest)
+        t->longest = took;
+}
+
 /* --- the world of one test -------------------------------------------------------------------- */
 
 struct world {
@@ -142,6 +166,7 @@ struct world {
     uv_timer_t patience;
     bool impatient;
     char vhost[64];
+    struct turns turns;
     bool alarmed; /* by set_alarm() */
     pid_t frozen; /* the broker, by SIGSTOP */
     struct probe a;
@@ -232,6 +257,8 @@ static int setup(void **state)
     uv_loop_init(&w->loop);
     uv_timer_init(&w->loop, &w->patience);
     w->patience.data = w;
+    uv_check_init(&w->loop, &w->turns.check);
+    uv_prepare_init(&w->loop, &w->turns.prepare);
     w->a.ack_all = w->b.ack_all = true;
     snprintf(w->vhost, sizeof(w->vhost), "bus-%016llx", (unsigned long long)rng_next(&rng));
     ctl(w, "add_vhost", w->vhost);
@@ -265,6 +292,8 @@ static int teardown(void **state)
     shut(w, &w->b);
     ctl(w, "delete_vhost", w->vhost);
     uv_close((uv_handle_t *)&w->patience, NULL);
+    uv_close((uv_handle_t *)&w->turns.check, NULL);
+    uv_close((uv_handle_t *)&w->turns.prepare, NULL);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w->loop), 0);
     free(w);
@@ -926,46 +955,19 @@ static void test_frozen_broker(void **state)
 
 /* --- alarms ----------------------------------------------------------------------------------- */
 
-/* The longest time that the loop's callbacks took without a look at the outside. */
-struct turns {
-    uv_check_t check;
-    uv_prepare_t prepare;
-    int64_t began;
-    int64_t longest;
-};
-
-static void on_turn_begin(uv_check_t *check)
-{
-    struct turns *t = container_of(check, struct turns, check);
-
-    t->began = clock_monotonic_ms();
-}
-
-static void on_turn_end(uv_prepare_t *prepare)
-{
-    struct turns *t = container_of(prepare, struct turns, prepare);
-    int64_t took = t->began ? clock_monotonic_ms() - t->began : 0;
-
-    if (took > t->longest)
-        t->longest = took;
-}
-
 /* The publisher is held up and goes on; the consumer drains all the while; the loop never waits. */
 static void test_alarm(void **state)
 {
     struct world *w = *state;
     const int n = 500;
-    struct turns turns = {0};
     struct bus_stats stats;
 
-    uv_check_init(&w->loop, &turns.check);
-    uv_prepare_init(&w->loop, &turns.prepare);
     begin_plain(w, &w->a, true);
     submit_number(&w->a, 1);
     until(w, w->a.n_outcomes == 1);
     set_alarm(w, true);
-    uv_check_start(&turns.check, on_turn_begin);
-    uv_prepare_start(&turns.prepare, on_turn_end);
+    uv_check_start(&w->turns.check, on_turn_begin);
+    uv_prepare_start(&w->turns.prepare, on_turn_end);
     publish_large(&w->a, 2, n, 100000);
     until(w, w->a.blocked);
     bus_stats(w->a.bus, &stats);
@@ -974,10 +976,7 @@ static void test_alarm(void **state)
     until(w, !w->a.blocked && w->a.n_outcomes == n && w->a.n_seen == n);
     assert_outcomes(&w->a, n, BUS_CONFIRMED);
     assert_int_equal(w->a.downs, 0);
-    assert_true(turns.longest < TAKES_ITS_TIME_MS);
-    uv_close((uv_handle_t *)&turns.check, NULL);
-    uv_close((uv_handle_t *)&turns.prepare, NULL);
-    uv_run(&w->loop, UV_RUN_NOWAIT);
+    assert_true(w->turns.longest < TAKES_ITS_TIME_MS);
 }
 
 /* Closing in an alarm, with the thread waiting (small messages) or in the midst of send(). */

@@ -96,7 +96,8 @@ class Supervisors(cluster.TestCase):
         for i in range(5):
             c.client.submit(wire.submit(f"job-{i}", wire.chain(2)))
         c.client.all_settled(f"job-{i}" for i in range(5))
-        request = self.lose_a_step(c, "unfinished")
+        c.client.submit(wire.submit("unfinished", [wire.step("only", actor="hand")]))
+        request = c.client.consume_step("hand")
         servers.wait_for(lambda: c.store.jobs() == ["unfinished"], "the settled jobs to go", 60)
         self.assertEqual(1, len(c.store.keys("}:def:")))
         c.client.reply(request)

@@ -29,7 +29,8 @@ def read(folder):
             while job_id in jobs:
                 n += 1
                 job_id = f"{base}-{n}"
-            jobs[job_id] = {step["name"]: step["depends_on"] for step in dag["steps"]}
+            # Some name a dependency twice.
+            jobs[job_id] = {s["name"]: list(dict.fromkeys(s["depends_on"])) for s in dag["steps"]}
     return jobs
 
 
@@ -56,6 +57,9 @@ class Workloads(cluster.TestCase):
                 for name, after in steps.items()
             ]
             c.client.submit(wire.submit(job_id, definition))
+        for job_id in jobs:
+            receipt = c.client.receipt(job_id)
+            self.assertEqual(wire.RECEIPT_CODE_CREATED, receipt.code, receipt)
         events, seconds = self.timed(lambda: c.client.all_settled(jobs, 300 * cluster.SLOW))
         total = sum(map(len, jobs.values()))
         tap.narrate(f"{len(jobs)} jobs of {total} steps in {seconds:.1f} s")

@@ -946,6 +946,14 @@ bool checker_at_rest(struct checker *c)
     return true;
 }
 
+bool checker_forgotten(const struct checker *c)
+{
+    for (const struct job *job = c->jobs; job; job = job->hh.next)
+        if (!job->forgotten)
+            return false;
+    return true;
+}
+
 void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), void *ctx)
 {
     for (struct job *job = c->jobs; job; job = job->hh.next)
@@ -984,6 +992,7 @@ static void check_refs(struct checker *c, const struct job *job)
         require(c, users == 0, "I13 %s: its definition is gone", job->id);
         return;
     }
+    require(c, users > 0 || !job->forgotten, "I13 %s: nobody uses its definition any more", job->id);
     require(c, number(simstore_field(c->store, "refs")) == users, "I13 %s: definition has refs %s",
             job->id, (const char *)simstore_field(c->store, "refs").data);
     require(c, !simstore_zscore(c->store, job->partition, "defs", job->w->digest, &at),

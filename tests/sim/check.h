@@ -81,6 +81,8 @@ void checker_deaf(struct checker *c);
 /* True when nothing will happen any more by itself: every job has settled or is parked for good,
  * and nothing is owed. */
 bool checker_at_rest(struct checker *c);
+/* True when every job has been deleted, its retention being over. */
+bool checker_forgotten(const struct checker *c);
 /* Calls fn for each job that is parked for good. */
 void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), void *ctx);
 

@@ -5,6 +5,8 @@
 
 #include "model/wire.h"
 
+#define HALF 500000 /* millionths */
+
 static struct bytes pack(struct world *w, const ProtobufCMessage *m)
 {
     uint8_t *body = effects_alloc(&w->t->arena, protobuf_c_message_get_packed_size(m));
@@ -40,7 +42,8 @@ static struct bytes submit_body(struct world *w, const struct client_job *job,
     m.job_id = (char *)job->id;
     m.reply_to = (char *)queue_of(w, job->client);
     if (d->registered)
-        m.workflow = (char *)d->workflow->full_name;
+        m.workflow = timeline_chance(w->t, HALF) ? (char *)d->workflow->full_name
+                                                 : (char *)d->workflow->name;
     else
         m.definition = (Drover__V1__Workflow *)d->workflow->message;
     input.content_type = (char *)"text/plain";
@@ -48,6 +51,8 @@ static struct bytes submit_body(struct world *w, const struct client_job *job,
     m.input = &input;
     if (timeline_chance(w->t, w->plan->delayed))
         m.start_at = store_now(w) + timeline_between(w->t, 1, 10000);
+    if (timeline_chance(w->t, w->plan->delayed))
+        m.complete_by = store_now(w) + timeline_between(w->t, 1, 100000);
     if (timeline_chance(w->t, w->plan->disabled))
         m.desired = DROVER__V1__STATE__STATE_DISABLED;
     if (timeline_chance(w->t, w->plan->step_events))

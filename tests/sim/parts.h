@@ -57,6 +57,8 @@ struct process {
     struct effects out;
     struct event tick;
     struct event birth;
+    struct event death; /* of one that was told to end */
+    struct handler *handlers; /* agent: newest first */
     struct event look; /* supervisor: at the replies queue */
 };
 
@@ -113,19 +115,23 @@ void process_perform(struct process *p, int64_t next_tick);
 /* Asks the script, or chance. A process that is to die then has. */
 enum world_verdict process_verdict(struct process *p, const char *what);
 
-/* For each event that reaches a process: does it stop for a while? */
+/* For each event that reaches a process: does it stop for a while, is it told to end? */
 void process_strike(struct process *p);
 
 /* ---- roles.c ---- */
 
 void role_born(struct process *p);
 void role_died(struct process *p);
+void role_drain(struct process *p);
 void role_tick(struct process *p);
 void role_store(struct process *p, bool up);
 void role_answer(struct process *p, uint64_t id, const struct store_answer *answer);
 void role_delivery(struct process *p, const struct bus_delivery *d, const char *type);
 void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome);
 void role_effect(struct process *p, const struct effect *e);
+
+/* An agent publishes replies: each within the lease of its attempt. */
+void role_replies(struct process *p, struct bytes body);
 
 /* ---- client.c ---- */
 

@@ -110,6 +110,10 @@ static void draw_policy(struct timeline *t, Drover__V1__Policy *p)
     p->jitter = (double)timeline_between(t, 0, 5) / 10;
     p->park_interval_ms =
         timeline_chance(t, 30 * PERCENT) ? -1 : timeline_between(t, 500, 5 * SECOND);
+    if (timeline_chance(t, 10 * PERCENT)) {
+        p->non_retryable = timeline_alloc(t, sizeof(*p->non_retryable));
+        p->non_retryable[p->n_non_retryable++] = (char *)"flaky";
+    }
 }
 
 static void draw_steps(struct timeline *t, const struct plan *plan, Drover__V1__Workflow *w)
@@ -172,6 +176,7 @@ static void draw_faults(struct timeline *t, struct plan_faults *f)
     f->crash = rate(t, 2 * PERCENT);
     f->cut = rate(t, 2 * PERCENT);
     f->stall = rate(t, 1 * PERCENT);
+    f->drain = rate(t, PERCENT / 2);
     f->store_lost = rate(t, 5 * PERCENT);
     f->store_error = rate(t, 1 * PERCENT);
     f->store_outage = rate(t, PERCENT / 5);

@@ -24,6 +24,7 @@ struct plan_faults {
     uint32_t crash;        /* of effects: the process dies before or after it */
     uint32_t cut;          /* of effects: the process loses its bus connection */
     uint32_t stall;        /* of events at a process: it stops for a while */
+    uint32_t drain;        /* of events at a process: it is told to end, and does a while later */
     uint32_t store_lost;   /* of calls: no answer, and it may have happened, or may yet */
     uint32_t store_error;  /* of calls: refused */
     uint32_t store_outage; /* of calls: nobody reaches the store for a while */

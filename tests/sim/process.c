@@ -48,6 +48,8 @@ static void on_back(struct event *e)
     struct call *c = container_of(e, struct call, back);
 
     if (c->process->alive && c->process->life == c->life)
+        process_strike(c->process);
+    if (c->process->alive && c->process->life == c->life)
         role_answer(c->process, c->id, &c->answer);
 }
 
@@ -264,6 +266,8 @@ static void perform(struct process *p, const struct effect *e)
         send_call(p, e);
         break;
     case EFFECT_PUBLISH:
+        if (p->role == ROLE_AGENT && strcmp(e->publish.exchange, "drover.replies") == 0)
+            role_replies(p, e->publish.body);
         simlink_publish(&p->link, &e->publish, e->id);
         break;
     case EFFECT_ACK:
@@ -367,10 +371,30 @@ void process_perform(struct process *p, int64_t next_tick)
 
 /* ---- life ---- */
 
+static void on_death(struct event *e)
+{
+    struct process *p = container_of(e, struct process, death);
+
+    process_kill(p, timeline_between(p->world->t, 0, p->world->faults.restart_ms));
+}
+
+static void drain(struct process *p)
+{
+    struct world *w = p->world;
+
+    tell(w->t, p->name, "is told to end");
+    p->death.fire = on_death;
+    timeline_add(w->t, &p->death, timeline_between(w->t, 0, w->faults.outage_ms));
+    role_drain(p);
+}
+
 void process_strike(struct process *p)
 {
     struct world *w = p->world;
 
+    if (timeline_chance(w->t, w->faults.drain) && !heap_holds(&p->death.node) &&
+        p->role != ROLE_CLIENT)
+        drain(p);
     if (!timeline_chance(w->t, w->faults.stall))
         return;
     p->held_until = w->t->now + timeline_between(w->t, 1, w->faults.stall_ms);
@@ -392,8 +416,11 @@ static void on_tick(struct event *e)
 static void on_delivery(void *ctx, const struct bus_delivery *d, const char *type)
 {
     struct process *p = ctx;
+    uint64_t life = p->life;
 
     process_strike(p);
+    if (!p->alive || p->life != life)
+        return;
     if (p->role == ROLE_CLIENT)
         client_delivery(p, d, type);
     else
@@ -438,6 +465,7 @@ void process_kill(struct process *p, int64_t back_after)
     tell(w->t, p->name, "dies");
     p->alive = false;
     timeline_cancel(w->t, &p->tick);
+    timeline_cancel(w->t, &p->death);
     simlink_close(&p->link);
     role_died(p);
     effects_reset(&p->out);

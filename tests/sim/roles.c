@@ -100,6 +100,7 @@ static void supervisor_born(struct process *p)
 
 /* One run of a handler. */
 struct handler {
+    struct handler *older;
     struct event end;
     struct event told; /* the agent hears of the end */
     struct event beat;
@@ -108,6 +109,7 @@ struct handler {
     uint64_t id;
     const char *token;
     const char *label; /* job/step and attempt */
+    int64_t deadline;
     bool stopped;
     struct agent_result result;
 };
@@ -250,6 +252,9 @@ static void handler_start(struct process *p, struct agent_run *run)
     h->token = timeline_str(w->t, run->request->token);
     h->label = effects_printf(&w->t->arena, "%s/%s attempt %u", run->request->job_id,
                               run->request->step, run->request->attempt);
+    h->deadline = run->deadline;
+    h->older = p->handlers;
+    p->handlers = h;
     run->driver = h;
     checker_run(w->checker, run->request);
     tell(w->t, p->name, "start %s", h->label);
@@ -277,6 +282,25 @@ static void handler_stop(struct process *p, const struct agent_run *run)
     h->stopped = true;
     h->result = failure("stopped", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     timeline_add(p->world->t, &h->end, timeline_between(p->world->t, 0, KILLED_MS));
+}
+
+void role_replies(struct process *p, struct bytes body)
+{
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    if (wire_decode(WIRE_REPLIES, body, NULL, &m, NULL)) {
+        checker_fail(p->world->checker, "%s sends replies that are broken", p->name);
+        return;
+    }
+    for (size_t i = 0; i < m.replies->n_replies; i++) {
+        const struct handler *h = p->handlers;
+
+        while (h && (h->life != p->life || strcmp(h->token, m.replies->replies[i]->token) != 0))
+            h = h->older;
+        if (h && process_now(p) > h->deadline)
+            checker_fail(p->world->checker, "I4 %s replies to %s after its lease", p->name,
+                         h->label);
+    }
 }
 
 /* ---- all ---- */
@@ -316,6 +340,15 @@ void role_died(struct process *p)
     }
 }
 
+/* Schedulers have nothing to finish: what they leave is delivered again. */
+void role_drain(struct process *p)
+{
+    if (p->role == ROLE_AGENT)
+        agent_feed(p, (struct agent_event){.type = AGENT_DRAIN});
+    else if (p->role == ROLE_SUPERVISOR)
+        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STOP});
+}
+
 void role_tick(struct process *p)
 {
     switch (p->role) {
@@ -347,7 +380,6 @@ void role_store(struct process *p, bool up)
 
 void role_answer(struct process *p, uint64_t id, const struct store_answer *answer)
 {
-    process_strike(p);
     if (p->role == ROLE_SCHEDULER)
         scheduler_event(
             p, (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = id, .answer = answer});

@@ -51,6 +51,8 @@ static const char *error_text(lua_State *lua)
 }
 
 #define BUDGET_LINE "\nlocal BUDGET = "
+#define CACHE_LINE "\nlocal CACHED_STEPS = "
+#define CACHED_FEW 3
 
 const uint32_t simstore_budgets[SIMSTORE_BUDGETS] = {OPS_BUDGET, 1, 4};
 
@@ -66,27 +68,47 @@ static void read_file(const char *path, struct buf *out)
     fclose(file);
 }
 
-/* Leaves a table with the library once for each budget. */
+/* Replaces the number that follows @line. */
+static void set_number(struct buf *text, const char *path, const char *line, uint32_t number)
+{
+    struct buf changed = {0};
+    const char *from = buf_str(text);
+    const char *at = strstr(from, line);
+
+    if (!at)
+        die(path, "has not the line that the simulator changes");
+    at += strlen(line);
+    buf_append(&changed, from, (size_t)(at - from));
+    buf_printf(&changed, "%u", (unsigned)number);
+    buf_puts(&changed, at + strspn(at, "0123456789"));
+    buf_deinit(text);
+    *text = changed;
+}
+
+static void check_budget(const struct buf *text, const char *path)
+{
+    char line[64];
+
+    snprintf(line, sizeof(line), BUDGET_LINE "%d ", OPS_BUDGET);
+    if (!memmem(text->data, text->len, line, strlen(line)))
+        die(path, "has not the budget of model/store_ops.h");
+}
+
+/* Leaves a table with the library once for each variant. */
 static void load_libraries(lua_State *lua, const char *path)
 {
-    CLEANUP(buf_deinit) struct buf text = {0};
-    char budget[64];
-    const char *line;
-
-    read_file(path, &text);
-    memcpy(text.data, "--", 2); /* in the place of "#!", which only Redis knows */
-    snprintf(budget, sizeof(budget), BUDGET_LINE "%d", OPS_BUDGET);
-    line = strstr(buf_str(&text), budget);
-    if (!line)
-        die(path, "has not the budget of model/store_ops.h");
     lua_newtable(lua);
     for (int i = 0; i < SIMSTORE_BUDGETS; i++) {
-        CLEANUP(buf_deinit) struct buf variant = {0};
+        CLEANUP(buf_deinit) struct buf text = {0};
 
-        buf_append(&variant, text.data, (size_t)(line - (const char *)text.data));
-        buf_printf(&variant, BUDGET_LINE "%u", (unsigned)simstore_budgets[i]);
-        buf_puts(&variant, line + strlen(budget));
-        if (luaL_loadbuffer(lua, buf_str(&variant), variant.len, path))
+        read_file(path, &text);
+        check_budget(&text, path);
+        memcpy(text.data, "--", 2); /* in the place of "#!", which only Redis knows */
+        if (i > 0) {
+            set_number(&text, path, BUDGET_LINE, simstore_budgets[i]);
+            set_number(&text, path, CACHE_LINE, CACHED_FEW);
+        }
+        if (luaL_loadbuffer(lua, buf_str(&text), text.len, path))
             die(path, lua_tostring(lua, -1));
         lua_rawseti(lua, -2, i);
     }

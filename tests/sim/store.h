@@ -25,7 +25,7 @@ struct simstore *simstore_free(struct simstore *s);
 #define SIMSTORE_BUDGETS 3
 
 /* Steps that one call touches, by variant: the first as in production, the others so few that
- * small worlds leave cursors behind. */
+ * small worlds leave cursors behind; those keep few parsed steps, too. */
 extern const uint32_t simstore_budgets[SIMSTORE_BUDGETS];
 
 /* An empty database and a freshly loaded library with this budget. */

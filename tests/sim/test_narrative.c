@@ -108,6 +108,7 @@ static void plan_story(struct plan *plan, struct timeline *t, const struct story
         .sweep_ms = 600000,
         .client_retry_ms = 10000,
         .settle_ms = 60000,
+        .retention_ms = 3600000,
     };
 }
 

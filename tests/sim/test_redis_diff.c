@@ -9,7 +9,7 @@
  * with its clock replaced by the key "clock", so that both sides live at the same time.
  * redis_diff.py starts the server and makes that file. The server is emptied.
  */
-#include <hiredis.h>
+#include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -79,18 +79,25 @@ static void cancel_parked(void *ctx, const char *job)
     client_cancel(ctx, job);
 }
 
-/* At rest for the first time: what is parked for good is cancelled, and has to settle too. */
-static void on_rest(struct world *w)
+/* What is parked for good is cancelled, and has to settle too. Return: false where nothing is. */
+static bool clean(struct world *w)
 {
-    checker_end(w->checker);
-    w->finished = true;
-    if (w->cleaning)
-        return;
+    bool any = false;
+
     w->cleaning = true;
     checker_parked(w->checker, cancel_parked, w);
     for (uint32_t i = 0; i < w->plan->jobs; i++)
-        if (heap_holds(&w->jobs[i].cancel_event.node))
-            w->finished = false;
+        any = any || heap_holds(&w->jobs[i].cancel_event.node);
+    return any;
+}
+
+static void on_rest(struct world *w)
+{
+    checker_end(w->checker);
+    if (!w->cleaning && clean(w))
+        return;
+    if (w->plan->retention_ms > w->plan->settle_ms || checker_forgotten(w->checker))
+        w->finished = true;
 }
 
 static void on_probe(struct event *e)
