@@ -21,8 +21,12 @@ class Stall(cluster.TestCase):
     def test_memory_alarm(self):
         c = self.cluster(schedulers=2, agents=2, supervisors=2)
         jobs = [f"job-{i}" for i in range(JOBS)]
+        for agent in c.agents:
+            agent.pause()  # so that the whole load is there when the stall comes
         for job_id in jobs:
             c.client.submit(wire.submit(job_id, wire.chain(5)))
+        for agent in c.agents:
+            agent.resume()
         servers.wait_for(lambda: c.store.total("settled") >= JOBS // 10, "the first jobs")
         self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.00001")
         began = time.monotonic()
