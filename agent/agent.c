@@ -89,6 +89,7 @@ int agent_new(struct agent **out, const struct agent_config *config, const struc
     if (!a)
         return -ENOMEM;
     a->rng = *seed;
+    a->flushed = -MACHINE_PACE_MS;
     list_init(&a->deliveries);
     list_init(&a->waiting);
     list_init(&a->replies[0]);
@@ -134,9 +135,12 @@ static int64_t next_tick(const struct agent *a)
 {
     const struct heap_node *n = heap_first(&a->timers);
 
-    if (!list_empty(&a->replies[0]) || !list_empty(&a->replies[1]))
-        return a->now;
-    return n ? n->when : INT64_MAX;
+    int64_t next = n ? n->when : INT64_MAX;
+    int64_t flush_at = a->flushed + MACHINE_PACE_MS;
+
+    if ((list_empty(&a->replies[0]) && list_empty(&a->replies[1])) || flush_at > next)
+        return next;
+    return flush_at > a->now ? flush_at : a->now;
 }
 
 int64_t agent_step(struct agent *a, const struct agent_event *event, struct effects *out)

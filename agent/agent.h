@@ -139,7 +139,8 @@ struct agent *agent_free(struct agent *a);
 /**
  * agent_step() - take one event
  *
- * Replies are gathered and leave with the next AGENT_TICK.
+ * Replies are gathered and leave with an AGENT_TICK: the first at once, those that come within a
+ * millisecond of it together.
  *
  * Return: the monotonic ms of the next AGENT_TICK needed, INT64_MAX for none.
  */

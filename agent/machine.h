@@ -28,6 +28,7 @@
 #include "base/list.h"
 #include "model/wire.h"
 
+#define MACHINE_PACE_MS 1 /* between two flushes of replies */
 #define MACHINE_RETRY_MS 100
 #define MACHINE_REFUSED_MS 200            /* before a refused publish is made again; doubles ... */
 #define MACHINE_REFUSED_DOUBLINGS 6       /* ... up to 12.8 s */
@@ -117,6 +118,7 @@ struct agent {
     struct run *runs_by_token;
     struct list waiting;    /* for a slot */
     struct list replies[2]; /* for the turn's end; [1] as JSON */
+    int64_t flushed;        /* when they last left */
     struct publish *publishes;
     struct heap timers;
     struct agent_stats stats;

@@ -293,8 +293,13 @@ static void flush(struct agent *a, struct list *gathered, size_t limit)
     }
 }
 
+/* The first reply leaves at once; those that follow within a moment travel together. */
 void replies_flush(struct agent *a)
 {
+    if (a->now < a->flushed + MACHINE_PACE_MS ||
+        (list_empty(&a->replies[0]) && list_empty(&a->replies[1])))
+        return;
+    a->flushed = a->now;
     flush(a, &a->replies[0], WIRE_MESSAGE_MAX);
     flush(a, &a->replies[1], WIRE_MESSAGE_MAX / MACHINE_JSON_GROWTH);
 }

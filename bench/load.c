@@ -116,7 +116,7 @@ static int run(const struct options *options)
     r.latency = calloc((size_t)n, sizeof(double));
     snprintf(r.replies, sizeof(r.replies), "bench.events.%s", options->prefix);
     amqp_peer_open(&r.peer, 256);
-    amqp_peer_declare(&r.peer, r.replies, true);
+    amqp_peer_declare(&r.peer, r.replies, false);
     amqp_peer_consume(&r.peer, r.replies, false);
     began = bench_seconds();
     while (r.begun < options->window && r.begun < n)

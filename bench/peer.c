@@ -58,8 +58,8 @@ void amqp_peer_declare(struct amqp_peer *peer, const char *queue, bool quorum)
 
     type.value.kind = AMQP_FIELD_KIND_UTF8;
     type.value.value.bytes = amqp_cstring_bytes(quorum ? "quorum" : "classic");
-    amqp_queue_declare(peer->connection, 1, amqp_cstring_bytes(queue), false, true, false, false,
-                       arguments);
+    amqp_queue_declare(peer->connection, 1, amqp_cstring_bytes(queue), false, quorum, !quorum,
+                       !quorum, arguments);
     check_rpc(peer, "queue.declare");
 }
 

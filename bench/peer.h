@@ -31,6 +31,7 @@ struct amqp_item {
 
 /* Host and port from DROVER_TEST_AMQP_PORT on loopback, guest, vhost "/"; confirm mode on. */
 void amqp_peer_open(struct amqp_peer *peer, uint16_t prefetch);
+/* A durable quorum queue, or one as clients have for their answers: private and gone with them. */
 void amqp_peer_declare(struct amqp_peer *peer, const char *queue, bool quorum);
 void amqp_peer_consume(struct amqp_peer *peer, const char *queue, bool no_ack);
 

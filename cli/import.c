@@ -114,6 +114,16 @@ static int names_take(struct importing *i, json_t *steps, bool valid)
 
 /* ---- Steps ---- */
 
+static bool holds(const json_t *list, const json_t *name)
+{
+    const json_t *other;
+    size_t k;
+
+    json_array_foreach(list, k, other) if (json_equal(other, name)) return true;
+    return false;
+}
+
+/* Recorded workflows name a dependency twice where it hands two things over. */
 static int set_after(struct importing *i, json_t *to, const json_t *step)
 {
     json_t *after = json_array(), *from;
@@ -128,7 +138,7 @@ static int set_after(struct importing *i, json_t *to, const json_t *step)
 
         if (!known)
             return flaw(i, step_name(step), "depends on a step that is not there");
-        if (json_array_append(after, known))
+        if (!holds(after, known) && json_array_append(after, known))
             return -ENOMEM;
     }
     return json_array_size(after) > 0 ? 0 : law(json_object_del(to, "after"));

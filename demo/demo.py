@@ -8,6 +8,7 @@ SIGKILL and never come back. The end is a check: every job done, no step begun b
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -23,7 +24,7 @@ import cluster  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
 
-SCALE = 0.002  # of the runtimes of real workloads, which take up to an hour
+SCALE = 0.004  # of the runtimes of real workloads, which take up to an hour
 SLOTS = 64  # steps that an agent works on at a time; they only sleep
 AGENT_DIES_AT = 0.25  # of all steps done
 SCHEDULER_DIES_AT = 0.5
@@ -46,19 +47,13 @@ class Job:
         self.names = [step["name"] for step in self.steps]
         self.after = {step["name"]: step.get("after", []) for step in self.steps}
         self.edges = sum(map(len, self.after.values()))
-        self.history = []
-        self.seen = 0  # entries of the history that were told
         self.done = 0
-
-    def settled(self):
-        return any(entry[2] == "settled" for entry in self.history)
+        self.settled = False
+        self.history = []
+        self.told = 0  # entries of the history
 
     def outcome(self):
         return next((entry[3] for entry in self.history if entry[2] == "settled"), "unfinished")
-
-    def read(self, store):
-        self.history = store.history(self.id)
-        self.done = self.count("done")
 
     def count(self, event):
         return sum(entry[2] == event for entry in self.history)
@@ -124,31 +119,34 @@ class Demo:
         say("all are recorded in Redis: whatever happens now, they will be done")
 
     def _tell_steps(self, job):
-        for entry in job.history[job.seen :]:
+        for entry in job.history[job.told :]:
             if entry[2] in ("dispatched", "done", "expired", "unstarted"):
                 sign = {"dispatched": "→", "done": "✓"}.get(entry[2], f"! {entry[2]}")
                 again = f", attempt {entry[4]}" if entry[4] != "1" else ""
                 say(f"    {sign} {job.names[int(entry[3])]}{again}")
-        job.seen = len(job.history)
+        job.told = len(job.history)
 
     def _murder(self):
         done = sum(job.done for job in self.jobs)
-        while self.murders and done >= self.murders[0][0] * self.steps:
+        if self.murders and done >= self.murders[0][0] * self.steps:
             _, victim, comfort = self.murders.pop(0)
             victim.kill()
             say(f"SIGKILL {victim.name}: {comfort} ({done} of {self.steps} steps are done)")
 
     def _look(self):
-        for job in self.jobs:
-            if job.settled():
-                continue
-            job.read(self.drover.store)
+        running = [job for job in self.jobs if not job.settled]
+        store = self.drover.store
+        for job, (steps, phase) in zip(running, store.progress([job.id for job in running])):
+            job.done = len(job.names) - steps
+            job.settled = phase in ("PROCESSED", "ERROR")
+            if job.settled or len(self.jobs) == 1:
+                job.history = store.history(job.id)
             if len(self.jobs) == 1:
                 self._tell_steps(job)
-            if job.settled():
+            if job.settled:
                 say(f"{job.outcome()} {job.id}: {len(job.names)} steps in {job.seconds():.1f} s")
         self._murder()
-        return all(job.settled() for job in self.jobs)
+        return all(job.settled for job in self.jobs)
 
     def follow(self):
         servers.wait_for(self._look, "the jobs to end", GIVE_UP_S)
@@ -166,7 +164,7 @@ class Demo:
         print(f"  begun too early      {early}")
         print(f"  requests             {requests}, leases expired {expired}")
         print("  killed               agent-1, scheduler-1")
-        print(f"  logs                 {self.drover.directory.relative_to(ROOT)}")
+        print(f"  logs                 {os.path.relpath(self.drover.directory)}")
         return len(good) == len(self.jobs) and early == 0 and unanswered == 0 and not self.murders
 
 

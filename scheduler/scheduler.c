@@ -498,6 +498,7 @@ int scheduler_new(struct scheduler **out, const char *name, const struct rng *se
         return -ENOMEM;
     }
     s->rng = *seed;
+    s->flushed = -MACHINE_PACE_MS;
     list_init(&s->items);
     *out = s;
     return 0;

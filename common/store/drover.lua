@@ -943,12 +943,16 @@ local function expire_owed(p, now, limit, out)
   local list = call('ZRANGEBYSCORE', p .. 'owed', '-inf', int(now), 'LIMIT', 0, limit)
   for _, member in ipairs(list) do
     local id, seq = match(member, '^(%S+) (%d+)$')
-    local tries = call('HINCRBY', p .. 'job:' .. id, 'notices', 1)
-    local wait = NOTICE_WAITS[min(tries, #NOTICE_WAITS)]
-    call('ZADD', p .. 'owed', int(now + wait), member)
-    put(out, id, seq)
+    if call('EXISTS', p .. 'job:' .. id) == 1 then
+      local tries = call('HINCRBY', p .. 'job:' .. id, 'notices', 1)
+      local wait = NOTICE_WAITS[min(tries, #NOTICE_WAITS)]
+      call('ZADD', p .. 'owed', int(now + wait), member)
+      put(out, id, seq)
+    else
+      call('ZREM', p .. 'owed', member)
+    end
   end
-  return #list
+  return #out / 2
 end
 
 -- expire: limit hold -> now, head of due or 0, more, n × (job k step…), n × (job seq)

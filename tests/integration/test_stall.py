@@ -13,21 +13,24 @@ import tap
 import wire
 
 STALL_S = 20
-JOBS = 2000
+JOBS = 500
+NAP = wire.payload(b'{"ms": 100}', "application/json")
+STEPS = wire.chain(20, action="sleep", arguments=NAP)
 CALLBACK_US = 50_000
 
 
 class Stall(cluster.TestCase):
     def test_memory_alarm(self):
-        c = self.cluster(schedulers=2, agents=2, supervisors=2)
+        slots = {"agent": {"agent": {"concurrency": 64}}}
+        c = self.cluster(schedulers=2, agents=2, supervisors=2, settings=slots)
         jobs = [f"job-{i}" for i in range(JOBS)]
         for agent in c.agents:
             agent.pause()  # so that the whole load is there when the stall comes
         for job_id in jobs:
-            c.client.submit(wire.submit(job_id, wire.chain(5)))
+            c.client.submit(wire.submit(job_id, STEPS))
         for agent in c.agents:
             agent.resume()
-        servers.wait_for(lambda: c.store.total("settled") >= JOBS // 10, "the first jobs")
+        servers.wait_for(lambda: c.store.events("job-0", "done"), "the first steps")
         self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.00001")
         began = time.monotonic()
         stalled_at = c.store.total("settled")
@@ -38,7 +41,7 @@ class Stall(cluster.TestCase):
             tap.narrate(f"stalled at {stalled_at} jobs, then {c.store.total('settled')}")
         finally:
             self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.8")
-        for event in c.client.all_settled(jobs, 120):
+        for event in c.client.all_settled(jobs, 240):
             self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
         c.await_idle()
         for daemon in c.daemons:

@@ -197,6 +197,13 @@ class Store:
     def job(self, job_id):
         return self.redis.hgetall(self.partition(job_id) + "job:" + job_id)
 
+    def progress(self, job_ids):
+        """(open steps, phase) of each job, in one round trip."""
+        pipeline = self.redis.pipeline(transaction=False)
+        for job_id in job_ids:
+            pipeline.hmget(self.partition(job_id) + "job:" + job_id, "open", "phase")
+        return [(int(steps), phase) for steps, phase in pipeline.execute()]
+
     def history(self, job_id):
         """Entries as lists of words: seq, time, event, ..."""
         key = self.partition(job_id) + "hist:" + job_id

@@ -540,6 +540,7 @@ static void compare_forgotten(struct checker *c, struct job *job)
                 !simstore_zscore(c->store, job->partition, "settled", job->id, &at),
             "I13 %s: deleted in part", job->id);
     job->forgotten = true;
+    job->excused = job->excused || job->owed; /* a retention shorter than the tries of a notice */
     job->owed = false;
 }
 
@@ -992,7 +993,8 @@ static void check_refs(struct checker *c, const struct job *job)
         require(c, users == 0, "I13 %s: its definition is gone", job->id);
         return;
     }
-    require(c, users > 0 || !job->forgotten, "I13 %s: nobody uses its definition any more", job->id);
+    require(c, users > 0 || !job->forgotten, "I13 %s: nobody uses its definition any more",
+            job->id);
     require(c, number(simstore_field(c->store, "refs")) == users, "I13 %s: definition has refs %s",
             job->id, (const char *)simstore_field(c->store, "refs").data);
     require(c, !simstore_zscore(c->store, job->partition, "defs", job->w->digest, &at),

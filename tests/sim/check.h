@@ -38,8 +38,7 @@
 
 struct checker;
 
-struct checker *checker_new(struct timeline *t, struct simstore *store,
-                            const struct plan *plan);
+struct checker *checker_new(struct timeline *t, struct simstore *store, const struct plan *plan);
 struct checker *checker_free(struct checker *c);
 
 /* What was violated, NULL while nothing is. */

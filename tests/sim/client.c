@@ -52,7 +52,8 @@ static struct bytes submit_body(struct world *w, const struct client_job *job,
     if (timeline_chance(w->t, w->plan->delayed))
         m.start_at = store_now(w) + timeline_between(w->t, 1, 10000);
     if (timeline_chance(w->t, w->plan->delayed))
-        m.complete_by = (m.start_at ? m.start_at : store_now(w)) + timeline_between(w->t, 1, 100000);
+        m.complete_by =
+            (m.start_at ? m.start_at : store_now(w)) + timeline_between(w->t, 1, 100000);
     if (timeline_chance(w->t, w->plan->disabled))
         m.desired = DROVER__V1__STATE__STATE_DISABLED;
     if (timeline_chance(w->t, w->plan->step_events))

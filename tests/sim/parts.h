@@ -57,9 +57,9 @@ struct process {
     struct effects out;
     struct event tick;
     struct event birth;
-    struct event death; /* of one that was told to end */
+    struct event death;       /* of one that was told to end */
     struct handler *handlers; /* agent: newest first */
-    struct event look; /* supervisor: at the replies queue */
+    struct event look;        /* supervisor: at the replies queue */
 };
 
 struct definition {
@@ -124,7 +124,6 @@ void role_born(struct process *p);
 void role_died(struct process *p);
 void role_drain(struct process *p);
 void role_tick(struct process *p);
-void role_store(struct process *p, bool up);
 void role_answer(struct process *p, uint64_t id, const struct store_answer *answer);
 void role_delivery(struct process *p, const struct bus_delivery *d, const char *type);
 void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome);

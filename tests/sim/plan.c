@@ -167,7 +167,7 @@ static uint32_t rate(struct timeline *t, uint32_t most)
 
 static void draw_faults(struct timeline *t, struct plan_faults *f)
 {
-    f->bus.lost = rate(t, 5 * PERCENT);
+    f->bus.lost = rate(t, 20 * PERCENT);
     f->bus.doubled = rate(t, 10 * PERCENT);
     f->bus.kept = rate(t, 10 * PERCENT);
     f->bus.refused = rate(t, 3 * PERCENT);
@@ -177,7 +177,7 @@ static void draw_faults(struct timeline *t, struct plan_faults *f)
     f->cut = rate(t, 2 * PERCENT);
     f->stall = rate(t, 1 * PERCENT);
     f->drain = rate(t, PERCENT / 2);
-    f->store_lost = rate(t, 5 * PERCENT);
+    f->store_lost = rate(t, 30 * PERCENT);
     f->store_error = rate(t, 1 * PERCENT);
     f->store_outage = rate(t, PERCENT / 5);
     f->store_full = rate(t, PERCENT / 5);
@@ -241,10 +241,9 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
         draw_definition(t, plan, &plan->definitions[i], i, plan->big);
     plan->submit_within_ms = timeline_between(t, 0, 5 * SECOND);
     plan->faults_end = timeline_between(t, 5 * SECOND, 30 * SECOND);
-    if (timeline_chance(t, 25 * PERCENT))
+    if (!plan->big && timeline_chance(t, 25 * PERCENT))
         plan->budget = (uint32_t)timeline_between(t, 1, SIMSTORE_BUDGETS - 1);
-    plan->retention_ms =
-        timeline_chance(t, 10 * PERCENT) ? 60 * SECOND : 7 * 24 * 3600 * SECOND;
+    plan->retention_ms = timeline_chance(t, 5 * PERCENT) ? 60 * SECOND : 7 * 24 * 3600 * SECOND;
     plan->lingers = timeline_chance(t, 25 * PERCENT);
     plan->settle_ms = 2 * 3600 * SECOND;
 }

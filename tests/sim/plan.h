@@ -64,7 +64,7 @@ struct plan {
     struct plan_handlers handlers;
     struct plan_definition definitions[PLAN_DEFINITIONS];
     uint32_t n_definitions;
-    bool big; /* a definition of more steps than one call touches */
+    bool big;        /* a definition of more steps than one call touches */
     uint32_t budget; /* variant of the store functions, see store.h */
     int64_t retention_ms;
     uint32_t prefetch;

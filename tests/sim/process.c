@@ -168,7 +168,10 @@ static void on_call(struct event *e)
         return;
     c->back.fire = on_back;
     c->back.held_until = &p->held_until;
-    timeline_add(w->t, &c->back, timeline_between(w->t, 0, w->faults.bus.delay_ms));
+    timeline_add(
+        w->t, &c->back,
+        timeline_between(w->t, 0,
+                         c->fate == FATE_ANSWERED ? w->faults.bus.delay_ms : w->faults.outage_ms));
 }
 
 static enum fate draw_fate(struct world *w)
@@ -224,10 +227,14 @@ static void send_call(struct process *p, const struct effect *effect)
 
 /* ---- effects ---- */
 
-static const char *target(struct world *w, const struct bus_message *m)
+/* Such as "publish drover.tasks Requests j1/s0". */
+static const char *describe_publish(struct world *w, const struct bus_message *m)
 {
-    return effects_printf(&w->t->arena, "%s%s%s", m->job ? m->job : "", m->step ? "/" : "",
-                          m->step ? m->step : "");
+    const char *type = m->type ? strrchr(m->type, '.') + 1 : "nothing";
+
+    return effects_printf(&w->t->arena, "publish %s %s%s%s%s%s",
+                          *m->exchange ? m->exchange : m->key, type, m->job ? " " : "",
+                          m->job ? m->job : "", m->step ? "/" : "", m->step ? m->step : "");
 }
 
 /* For the script and the trace. */
@@ -237,9 +244,7 @@ static const char *describe(struct world *w, const struct effect *e)
     case EFFECT_STORE:
         return effects_printf(&w->t->arena, "store %s", e->store.function);
     case EFFECT_PUBLISH:
-        return effects_printf(&w->t->arena, "publish %s %s",
-                              *e->publish.exchange ? e->publish.exchange : e->publish.key,
-                              target(w, &e->publish));
+        return describe_publish(w, &e->publish);
     case EFFECT_ACK:
         return "ack";
     case EFFECT_ROLE:
@@ -279,23 +284,20 @@ static void perform(struct process *p, const struct effect *e)
     }
 }
 
+struct absence {
+    struct event end;
+    struct simqueue *queue;
+};
+
 static void on_restored(struct event *e)
 {
-    struct queue_event {
-        struct event event;
-        struct simqueue *queue;
-    } *q = container_of(e, struct queue_event, event);
-
-    simqueue_restore(q->queue);
+    simqueue_restore(container_of(e, struct absence, end)->queue);
 }
 
 /* Some queue of agents or clients is gone for a while. */
 static void strike_queue(struct world *w)
 {
-    struct queue_event {
-        struct event event;
-        struct simqueue *queue;
-    } *q = timeline_alloc(w->t, sizeof(*q));
+    struct absence *absence = timeline_alloc(w->t, sizeof(*absence));
     const char *name;
 
     if (timeline_chance(w->t, HALF)) {
@@ -306,11 +308,11 @@ static void strike_queue(struct world *w)
                               (unsigned)timeline_between(w->t, 1, w->plan->clients));
         checker_deaf(w->checker);
     }
-    q->queue = simbus_queue(w->bus, name, false);
-    simqueue_delete(q->queue);
+    absence->queue = simbus_queue(w->bus, name, false);
+    simqueue_delete(absence->queue);
     tell(w->t, "broker", "queue %s is gone", name);
-    q->event.fire = on_restored;
-    timeline_add(w->t, &q->event, timeline_between(w->t, 1, w->faults.outage_ms));
+    absence->end.fire = on_restored;
+    timeline_add(w->t, &absence->end, timeline_between(w->t, 1, w->faults.outage_ms));
 }
 
 enum world_verdict process_verdict(struct process *p, const char *what)

@@ -408,17 +408,6 @@ local function load_library(chunk)
   end
 end
 
-local function copy(value)
-  if type(value) ~= 'table' then
-    return value
-  end
-  local other = {}
-  for k, v in pairs(value) do
-    other[k] = copy(v)
-  end
-  return other
-end
-
 local api = {}
 
 -- Empties the database and loads the library anew.
@@ -442,16 +431,6 @@ function api.fcall(name, now_ms, out_of_memory, key, arguments)
   clock_ms = now_ms
   read_only = entry.flags['no-writes']
   return entry.callback({key}, arguments)
-end
-
--- The whole database, to be restored later: what a store forgets that loses its last writes.
-function api.snapshot()
-  return copy(db)
-end
-
-function api.restore(from)
-  db = copy(from)
-  return db
 end
 
 return api

@@ -35,7 +35,7 @@ static void scheduler_born(struct process *p)
 {
     static const struct {
         const char *queue;
-        enum scheduler_source source;
+        int source; /* enum scheduler_source */
     } queues[] = {
         {"drover.submit", SCHEDULER_SUBMIT},
         {"drover.replies", SCHEDULER_REPLIES},
@@ -50,7 +50,8 @@ static void scheduler_born(struct process *p)
     for (uint32_t i = 0; i < w->plan->n_definitions; i++)
         if (w->definitions[i].registered)
             ok(scheduler_register(p->scheduler, w->definitions[i].workflow));
-    role_store(p, true);
+    scheduler_event(
+        p, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = w->plan->partitions});
     for (size_t i = 0; p->life == life && p->alive && i < array_size(queues); i++)
         simlink_consume(&p->link, simbus_queue(w->bus, queues[i].queue, false), queues[i].source,
                         w->plan->prefetch);
@@ -93,7 +94,8 @@ static void supervisor_born(struct process *p)
     p->look.fire = on_look;
     p->look.held_until = &p->held_until;
     timeline_add(p->world->t, &p->look, LOOK_MS);
-    role_store(p, true);
+    supervisor_event(
+        p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = plan->partitions});
 }
 
 /* ---- agents ---- */
@@ -364,18 +366,6 @@ void role_tick(struct process *p)
     default:
         break;
     }
-}
-
-void role_store(struct process *p, bool up)
-{
-    if (p->role == ROLE_SCHEDULER && up)
-        scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_STORE_UP,
-                                                    .partitions = p->world->plan->partitions});
-    else if (p->role == ROLE_SUPERVISOR && up)
-        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP,
-                                                      .partitions = p->world->plan->partitions});
-    else if (p->role == ROLE_SUPERVISOR)
-        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_DOWN});
 }
 
 void role_answer(struct process *p, uint64_t id, const struct store_answer *answer)

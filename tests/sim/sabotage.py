@@ -80,6 +80,26 @@ BUGS = {
         "    if rec.till > job.now then\n      return rec.till\n    elseif hold",
         "    if rec.till > job.now + 300 then\n      return rec.till\n    elseif hold",
     ),
+    "a call repeated after no answer is not taken as a redelivery": (
+        "scheduler/scheduler.c",
+        "op->record.redelivered = op->submit.redelivered = op->again = true;",
+        "op->again = true;",
+    ),
+    "a repeated drive mints the same token again": (
+        "scheduler/driven.c",
+        "    id_token(rng_next(&s->rng), op->fresh);\n    ops_drive",
+        "    ops_drive",
+    ),
+    "an agent replies after its lease": (
+        "agent/replies.c",
+        "        if (a->now >= p->runs[i]->seen.deadline)\n            run_silent",
+        "        if (false)\n            run_silent",
+    ),
+    "a notice is settled before it is sent": (
+        "scheduler/notice.c",
+        "        op->then = told;\n        tell(s, op, &job, w);",
+        "        told(s, op);",
+    ),
 }  # fmt: skip
 
 

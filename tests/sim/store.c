@@ -25,6 +25,8 @@ enum slot {
     SLOTS_ = SLOT_CHOSEN,
 };
 
+#define GC_PAUSE 400 /* collect when memory has grown to so many percent: worlds are small */
+
 struct simstore {
     lua_State *lua;
     struct bytes *items;
@@ -123,6 +125,7 @@ struct simstore *simstore_new(const char *redis_lua, const char *drover_lua)
         abort();
     s->lua = lua;
     luaL_openlibs(lua);
+    lua_gc(lua, LUA_GCSETPAUSE, GC_PAUSE);
     load_file(lua, redis_lua);
     if (lua_pcall(lua, 0, 1, 0))
         die(redis_lua, error_text(lua));
@@ -374,16 +377,4 @@ bool simstore_zscore(struct simstore *s, uint32_t partition, const char *key, co
     *score = (int64_t)lua_tonumber(s->lua, -1);
     lua_pop(s->lua, 2);
     return found;
-}
-
-uint32_t simstore_keys(struct simstore *s)
-{
-    uint32_t n = 0;
-
-    lua_pushnil(s->lua);
-    while (lua_next(s->lua, SLOT_DB)) {
-        lua_pop(s->lua, 1);
-        n++;
-    }
-    return n;
 }

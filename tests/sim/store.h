@@ -60,6 +60,3 @@ struct bytes simstore_entry(struct simstore *s, uint32_t back);
 uint32_t simstore_zcard(struct simstore *s, uint32_t partition, const char *key);
 bool simstore_zscore(struct simstore *s, uint32_t partition, const char *key, const char *member,
                      int64_t *score);
-
-/* How many keys there are in all. */
-uint32_t simstore_keys(struct simstore *s);

@@ -71,7 +71,8 @@ static enum world_verdict hang(void *ctx, const char *process, const char *what)
 /* s0 is recorded and s1 locked, and nobody has been asked to do it. */
 static enum world_verdict kill_scheduler(void *ctx, const char *process, const char *what)
 {
-    return strcmp(what, "publish drover.tasks j1/s1") == 0 && once() ? WORLD_KILLS : WORLD_GOES_ON;
+    return strcmp(what, "publish drover.tasks Requests j1/s1") == 0 && once() ? WORLD_KILLS
+                                                                              : WORLD_GOES_ON;
 }
 
 static const struct story stories[] = {

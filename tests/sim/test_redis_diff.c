@@ -114,10 +114,11 @@ static const char *any_word(struct both *b, char kind)
 {
     static const char *const keys[] = {"h1", "h2", "l1", "l2", "z1", "z2", "s1", "s2"};
     static const char *const names[] = {"a", "b", "c", "17", "B", "aa", "", "\303\251"};
-    static const char *const scores[] = {"1",   "2",    "2",   "-3",   "1.5", "0.1", "1700000000123",
-                                         "inf", "-inf", "1e3", "+4",   "x",   "",    "-0",
-                                         "3 ",  "0x10", "nan", "1e400"};
-    static const char *const bounds[] = {"-inf", "+inf", "1", "(1", "2", "(2", "1.5", "-3", "x", "("};
+    static const char *const scores[] = {
+        "1",   "2",  "2", "-3", "1.5", "0.1", "1700000000123", "inf", "-inf",
+        "1e3", "+4", "x", "",   "-0",  "3 ",  "0x10",          "nan", "1e400"};
+    static const char *const bounds[] = {"-inf", "+inf", "1",  "(1", "2",
+                                         "(2",   "1.5",  "-3", "x",  "("};
     static const char *const numbers[] = {"0", "1", "2", "-1", "-2", "100", "x", "01", "1.5", ""};
 
     switch (kind) {
@@ -138,13 +139,30 @@ static void random_command(struct both *b)
 {
     /* k key, n name or value, s score, b bound, i integer, others as they stand */
     static const char *const shapes[] = {
-        "HGET k n",          "HMGET k n n n",     "HSET k n n",        "HSET k n i n n",
-        "HSETNX k n n",      "HINCRBY k n i",     "HEXISTS k n",       "HSTRLEN k n",
-        "RPUSH k n",         "RPUSH k n n n",     "LTRIM k i i",       "ZADD k s n",
-        "ZADD k s n s n",    "ZREM k n n",        "ZSCORE k n",        "ZRANGE k i i",
-        "ZRANGE k i i WITHSCORES",                "ZRANGEBYSCORE k b b",
-        "ZRANGEBYSCORE k b b LIMIT i i",          "GET k",             "SET k n",
-        "DEL k",             "UNLINK k k",        "EXISTS k k k",
+        "HGET k n",
+        "HMGET k n n n",
+        "HSET k n n",
+        "HSET k n i n n",
+        "HSETNX k n n",
+        "HINCRBY k n i",
+        "HEXISTS k n",
+        "HSTRLEN k n",
+        "RPUSH k n",
+        "RPUSH k n n n",
+        "LTRIM k i i",
+        "ZADD k s n",
+        "ZADD k s n s n",
+        "ZREM k n n",
+        "ZSCORE k n",
+        "ZRANGE k i i",
+        "ZRANGE k i i WITHSCORES",
+        "ZRANGEBYSCORE k b b",
+        "ZRANGEBYSCORE k b b LIMIT i i",
+        "GET k",
+        "SET k n",
+        "DEL k",
+        "UNLINK k k",
+        "EXISTS k k k",
     };
     const char *words[WORDS_MAX];
     int n = 0;
@@ -291,11 +309,11 @@ static void random_submit(struct both *b)
 static void random_record(struct both *b)
 {
     static const char kinds[] = "AAAAADTTPFNX";
-    struct op_record op = {.result = bytes_str("result"), .error = bytes_str("error"),
-                           .class = "broken"};
+    struct op_record op = {
+        .result = bytes_str("result"), .error = bytes_str("error"), .class = "broken"};
     const struct op_record *list[] = {&op};
-    uint32_t at = b->n_tokens ? (uint32_t)timeline_between(&b->t, 0, TOKENS_MAX - 1) % b->n_tokens
-                              : 0;
+    uint32_t at =
+        b->n_tokens ? (uint32_t)timeline_between(&b->t, 0, TOKENS_MAX - 1) % b->n_tokens : 0;
 
     if (!b->n_tokens)
         return;
@@ -325,8 +343,11 @@ static void random_drive(struct both *b)
 
 static void random_cancel(struct both *b)
 {
-    const struct op_steer op = {.job = any_job(b), .command = "cancel", .command_id = "c",
-                                .reason = "why not", .by = "scheduler"};
+    const struct op_steer op = {.job = any_job(b),
+                                .command = "cancel",
+                                .command_id = "c",
+                                .reason = "why not",
+                                .by = "scheduler"};
 
     if (!timeline_chance(&b->t, 200000))
         return;
@@ -336,8 +357,8 @@ static void random_cancel(struct both *b)
 
 static void random_renew(struct both *b)
 {
-    uint32_t at = b->n_tokens ? (uint32_t)timeline_between(&b->t, 0, TOKENS_MAX - 1) % b->n_tokens
-                              : 0;
+    uint32_t at =
+        b->n_tokens ? (uint32_t)timeline_between(&b->t, 0, TOKENS_MAX - 1) % b->n_tokens : 0;
 
     if (!b->n_tokens)
         return;
@@ -348,8 +369,8 @@ static void random_renew(struct both *b)
 static void random_look(struct both *b)
 {
     static const char *const indexes[] = {"due", "open", "settled", "owed", "defs"};
-    const char *key = effects_printf(&b->t.arena, "drover:{p0}:%s",
-                                     one_of(b, indexes, array_size(indexes)));
+    const char *key =
+        effects_printf(&b->t.arena, "drover:{p0}:%s", one_of(b, indexes, array_size(indexes)));
 
     command(b, (const char *[]){"ZRANGE", key, "0", "-1", "WITHSCORES"}, 5);
     ops_inspect_job(&b->t.arena, 0, 0, any_job(b), 0, 100, true);
@@ -379,9 +400,9 @@ static void random_upkeep(struct both *b)
 static void random_call(struct both *b)
 {
     static void (*const calls[])(struct both *) = {
-        random_submit, random_submit, random_record, random_record, random_record, random_record,
-        random_drive,  random_drive,  random_cancel, random_renew,  random_upkeep, random_upkeep,
-        random_look,
+        random_submit, random_submit, random_record, random_record, random_record,
+        random_record, random_drive,  random_drive,  random_cancel, random_renew,
+        random_upkeep, random_upkeep, random_look,
     };
 
     b->clock += timeline_between(&b->t, 0, 400);

@@ -35,7 +35,7 @@ enum world_verdict {
 };
 
 /* What a narrative decides instead of chance, before each effect: @what is such as "store record",
- * "publish drover.tasks j1/s0", "ack", "start j1/s0 attempt 1". */
+ * "publish drover.tasks Requests j1/s0", "ack", "start j1/s0 attempt 1". */
 typedef enum world_verdict world_script(void *ctx, const char *process, const char *what);
 
 struct world_config {

@@ -462,9 +462,9 @@ static void test_duplicate_token(void **state)
     outcome(w, BUS_CONFIRMED);
     expect(w, "100: reply a=x\n100: ack 1\n100: ack 2\n");
     succeed(w, "b", "y");
-    turn_ends(w);
+    until(w, 101);
     outcome(w, BUS_CONFIRMED);
-    expect(w, "100: reply b=y\n100: ack 3\n");
+    expect(w, "101: reply b=y\n101: ack 3\n");
     agent_stats(w->agent, &stats);
     assert_int_equal(stats.duplicates, 2);
     assert_int_equal(stats.runs, 2);
@@ -688,7 +688,7 @@ static void test_batches_are_bounded(void **state)
         deliver_as(w, 1, false, asks, 40);
         for (size_t i = 0; i < 40; i++)
             done(w, names[i], &result);
-        turn_ends(w);
+        until(w, w->now + 1);
         assert_int_equal(w->n_open, round == 0 ? 3 : 2);
         while (w->n_open > 0)
             outcome(w, BUS_CONFIRMED);
