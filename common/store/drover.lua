@@ -1181,7 +1181,6 @@ local function forget_job(p, id)
     call('UNLINK', p .. 'def:' .. digest)
     cache[p .. 'def:' .. digest] = nil
   end
-  call('ZREM', p .. 'owed', id .. ' ' .. (call('HGET', key, 'seq') or ''))
   call('UNLINK', key, p .. 'data:' .. id, p .. 'hist:' .. id)
   call('ZREM', p .. 'settled', id)
 end
@@ -1192,8 +1191,15 @@ local function forget(keys, a)
   local limit = tonumber(a[2])
   local list = call('ZRANGEBYSCORE', p .. 'settled', '-inf', int(now - tonumber(a[1])), 'LIMIT', 0,
     limit)
+  local forgotten = 0
   for _, id in ipairs(list) do
-    forget_job(p, id)
+    local seq = call('HGET', p .. 'job:' .. id, 'seq') or ''
+    if call('ZSCORE', p .. 'owed', id .. ' ' .. seq) then
+      call('ZADD', p .. 'settled', int(now), id) -- somebody is still to hear of it
+    else
+      forget_job(p, id)
+      forgotten = forgotten + 1
+    end
   end
   local unused = call('ZRANGEBYSCORE', p .. 'defs', '-inf', int(now - UNUSED_DEFINITION), 'LIMIT', 0,
     limit)
@@ -1201,7 +1207,7 @@ local function forget(keys, a)
     call('UNLINK', p .. 'def:' .. digest)
     call('ZREM', p .. 'defs', digest)
   end
-  return {int(#list), #list == limit and '1' or '0'}
+  return {int(forgotten), #list == limit and '1' or '0'}
 end
 
 -- sweep: rank step -> next rank, next step, mended

@@ -5,7 +5,7 @@
     sabotage.py [--seeds N] [--only NAME]
 
 Plants one small bug after the other into a copy of the sources, builds the simulator there, and runs
-up to N seeds (default 1000): some seed must fail each time. Without a bug none may. Exits with 1
+up to N seeds (default 3000): some seed must fail each time. Without a bug none may. Exits with 1
 where a bug got through, with 2 where one can no longer be planted because the code has changed.
 """
 
@@ -175,7 +175,7 @@ def try_bug(build, bug, seeds):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=3000)
     parser.add_argument("--only")
     options = parser.parse_args()
     status = 0
@@ -191,7 +191,8 @@ def main():
             if options.only and options.only not in name:
                 continue
             caught, planted = try_bug(build, bug, options.seeds)
-            print(f"{name}: {caught or ('GOT THROUGH' if planted else 'CANNOT BE PLANTED')}", flush=True)
+            missed = "GOT THROUGH" if planted else "CANNOT BE PLANTED"
+            print(f"{name}: {caught or missed}", flush=True)
             status = max(status, 0 if caught else 1 if planted else 2)
     return status
 
