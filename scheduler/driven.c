@@ -248,6 +248,39 @@ static void event_publish(struct scheduler *s, struct op *op, const struct workf
     message->transient = true;
 }
 
+/* Whether somebody has been told lately. A parked step is told of each time. */
+static bool told_lately(struct scheduler *s, const char *reason, const char *actor)
+{
+    const char *what = effects_printf(s->out, "%s %s", reason, actor);
+    size_t len = strlen(what);
+    struct told *told;
+
+    if (strcmp(reason, "PARKED") == 0)
+        return false;
+    HASH_FIND(hh, s->told, what, len, told);
+    if (!told) {
+        told = malloc(sizeof(*told) + len + 1);
+        if (!told)
+            abort();
+        memcpy(told->what, what, len + 1);
+        HASH_ADD_KEYPTR(hh, s->told, told->what, len, told);
+    } else if (s->now < told->again) {
+        return true;
+    }
+    told->again = s->now + MACHINE_TELL_AGAIN_MS;
+    return false;
+}
+
+void told_free(struct scheduler *s)
+{
+    struct told *told, *next;
+
+    HASH_ITER(hh, s->told, told, next) {
+        HASH_DEL(s->told, told);
+        free(told);
+    }
+}
+
 static void alerts(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                    const struct workflow *w)
 {
@@ -259,6 +292,8 @@ static void alerts(struct scheduler *s, struct op *op, const struct ops_driven *
         m.at = driven->now;
         m.seq = driven->seq;
         m.reason = text_of(s, driven->alerts[i].reason);
+        if (told_lately(s, m.reason, step->forward.actor))
+            continue;
         m.step = (char *)step->name;
         log_warn("alert", LOG_S("reason", m.reason), LOG_S("job", op->job),
                  LOG_S("step", step->name), LOG_S("actor", step->forward.actor));

@@ -23,6 +23,7 @@
 #include "scheduler/scheduler.h"
 
 #define MACHINE_RECORDS_PER_CALL 50        /* about 3 ms of the store's time */
+#define MACHINE_TELL_AGAIN_MS 600000       /* between two alerts about one actor */
 #define MACHINE_PACE_MS 1                  /* between two flushes of records */
 #define MACHINE_REPEAT_MS 200              /* before a call that the store refused is made again */
 #define MACHINE_REPEATS 5                  /* refusals before the delivery is dead-lettered */
@@ -113,6 +114,13 @@ struct definition {
     UT_hash_handle hh;
 };
 
+/* An actor that somebody was told about: a thousand steps that wait for it are one alert. */
+struct told {
+    UT_hash_handle hh;
+    int64_t again; /* when to tell again */
+    char what[];   /* "<reason> <actor>" */
+};
+
 struct scheduler {
     char *name;
     struct rng rng;
@@ -129,6 +137,7 @@ struct scheduler {
     struct publish *publishes;
     struct definition *definitions; /* oldest first */
     uint64_t cached_steps;
+    struct told *told;
     struct workflow **registered;
     size_t n_registered;
     unsigned registering; /* of them, not yet in the store */
@@ -178,6 +187,8 @@ void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const
 /* What record, drive, submit and steer answer: requests, alerts, notices, more (driven.c). */
 void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                const struct workflow *w);
+
+void told_free(struct scheduler *s);
 
 /* Reads a driven answer and, where it needs the definition, loads that first, then calls back. */
 void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn);

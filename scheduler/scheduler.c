@@ -537,6 +537,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     for (size_t i = 0; i < s->n_registered; i++)
         workflow_unref(s->registered[i]);
     definitions_free(s);
+    told_free(s);
     heap_deinit(&s->timers);
     free(s->registered);
     free(s->records);

@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -180,6 +182,7 @@ static int fork_share(const struct options *o, unsigned n)
     case -1:
         abort();
     case 0:
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         totals = run_share(o, n);
         _exit(write(ends[1], &totals, sizeof(totals)) == sizeof(totals) ? 0 : 2);
     default:
