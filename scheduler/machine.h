@@ -60,8 +60,9 @@ struct op {
     bool again; /* the call was made before, and nobody knows what came of it */
     op_fn *call;
     op_answered_fn *answered;
-    op_fn *then; /* NULL: done */
-    char *job;   /* job id; owned */
+    op_fn *then;    /* NULL: done */
+    op_fn *on_full; /* the store takes no new work: tell whoever asked; NULL: wait */
+    char *job;      /* job id; owned */
     uint32_t partition;
     char fresh[ID_TOKEN_LEN + 1];
 

@@ -41,6 +41,12 @@ static void reject(struct scheduler *s, struct op *op, const char *field, const 
         item_dead(s, op->item, effects_printf(s->out, "INVALID %s %s", field, reason));
 }
 
+static void retry_later(struct scheduler *s, struct op *op)
+{
+    receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER, "",
+            "the store is out of memory and takes no new work now", NULL, 0);
+}
+
 static void submit_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
 
 static void submit(struct scheduler *s, struct op *op)
@@ -160,6 +166,7 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
         reject(s, op, problem.field, problem.reason);
     } else {
         set_submit(op, s, d);
+        op->on_full = retry_later;
         if (op->workflow && !definition_find(s, op->workflow->digest)) {
             definition_keep(s, op->workflow);
             definition_store(s, op, submit);

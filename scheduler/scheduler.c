@@ -307,6 +307,12 @@ static void op_refused(struct scheduler *s, struct op *op, const struct store_an
     char *why = text_of(s, answer->n ? answer->items[0] : BYTES_EMPTY);
 
     log_error("store_refused", LOG_S("job", op->job), LOG_S("why", why));
+    if (answer->result == STORE_OOM && op->on_full && *op->item->reply_to) {
+        op->on_full(s, op);
+        op->then = NULL;
+        op_unref(s, op);
+        return;
+    }
     if (answer->result == STORE_OOM || ++op->refusals < MACHINE_REPEATS || !op->item->handle) {
         op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         return;

@@ -242,6 +242,20 @@ class BadInput(cluster.TestCase):
         self.assertEqual(cost, self.c.dispatches("twice"))
         self.nothing_left(but=["twice"])
 
+    def test_store_is_full(self):
+        """New work is refused whole, with a word to whoever can be told, and taken afterwards."""
+        store = self.c.store.redis
+        store.config_set("maxmemory", 1)
+        try:
+            self.client.submit(wire.submit("refused", wire.chain(2)))
+            receipt = self.client.receipt("refused")
+            self.assertEqual(wire.RECEIPT_CODE_RETRY_LATER, receipt.code)
+        finally:
+            store.config_set("maxmemory", 0)
+        self.nothing_left()
+        self.client.submit(wire.submit("refused", wire.chain(2)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("refused").outcome)
+
     # --- replies that count for nothing ---
 
     def one_by_hand(self, job_id="by-hand"):
