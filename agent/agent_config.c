@@ -151,8 +151,11 @@ static int read_choice(const config_setting_t *group, const char *key, const cha
 static int read_name(const config_setting_t *group, bool any, char **out, struct problem *problem)
 {
     const config_setting_t *at = config_setting_get_member(group, "name");
-    int r = at ? copy_text(at, out, problem) : tree_problem(group, problem, "name is missing");
+    int r;
 
+    if (!at)
+        return tree_problem(group, problem, "name is missing");
+    r = copy_text(at, out, problem);
     if (r)
         return r;
     if (!(any && strcmp(*out, "*") == 0) && !id_name_valid(*out, strlen(*out)))

@@ -211,8 +211,11 @@ static int make_driver(struct agent_io *io, const struct config *config)
     };
     struct bus_config bus = driver_bus_config(config, "drover-agent");
 
-    /* no more than can be begun: what waits, waits where any agent can take it */
-    bus.prefetch = (uint16_t)config->agent.concurrency;
+    /* About as much as can be begun: what waits, waits where any agent can take it. The broker
+     * counts for each queue, and an actor alone must still find a slot. */
+    bus.prefetch = (uint16_t)(config->agent.concurrency / (int64_t)io->setup->n_actors);
+    if (bus.prefetch == 0)
+        bus.prefetch = 1;
     bus.queues = io->queues;
     bus.n_queues = (int)io->setup->n_actors;
     bus.direct_reply = true;

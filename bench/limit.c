@@ -118,12 +118,10 @@ static int by_value(const void *a, const void *b)
 
 static int run_jobs(int n, int window, int steps)
 {
-    const char *port = getenv("DROVER_TEST_REDIS_PORT");
     struct run r = {.n = n, .steps = steps};
     double began;
 
-    bench_check(port != NULL, "finding DROVER_TEST_REDIS_PORT in the environment");
-    r.store = redisConnect("127.0.0.1", atoi(port));
+    r.store = redisConnect("127.0.0.1", bench_port("DROVER_TEST_REDIS_PORT"));
     bench_check(r.store && !r.store->err, "connecting to the store");
     r.jobs = calloc((size_t)n, sizeof(*r.jobs));
     r.latency = calloc((size_t)n, sizeof(*r.latency));

@@ -44,8 +44,8 @@ static void define_chain(struct run *r)
         drover__v1__step__init(&steps[i]);
         snprintf(names[i], sizeof(names[i]), "s%d", i);
         steps[i].name = names[i];
-        steps[i].actor = (char *)(uintptr_t)r->options.actor;
-        steps[i].action = (char *)(uintptr_t) "echo";
+        steps[i].actor = (char *)r->options.actor;
+        steps[i].action = (char *)"echo";
         if (i > 0) {
             after[i] = names[i - 1];
             steps[i].after = &after[i];

@@ -17,6 +17,17 @@ void bench_check(bool ok, const char *what)
     exit(1);
 }
 
+int bench_port(const char *variable)
+{
+    const char *port = getenv(variable);
+
+    if (!port) {
+        fprintf(stderr, "bench: %s is not in the environment\n", variable);
+        exit(1);
+    }
+    return atoi(port);
+}
+
 double bench_seconds(void)
 {
     struct timespec t;
@@ -32,13 +43,12 @@ static void check_rpc(struct amqp_peer *peer, const char *what)
 
 void amqp_peer_open(struct amqp_peer *peer, uint16_t prefetch)
 {
-    const char *port = getenv("DROVER_TEST_AMQP_PORT");
+    int port = bench_port("DROVER_TEST_AMQP_PORT");
     amqp_socket_t *socket;
 
-    bench_check(port != NULL, "finding DROVER_TEST_AMQP_PORT in the environment");
     *peer = (struct amqp_peer){.connection = amqp_new_connection()};
     socket = amqp_tcp_socket_new(peer->connection);
-    bench_check(socket && !amqp_socket_open(socket, "127.0.0.1", atoi(port)), "connecting");
+    bench_check(socket && !amqp_socket_open(socket, "127.0.0.1", port), "connecting");
     bench_check(
         amqp_login(peer->connection, "/", 1, 131072, 0, AMQP_SASL_METHOD_PLAIN, "guest", "guest")
                 .reply_type == AMQP_RESPONSE_NORMAL,
@@ -75,7 +85,7 @@ void amqp_peer_publish(struct amqp_peer *peer, const char *exchange, const char 
 {
     amqp_basic_properties_t properties = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
                                           .delivery_mode = 2};
-    amqp_bytes_t bytes = {.len = len, .bytes = (void *)(uintptr_t)body};
+    amqp_bytes_t bytes = {.len = len, .bytes = (void *)body};
 
     if (reply_to) {
         properties._flags |= AMQP_BASIC_REPLY_TO_FLAG;
@@ -107,7 +117,7 @@ static struct amqp_item read_delivery(struct amqp_peer *peer, const amqp_basic_d
 
 struct amqp_item amqp_peer_next(struct amqp_peer *peer, int timeout_ms)
 {
-    struct timeval timeout = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
+    struct timeval timeout = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000L};
     amqp_frame_t frame;
     int r;
 

@@ -45,4 +45,6 @@ struct amqp_item amqp_peer_next(struct amqp_peer *peer, int timeout_ms);
 
 /* Ends the program with a message unless @ok. */
 void bench_check(bool ok, const char *what);
+/* A port on loopback, from the environment. */
+int bench_port(const char *variable);
 double bench_seconds(void);

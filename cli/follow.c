@@ -246,7 +246,7 @@ static void put_summary(const struct follow *f, size_t columns, int64_t now, str
     view_progress(status, &text);
     buf_printf(&text, ", %s after ", view_job_state(status));
     view_duration(&text, status->now - status->created);
-    if (now - f->answered > POLL_MAX_MS * 5) {
+    if (now - f->answered > 5L * POLL_MAX_MS) {
         buf_puts(&text, "; no answer for ");
         view_duration(&text, now - f->answered);
     }

@@ -18,7 +18,6 @@ CLEANUP_DEFINE(json_t *, json_decref)
 
 #define SECOND_MS 1000.0
 #define LOCK_MARGIN 2 /* a lease is at least so many times the sleep */
-#define SLEEP_MAX_MS (POLICY_DURATION_MAX_MS / LOCK_MARGIN)
 
 /* One workflow under conversion. Tables are JSON objects: they hash. */
 struct importing {
@@ -55,11 +54,11 @@ static int law(int result)
 /* What is left of a name once only what is allowed stays, with room for @suffix. */
 static void name_clean(const char *name, const char *suffix, char out[ID_NAME_MAX + 1])
 {
-    size_t room = ID_NAME_MAX - strlen(suffix), n = 0;
+    size_t len = strlen(suffix), room = ID_NAME_MAX - len, n = 0;
 
     for (; name[n] && n < room; n++)
         out[n] = id_name_valid(name + n, 1) ? name[n] : '_';
-    strcpy(out + n, suffix);
+    memcpy(out + n, suffix, len + 1);
 }
 
 static int name_take(struct importing *i, const char *from, const char *to)
@@ -149,7 +148,7 @@ static int set_sleep(struct importing *i, json_t *to, const json_t *step)
     double ms = json_number_value(json_object_get(step, "runtime")) * SECOND_MS * i->options->scale;
     int64_t whole;
 
-    if (!(ms >= 0 && ms <= (double)SLEEP_MAX_MS))
+    if (!(ms >= 0 && ms * LOCK_MARGIN <= (double)POLICY_DURATION_MAX_MS))
         return flaw(i, step_name(step), "runs longer than a lease can last: use a smaller --scale");
     whole = llround(ms);
     if (json_object_set_new(to, "arguments",

@@ -43,7 +43,7 @@ static bool parse_zone(const char *text, int64_t *offset_s)
     if (sscanf(text, "%c%2d:%2d%n", &sign, &hours, &minutes, &used) != 3 || text[used] != '\0' ||
         used != 6 || (sign != '+' && sign != '-') || hours > 23 || minutes > 59)
         return false;
-    *offset_s = (hours * 60 + minutes) * (sign == '+' ? 60 : -60);
+    *offset_s = (hours * 60L + minutes) * (sign == '+' ? 60 : -60);
     return true;
 }
 

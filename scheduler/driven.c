@@ -259,6 +259,8 @@ static bool told_lately(struct scheduler *s, const char *reason, const char *act
         return false;
     HASH_FIND(hh, s->told, what, len, told);
     if (!told) {
+        if (HASH_COUNT(s->told) >= MACHINE_TOLD_MAX)
+            told_free(s);
         told = malloc(sizeof(*told) + len + 1);
         if (!told)
             abort();
@@ -284,7 +286,7 @@ void told_free(struct scheduler *s)
 static void alerts(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                    const struct workflow *w)
 {
-    for (uint32_t i = 0; i < driven->n_alerts; i++) {
+    for (uint32_t i = 0; i < driven->n_alerts && driven->alerts[i].step < w->n_steps; i++) {
         Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
         const struct workflow_step *step = &w->steps[driven->alerts[i].step];
 

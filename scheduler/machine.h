@@ -22,14 +22,16 @@
 #include "model/wire.h"
 #include "scheduler/scheduler.h"
 
-#define MACHINE_RECORDS_PER_CALL 50        /* about 3 ms of the store's time */
-#define MACHINE_TELL_AGAIN_MS 600000       /* between two alerts about one actor */
-#define MACHINE_PACE_MS 1                  /* between two flushes of records */
-#define MACHINE_REPEAT_MS 200              /* before a call that the store refused is made again */
-#define MACHINE_REPEATS 5                  /* refusals before the delivery is dead-lettered */
-#define MACHINE_CACHED_STEPS 200000        /* of all definitions in memory: some 60 MiB */
-#define MACHINE_EVENT_RESULTS (256 * 1024) /* bytes of results in a JobEvent */
-#define MACHINE_NOTICE_TRIES 5             /* then the notice is a dead letter */
+#define MACHINE_RECORDS_PER_CALL 50  /* about 3 ms of the store's time */
+#define MACHINE_TELL_AGAIN_MS 600000 /* between two alerts about one actor */
+#define MACHINE_TOLD_MAX 1000        /* actors remembered for that */
+#define MACHINE_DEAD_AGAIN_MS 1000   /* before a dead letter that nobody took is sent again */
+#define MACHINE_PACE_MS 1            /* between two flushes of records */
+#define MACHINE_REPEAT_MS 200        /* before a call that the store refused is made again */
+#define MACHINE_REPEATS 5            /* refusals before the delivery is dead-lettered */
+#define MACHINE_CACHED_STEPS 200000  /* of all definitions in memory: some 60 MiB */
+#define MACHINE_EVENT_RESULTS 262144 /* bytes of results in a JobEvent: 256 KiB */
+#define MACHINE_NOTICE_TRIES 5       /* then the notice is a dead letter */
 
 struct op;
 typedef void op_fn(struct scheduler *s, struct op *op);
@@ -57,7 +59,9 @@ struct op {
     struct heap_node timer; /* in scheduler.timers while it waits to be repeated */
     unsigned open;          /* calls and publishes without an answer */
     unsigned refusals;
-    bool again; /* the call was made before, and nobody knows what came of it */
+    bool refused; /* the store would not, and that was logged */
+    bool alone;   /* not to be made in one call with others */
+    bool again;   /* the call was made before, and nobody knows what came of it */
     op_fn *call;
     op_answered_fn *answered;
     op_fn *then;    /* NULL: done */
@@ -79,6 +83,7 @@ struct op {
     struct op_submit submit;
     char submission[ID_DIGEST_LEN + 1];
     char *submitter; /* owned */
+    char *reason;    /* of a dead letter; owned */
     struct op_record record;
     char token[WIRE_TOKEN_MAX + 1]; /* record, where no message holds it */
     struct buf buf;                 /* encoded input or result */

@@ -142,6 +142,10 @@ static void notice_answered(struct scheduler *s, struct op *op, struct ops_reade
         op_call(s, op, settle_call, settle_answered); /* forgotten: nothing to tell any more */
         return;
     }
+    if (job.seq != op->seq) {
+        op_call(s, op, settle_call, settle_answered); /* not a notice that this job owes */
+        return;
+    }
     op->notices = job.notices;
     memcpy(op->digest, job.definition.data, ID_DIGEST_LEN);
     w = definition_find(s, op->digest);

@@ -100,6 +100,7 @@ static void recover(struct scheduler *s, struct op *op)
     const Drover__V1__Recover *m = op->item->message.control->recover;
 
     s->stats.recovered++;
+    op->again = op->item->redelivered;
     op->n_steps = m->n_steps < OPS_BUDGET ? (uint32_t)m->n_steps : OPS_BUDGET;
     op->steps = calloc(op->n_steps + 1, sizeof(*op->steps));
     if (!op->steps)

@@ -90,6 +90,7 @@ static struct op *op_free(struct scheduler *s, struct op *op)
     free(op->held);
     free(op->steps);
     free(op->submitter);
+    free(op->reason);
     free(op->job);
     free(op);
     return NULL;
@@ -181,10 +182,15 @@ static void flush_partition(struct scheduler *s, uint32_t partition)
     call->id = ++s->last_id;
     call->n = 0;
     while (call->n < MACHINE_RECORDS_PER_CALL && !list_empty(queue)) {
-        struct op *op = list_entry(list_pop(queue), struct op, link);
+        struct op *op = list_entry(queue->next, struct op, link);
 
+        if (op->alone && call->n > 0)
+            break;
+        list_remove(&op->link);
         records[call->n] = &op->record;
         call->ops[call->n++] = op;
+        if (op->alone)
+            break;
     }
     HASH_ADD(hh, s->calls, id, sizeof(call->id), call);
     ops_record(s->out, call->id, partition, s->name, records, call->n);
@@ -256,18 +262,48 @@ void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body)
     m->mandatory = true;
 }
 
-void item_dead(struct scheduler *s, struct item *item, const char *reason)
+static void dead_send(struct scheduler *s, struct op *op);
+
+/* The broker would not have it: it is all there is of a message, so it is tried until it is taken.
+ */
+static void dead_told(struct scheduler *s, struct op *op)
 {
-    struct op *op = op_new(s, item, "");
+    if (!op->returned)
+        return;
+    op->returned = false;
+    op->call = dead_send;
+    op->open++;
+    op_repeat_at(s, op, s->now + MACHINE_DEAD_AGAIN_MS);
+}
+
+static void dead_publish(struct scheduler *s, struct op *op)
+{
+    const struct item *item = op->item;
     struct bus_message *m = op_publish(s, op, NULL, false, NULL);
 
     m->exchange = "drover.dead";
     m->key = "";
     m->body = effects_copy(s->out, item->body);
     m->content_type = wire_content_type(item->body.len > 0 && item->body.data[0] == '{');
-    m->reason = effects_str(s->out, reason);
+    m->reason = effects_str(s->out, op->reason);
+    m->mandatory = true;
+    op->then = dead_told;
+}
+
+static void dead_send(struct scheduler *s, struct op *op)
+{
+    dead_publish(s, op);
+    op_unref(s, op); /* what the timer held */
+}
+
+void item_dead(struct scheduler *s, struct item *item, const char *reason)
+{
+    struct op *op = op_new(s, item, "");
+
+    op->reason = or_abort(strdup(reason));
     s->stats.dead_letters++;
     log_warn("dead_letter", LOG_S("reason", reason), LOG_I("bytes", item->body.len));
+    dead_publish(s, op);
     op_unref(s, op);
 }
 
@@ -301,19 +337,30 @@ void op_repeat_at(struct scheduler *s, struct op *op, int64_t when)
         abort();
 }
 
+/* "ERR …" is a function that failed: repeated for ever it would block its queue. Everything else
+ * (out of memory, disk full, too few replicas, no right) passes or is mended, and is waited for. */
+static bool is_our_fault(const struct store_answer *answer)
+{
+    return answer->result == STORE_ERROR && answer->n > 0 && answer->items[0].len > 4 &&
+           memcmp(answer->items[0].data, "ERR ", 4) == 0;
+}
+
 /* The store would not: what is wrong may pass, but a message must not block its queue for ever. */
 static void op_refused(struct scheduler *s, struct op *op, const struct store_answer *answer)
 {
     char *why = text_of(s, answer->n ? answer->items[0] : BYTES_EMPTY);
 
-    log_error("store_refused", LOG_S("job", op->job), LOG_S("why", why));
+    if (!op->refused)
+        log_error("store_refused", LOG_S("job", op->job), LOG_S("why", why));
+    op->refused = true;
     if (answer->result == STORE_OOM && op->on_full && *op->item->reply_to) {
         op->on_full(s, op);
         op->then = NULL;
         op_unref(s, op);
         return;
     }
-    if (answer->result == STORE_OOM || ++op->refusals < MACHINE_REPEATS || !op->item->handle) {
+    op->alone = true; /* whoever travelled with it is not to suffer again */
+    if (!is_our_fault(answer) || ++op->refusals < MACHINE_REPEATS || !op->item->handle) {
         op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         return;
     }
@@ -334,9 +381,10 @@ static void on_answer(struct scheduler *s, uint64_t id, const struct store_answe
     for (int i = 0; i < call->n; i++) {
         struct op *op = call->ops[i];
 
-        if (answer->result == STORE_UNKNOWN) {
-            /* it may have happened, and what it asked to publish is lost: like a redelivery */
+        /* it may have happened, and what it asked to publish is lost: like a redelivery */
+        if (answer->result != STORE_OK)
             op->record.redelivered = op->submit.redelivered = op->again = true;
+        if (answer->result == STORE_UNKNOWN) {
             op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         } else if (answer->result != STORE_OK) {
             op_refused(s, op, answer);
@@ -452,14 +500,17 @@ static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
 
 /* ---- registering ---- */
 
+/* Each time, because a store that comes back may have lost them. */
 static void on_store_up(struct scheduler *s, uint32_t partitions)
 {
-    if (s->partitions)
+    if (!s->partitions) {
+        s->partitions = partitions;
+        s->records = or_abort(calloc(partitions, sizeof(*s->records)));
+        for (uint32_t p = 0; p < partitions; p++)
+            list_init(&s->records[p]);
+    }
+    if (s->registering > 0)
         return;
-    s->partitions = partitions;
-    s->records = or_abort(calloc(partitions, sizeof(*s->records)));
-    for (uint32_t p = 0; p < partitions; p++)
-        list_init(&s->records[p]);
     for (size_t i = 0; i < s->n_registered; i++) {
         struct item *item = item_new(s, NULL);
 

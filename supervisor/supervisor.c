@@ -10,13 +10,15 @@
 #include "model/store_ops.h"
 #include "model/wire.h"
 
-#define LOOK_MIN_MS 50             /* between two looks at one partition */
-#define JOBS_PER_LOOK 100          /* in one expire call */
-#define SWEEP_PACE_MS 20           /* between two sweep calls of one round */
-#define FORGET_MS 10000            /* between two looks for what may be forgotten */
-#define FORGET_JOBS 20             /* in one call */
-#define REPEAT_MS 500              /* after a call that was not answered */
-#define HOLD_BACKLOG 10            /* leases: replies are queued, and will be read */
+#define LOOK_MIN_MS 50           /* between two looks at one partition */
+#define UNCONFIRMED_MAX 1000     /* commands under way; more would only name the same jobs again */
+#define COMMAND_EXPIRES_MS 60000 /* by then what it asks for has been named again */
+#define JOBS_PER_LOOK 100        /* in one expire call */
+#define SWEEP_PACE_MS 20         /* between two sweep calls of one round */
+#define FORGET_MS 10000          /* between two looks for what may be forgotten */
+#define FORGET_JOBS 20           /* in one call */
+#define REPEAT_MS 500            /* after a call that was not answered */
+#define HOLD_BACKLOG 10          /* leases: replies are queued, and will be read */
 #define HOLD_ALL UINT32_C(1000000) /* leases: nobody reads replies, or the clock has jumped */
 #define JUMP_MS 2000               /* how far the store's clock may run ahead of ours unnoticed */
 #define JUMP_GRACE_MS 60000        /* one default lease, in which nothing expires after a jump */
@@ -99,7 +101,9 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
 static bool wanted(const struct supervisor *s, const struct partition *p, enum chore chore)
 {
     if (chore == CHORE_LEAD)
-        return s->config.election;
+        return s->config.election && (!s->stopping || p->leads);
+    if (chore == CHORE_EXPIRE && s->unconfirmed > UNCONFIRMED_MAX)
+        return false;
     return !s->stopping && leads(s, p);
 }
 
@@ -138,6 +142,7 @@ static void publish(struct supervisor *s, Drover__V1__Control *m)
     e->publish.content_type = wire_content_type(false);
     e->publish.type = m->base.descriptor->name;
     e->publish.job = effects_str(s->out, m->job_id);
+    e->publish.expiration_ms = COMMAND_EXPIRES_MS;
     e->publish.mandatory = true;
     s->unconfirmed++;
 }
@@ -212,7 +217,7 @@ static void on_lead(struct supervisor *s, struct partition *p, struct ops_reader
                  LOG_S("now", leading.leads ? "leads" : "follows"));
     p->leads = leading.leads;
     p->leads_until = called + s->config.lease_ms;
-    p->due[CHORE_LEAD] = called + s->config.lease_ms / 3;
+    p->due[CHORE_LEAD] = s->stopping ? s->now : called + s->config.lease_ms / 3;
 }
 
 static void on_expired(struct supervisor *s, struct partition *p, struct ops_reader *r)

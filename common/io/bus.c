@@ -14,11 +14,11 @@
 
 static void config_deinit(struct bus_config *config)
 {
-    free((void *)(uintptr_t)config->host);
-    free((void *)(uintptr_t)config->vhost);
-    free((void *)(uintptr_t)config->user);
-    free((void *)(uintptr_t)config->password);
-    free((void *)(uintptr_t)config->name);
+    free((void *)config->host);
+    free((void *)config->vhost);
+    free((void *)config->user);
+    free((void *)config->password);
+    free((void *)config->name);
 }
 
 static int config_default(int value, int otherwise)

@@ -26,9 +26,18 @@ static void close_fd(int fd)
     if (fd >= 0)
         close(fd);
 }
-static void close_fd_p(int *fd)
+static void close_fd_p(const int *fd)
 {
     close_fd(*fd);
+}
+
+/* As take(), which is for pointers. */
+static int take_fd(int *fd)
+{
+    int taken = *fd;
+
+    *fd = -1;
+    return taken;
 }
 
 static void free_addresses(struct addrinfo *addresses)
@@ -76,8 +85,7 @@ static int connect_address(struct link *link, const struct addrinfo *address, in
         if (r)
             return r;
     }
-    *out = fd;
-    fd = -1;
+    *out = take_fd(&fd);
     return 0;
 }
 
@@ -124,7 +132,7 @@ static int open_socket(struct link *link)
 {
     struct timeval timeout = {
         .tv_sec = link->bus->config.connect_timeout_ms / 1000,
-        .tv_usec = link->bus->config.connect_timeout_ms % 1000 * 1000,
+        .tv_usec = link->bus->config.connect_timeout_ms % 1000 * 1000L,
     };
     CLEANUP(close_fd) int fd = -1;
     amqp_socket_t *socket;

@@ -210,7 +210,7 @@ static int send_message(struct publisher *p, struct outgoing *out)
         .delivery_mode = m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT,
         .headers.entries = entries,
     };
-    amqp_bytes_t body = {m->body.len, (void *)(uintptr_t)m->body.data};
+    amqp_bytes_t body = {m->body.len, (void *)m->body.data};
     bool mandatory = is_mandatory(m);
     char expiration[24];
 

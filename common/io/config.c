@@ -384,7 +384,7 @@ static int set_from_node(struct config *c, const struct setting *s, const config
     return set(c, s, value, &origin, problem);
 }
 
-/* @at: path of @group with a dot behind it, "" for the root. */
+/* @at: path of @group, "" for the root. */
 static int set_from_group(struct config *c, const config_setting_t *group, const char *at,
                           struct problem *problem)
 {
@@ -395,7 +395,7 @@ static int set_from_group(struct config *c, const config_setting_t *group, const
         const struct setting *s;
         int ret;
 
-        snprintf(path, sizeof(path), "%s%s", at, config_setting_name(node));
+        snprintf(path, sizeof(path), "%s%s%s", at, *at ? "." : "", config_setting_name(node));
         s = find(path);
         if (s)
             ret = set_from_node(c, s, node, problem);
@@ -404,7 +404,7 @@ static int set_from_group(struct config *c, const config_setting_t *group, const
         else if (!config_setting_is_group(node))
             ret = origin_problem(&origin, problem, "must be a group { ... }");
         else
-            ret = set_from_group(c, node, strcat(path, "."), problem);
+            ret = set_from_group(c, node, path, problem);
         if (ret)
             return ret;
     }

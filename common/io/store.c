@@ -435,6 +435,7 @@ static const struct sockaddr *choose(const struct store *s, const struct addrinf
     const struct addrinfo *chosen = list;
     unsigned n = 0;
 
+    assert(list);
     for (const struct addrinfo *a = list; a; a = a->ai_next)
         n++;
     for (unsigned skip = s->failures % n; skip > 0; skip--)

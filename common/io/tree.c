@@ -114,8 +114,7 @@ bool duration_parse(const char *text, int64_t *ms)
     static const struct {
         const char *name;
         int64_t ms;
-    } units[] = {{"", 1},          {"ms", 1},          {"s", 1000},
-                 {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 24 * 3600 * 1000}};
+    } units[] = {{"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
     size_t digits = strspn(text, "0123456789");
     int64_t value;
 

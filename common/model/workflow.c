@@ -431,7 +431,7 @@ static int step_resolve(struct builder *b, uint32_t i)
     s->has_revert = m->revert != NULL;
     forward_resolve(&s->forward, w, m);
     s->revert = s->forward;
-    if (s->has_revert)
+    if (m->revert)
         revert_resolve(&s->revert, w, m);
     if (m->heartbeat_ms > s->forward.lock_ms || m->heartbeat_ms > s->revert.lock_ms) {
         check_fail(b->problem, PATH(where, "heartbeat_ms"),

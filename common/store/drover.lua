@@ -32,6 +32,7 @@ local HISTORY_MIN = 1000         -- entries kept of a job, or four for each step
 local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for again
 local CONTINUED = 1000           -- ms in which whoever left a cursor goes on with it
 local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this often
+local WAIT_SLACK = 1000          -- ms by which an unstarted request may come back early
 local WAIT_CAP = 3600000         -- ms; the longest doubled wait for an agent
 local PAGE_BYTES = 1048576       -- of errors and results in one page of a job's steps
 local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
@@ -557,11 +558,11 @@ local function define(keys, a)
     for first = 1, #fields, 2000 do
       call('HSET', key, unpack(fields, first, min(first + 1999, #fields)))
     end
+    call('ZADD', p .. 'defs', int(now), digest)
     if last ~= '1' then
       return {'MORE'}
     end
     call('HSET', key, 'ready', '1', 'refs', '0')
-    call('ZADD', p .. 'defs', int(now), digest)
   end
   if registered == '1' and call('HSETNX', p .. 'workflows', full, digest) == 1 then
     call('HINCRBY', key, 'refs', 1)
@@ -595,20 +596,22 @@ local function resend(job, list)
   if #list == 0 or not forward(job) then
     return
   end
-  prefetch(job.def, list)
-  for first = 1, min(#list, BUDGET), 500 do
-    local fields = {}
-    for k = first, min(first + 499, #list) do
-      fields[#fields + 1] = int(list[k])
-    end
-    for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
-      local i = list[first + k - 1]
-      local step = step_of(job.def, i)
-      local rec = parse_record(text, step)
-      local wait = rec.till - job.now - step.lock
-      if rec.state == 'R' and wait > 0 then
-        job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
-      end
+  local fields, steps = {}, {}
+  for k = 1, min(#list, job.budget.left) do
+    fields[k], steps[k] = int(list[k]), list[k]
+  end
+  if #fields == 0 then
+    return
+  end
+  job.budget.left = job.budget.left - #fields
+  prefetch(job.def, steps)
+  for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
+    local i = steps[k]
+    local step = step_of(job.def, i)
+    local rec = parse_record(text, step)
+    local wait = rec.till - job.now - step.lock
+    if rec.state == 'R' and wait > 0 then
+      job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
     end
   end
 end
@@ -759,11 +762,13 @@ local function on_unstarted(job, i, rec, op)
     job.alerts[1] = {i = i, reason = op.kind == 'N' and 'NO_AGENT' or 'UNROUTABLE'}
   end
   rec.token = '-'
+  -- back before its wait was over: the broker or an agent threw it away, and would again at once
+  local thrown = op.kind == 'N' and job.now < rec.till - step.lock - WAIT_SLACK
   if job.desired ~= rec.asked then
     ended_after_cancel(job, i, rec)
   elseif job.hold ~= '' then
     back_off(job, i, rec, SWEEP_BOUND)
-  elseif op.kind == 'N' then
+  elseif op.kind == 'N' and not thrown then
     rec.state = 'W'
     lock(job, i, rec, op.fresh)
   else
@@ -789,7 +794,12 @@ local function record_one(p, now, by, op, budget, out)
   end
   local rec = parse_record(job.step_text)
   if rec.token ~= op.token then
-    put_code(out, 'STALE', now)
+    if op.redelivered == '1' and rec.token == i .. '.' .. op.fresh then
+      resend(job, {i}) -- this very call was made before, and its answer was lost
+      put_driven(out, 'ALREADY', job)
+    else
+      put_code(out, 'STALE', now)
+    end
     return
   end
   if rec.state ~= 'R' then

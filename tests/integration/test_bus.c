@@ -210,7 +210,7 @@ static void ctl_start(struct world *w, uv_process_t *process, int64_t *status, c
 {
     uv_process_options_t options = {
         .file = required("DROVER_TEST_RABBITMQCTL"),
-        .args = (char **)(uintptr_t)words,
+        .args = (char **)words,
         .exit_cb = on_ctl_exit,
     };
 

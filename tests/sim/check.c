@@ -48,7 +48,7 @@ struct job {
     uint32_t partition;
     bool registered;
     bool created;
-    bool refused; /* once, as its workflow was not registered yet */
+    bool refused; /* once: its workflow was not registered yet, or the store was full */
     bool cancelled;
     bool accepted; /* the client knows */
     bool settled;
@@ -255,7 +255,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     step->attempt++;
     step->parked = false;
     token = timeline_alloc(c->t, sizeof(*token));
-    memcpy(token->text, text.data, text.len);
+    snprintf(token->text, sizeof(token->text), "%.*s", (int)text.len, text.data);
     token->job = job;
     token->step = i;
     token->trigger = c->trigger;
@@ -725,6 +725,21 @@ static void published_event(struct checker *c, const struct bus_message *m,
         job->excused = true;
 }
 
+/* A Submit that the store had no room for may be acknowledged once the client was told. */
+static void published_receipt(struct checker *c, const struct bus_message *m)
+{
+    struct wire_message receipt = {0};
+
+    if (wire_decode(WIRE_RECEIPT, m->body, NULL, &receipt, NULL) == 0 &&
+        receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER) {
+        struct job *job = job_find(c, bytes_str(receipt.receipt->job_id));
+
+        if (job)
+            job->refused = true;
+    }
+    wire_free(&receipt);
+}
+
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
                        bool lost)
 {
@@ -736,6 +751,8 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
         published_requests(c, m);
     else if (strcmp(m->type, "drover.v1.JobEvent") == 0)
         published_event(c, m, outcome, lost);
+    else if (strcmp(m->type, "drover.v1.Receipt") == 0)
+        published_receipt(c, m);
 }
 
 /* ---- acks ---- */

@@ -64,7 +64,7 @@ void checker_acked(struct checker *c, const struct simlink *link, const struct b
 
 /* A handler begins, or has ended with its effect done. */
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request);
-void checker_effect(struct checker *c, const char *token);
+void checker_effect(struct checker *c, const char *text);
 
 /* What a client hears. */
 void checker_receipt(struct checker *c, const Drover__V1__Receipt *m);

@@ -136,4 +136,4 @@ void role_replies(struct process *p, struct bytes body);
 
 void clients_begin(struct world *w);
 void client_delivery(struct process *p, const struct bus_delivery *d, const char *type);
-void client_cancel(struct world *w, const char *job);
+void client_cancel(struct world *w, const char *id);

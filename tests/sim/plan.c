@@ -5,6 +5,7 @@
 
 #define PERCENT 10000 /* millionths */
 #define SECOND INT64_C(1000)
+#define HOUR (3600 * SECOND)
 
 /* ---- definitions ---- */
 
@@ -243,7 +244,7 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
     plan->faults_end = timeline_between(t, 5 * SECOND, 30 * SECOND);
     if (!plan->big && timeline_chance(t, 25 * PERCENT))
         plan->budget = (uint32_t)timeline_between(t, 1, SIMSTORE_BUDGETS - 1);
-    plan->retention_ms = timeline_chance(t, 5 * PERCENT) ? 60 * SECOND : 7 * 24 * 3600 * SECOND;
+    plan->retention_ms = timeline_chance(t, 5 * PERCENT) ? 60 * SECOND : HOUR * 24 * 7;
     plan->lingers = timeline_chance(t, 25 * PERCENT);
-    plan->settle_ms = 2 * 3600 * SECOND;
+    plan->settle_ms = 2 * HOUR;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the names that --wrap of the linker gives
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t size);
@@ -15,6 +16,7 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 char *__wrap_strdup(const char *s);
 void __wrap_free(void *p);
+// NOLINTEND(bugprone-reserved-identifier)
 
 static unsigned countdown;
 static int failed;

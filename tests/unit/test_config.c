@@ -106,7 +106,7 @@ static void test_defaults(void **state)
     assert_int_equal(c->redis.partitions, 16);
     assert_int_equal(c->log.level, LOG_INFO);
     assert_int_equal(c->log.format, LOG_TEXT);
-    assert_int_equal(c->supervisor.retention_ms, 7 * 24 * 3600 * INT64_C(1000));
+    assert_int_equal(c->supervisor.retention_ms, INT64_C(1000) * 3600 * 24 * 7);
     assert_int_equal(c->agent.concurrency, 4);
     assert_int_equal(config_setting_length(config_root(c)), 0);
 }
@@ -210,7 +210,7 @@ static void test_the_nearer_source_wins(void **state)
     assert_int_equal(c->redis.port, 4);
     assert_int_equal(c->redis.database, 3);
     assert_string_equal(c->name, "b");
-    c = config_free(c);
+    config_free(c);
     c = load("redis = { port = 1; };", environment, NULL);
     assert_int_equal(c->redis.port, 2);
 }
