@@ -17,6 +17,8 @@
 #include "io/store.h"
 #include "io/tree.h"
 
+static_assert(STORE_PARTITIONS_MAX == 1024, "the range of redis.partitions, which people read");
+
 #define SECOND INT64_C(1000)
 #define MINUTE (60 * SECOND)
 #define HOUR (60 * MINUTE)
@@ -135,7 +137,7 @@ static const struct setting settings[] = {
     {"redis.prefix", TEXT, STORE_USERS, AT(redis.prefix), "drover:", .fault = prefix_fault,
      .text = "what the names of all keys begin with"},
     {"redis.partitions", INTEGER, STORE_USERS, AT(redis.partitions), "16", 1,
-     STORE_PARTITIONS_MAX,
+     1024,
      .text = "of a new store; an existing one keeps its number"},
     {"redis.call_timeout", DURATION, STORE_USERS, AT(redis.call_timeout_ms), "10s", 100, HOUR,
      .text = "a connection without an answer for this long is given up"},

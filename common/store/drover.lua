@@ -324,13 +324,19 @@ local function forward(job)
   return job.desired == 'A' and job.hold == '' and not finished(job)
 end
 
+-- How long a request may wait for an agent: twice as long each time that nobody took it.
+local function wait_of(step, rec)
+  return max(step.wait, min(step.wait * 2 ^ rec.unstarted, WAIT_CAP))
+end
+
 -- Mints a token: from here on the step is in flight.
 local function lock(job, i, rec, fresh)
   local step = step_of(job.def, i)
-  local wait = max(step.wait, min(step.wait * 2 ^ rec.unstarted, WAIT_CAP))
+  local wait
   if rec.turn ~= job.turn then
     rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
   end
+  wait = wait_of(step, rec)
   rec.state, rec.asked, rec.turn = 'R', job.desired, job.turn
   rec.attempt = rec.attempt + 1
   rec.token = i .. '.' .. fresh
@@ -870,6 +876,11 @@ local function expire_step(job, i, text, hold, named)
   local rec = parse_record(text)
   if rec.state == 'R' then
     if rec.till > job.now then
+      local longest = job.now + wait_of(step_of(job.def, i), rec) + step_of(job.def, i).lock
+      if rec.till > longest then -- the clock stepped back since: no dispatch gives more than that
+        rec.till = longest
+        job.records[i] = rec
+      end
       return rec.till
     elseif hold > 0 and rec.till + hold * step_of(job.def, i).lock > job.now then
       return job.now + NAMED_AGAIN
