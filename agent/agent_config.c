@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent_config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -151,13 +152,11 @@ static int read_choice(const config_setting_t *group, const char *key, const cha
 static int read_name(const config_setting_t *group, bool any, char **out, struct problem *problem)
 {
     const config_setting_t *at = config_setting_get_member(group, "name");
-    int r;
+    int r = at ? copy_text(at, out, problem) : tree_problem(group, problem, "name is missing");
 
-    if (!at)
-        return tree_problem(group, problem, "name is missing");
-    r = copy_text(at, out, problem);
     if (r)
         return r;
+    assert(*out);
     if (!(any && strcmp(*out, "*") == 0) && !id_name_valid(*out, strlen(*out)))
         return tree_problem(at, problem, "must be at most %d letters, digits, '.', '_', '-'",
                             ID_NAME_MAX);

@@ -92,6 +92,7 @@ static void reply(struct scheduler *s, struct item *item, const Drover__V1__Step
     op->record.job = op->job;
     op->record.token = m->token;
     op->record.redelivered = item->redelivered;
+    op->alone = item->redelivered; /* its follow-ups may fill a call */
     set_outcome(s, op, m);
     op_record(s, op);
     op_unref(s, op);

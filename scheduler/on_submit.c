@@ -166,7 +166,7 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
         reject(s, op, problem.field, problem.reason);
     } else {
         set_submit(op, s, d);
-        op->on_full = retry_later;
+        op->on_full = d->redelivered ? NULL : retry_later; /* it may be recorded already */
         if (op->workflow && !definition_find(s, op->workflow->digest)) {
             definition_keep(s, op->workflow);
             definition_store(s, op, submit);

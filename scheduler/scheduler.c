@@ -385,6 +385,7 @@ static void on_answer(struct scheduler *s, uint64_t id, const struct store_answe
         if (answer->result != STORE_OK)
             op->record.redelivered = op->submit.redelivered = op->again = true;
         if (answer->result == STORE_UNKNOWN) {
+            op->on_full = NULL; /* it may be recorded: too late to refuse it */
             op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         } else if (answer->result != STORE_OK) {
             op_refused(s, op, answer);

@@ -603,13 +603,9 @@ local function resend(job, list)
     return
   end
   local fields, steps = {}, {}
-  for k = 1, min(#list, job.budget.left) do
+  for k = 1, min(#list, BUDGET) do
     fields[k], steps[k] = int(list[k]), list[k]
   end
-  if #fields == 0 then
-    return
-  end
-  job.budget.left = job.budget.left - #fields
   prefetch(job.def, steps)
   for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
     local i = steps[k]
