@@ -7,8 +7,6 @@
 #include <sys/time.h>
 #include <time.h>
 
-#include <amqp_tcp_socket.h>
-
 void bench_check(bool ok, const char *what)
 {
     if (ok)

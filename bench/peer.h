@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <amqp.h>
+#include "io/rabbitmq.h"
 
 struct amqp_peer {
     amqp_connection_state_t connection;

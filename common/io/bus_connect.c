@@ -5,7 +5,6 @@
  * The library could open the socket too, but then nobody could interrupt it; here a bus that closes
  * gets out at once. The one exception is a name server that does not answer.
  */
-#include <amqp_tcp_socket.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>

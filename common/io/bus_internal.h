@@ -18,14 +18,13 @@
  */
 #pragma once
 
-#include <amqp.h>
-#include <amqp_framing.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/list.h"
 #include "base/rng.h"
 #include "io/bus.h"
+#include "io/rabbitmq.h"
 
 #define BUS_CHANNEL 1      /* everything goes over this one ... */
 #define BUS_SIDE_CHANNEL 2 /* ... but what the broker may refuse without harm to the rest */
