@@ -36,7 +36,7 @@ static void define_chain(struct run *r)
 {
     static Drover__V1__Step steps[STEPS_MAX];
     static Drover__V1__Step *list[STEPS_MAX];
-    static char names[STEPS_MAX][8];
+    static char names[STEPS_MAX][16];
     static char *after[STEPS_MAX];
 
     drover__v1__workflow__init(&r->definition);
