@@ -174,8 +174,8 @@ void progress_publish(struct agent *a, const struct run *run)
     m = replies_message(a, 0, &body, run->delivery->message.json);
     set_headers(a, m, run);
     m->reply_to = "amq.rabbitmq.reply-to";
-    m->expiration_ms = request->heartbeat_ms;
     m->not_after = a->now + request->heartbeat_ms;
+    m->expires = true;
     m->transient = true;
 }
 
@@ -364,6 +364,7 @@ void on_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome)
     case BUS_CONFIRMED:
         on_confirmed(a, p);
         break;
+    case BUS_UNSENT:
     case BUS_EXPIRED: /* a lease is over; the others have theirs */
         publish_send(a, p);
         break;

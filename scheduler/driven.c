@@ -37,12 +37,32 @@ static void driven_resume(struct scheduler *s, struct op *op, struct ops_reader 
     driven_read(s, op, r, op->on_driven);
 }
 
+/* Keeps what is left of an answer until there is room for its requests. Its delivery is not
+ * acknowledged meanwhile, and the broker holds back what would follow: this is the back-pressure.
+ */
+static void stall(struct scheduler *s, struct op *op, const struct ops_reader *answer,
+                  struct workflow *w)
+{
+    struct store_answer *held = ops_answer_copy(answer);
+
+    if (!held)
+        abort();
+    free(op->held);
+    op->held = held;
+    if (!op->workflow)
+        op->workflow = workflow_ref(w);
+    op->open++;
+    list_append(&s->stalled, &op->link);
+}
+
 void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn)
 {
     struct ops_reader from = *r;
     struct ops_driven driven;
     struct workflow *w = NULL;
 
+    op->requested = 0;
+    op->answered_at = s->now;
     if (ops_read_driven(r, s->out, &driven)) {
         log_error("store_answer_broken", LOG_S("job", op->job));
         return;
@@ -58,6 +78,10 @@ void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, drive
         }
     }
     fn(s, op, &driven, w);
+    if (op->requested < driven.n_requests) {
+        from.left -= r->left;
+        stall(s, op, &from, w);
+    }
 }
 
 /* ---- requests ---- */
@@ -166,7 +190,7 @@ static void set_counts(Drover__V1__StepRequest *m, const struct ops_request *r,
     m->complete_by = driven->complete_by;
 }
 
-static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, int64_t wait)
+static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, int64_t not_after)
 {
     Drover__V1__StepRequest *list[] = {m};
     Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
@@ -182,8 +206,8 @@ static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
     message->step = effects_str(s->out, m->step);
     message->attempt = m->attempt;
     message->traceparent = *m->traceparent ? m->traceparent : NULL;
-    message->expiration_ms = wait;
-    message->not_after = s->now + wait;
+    message->not_after = not_after;
+    message->expires = true;
     message->mandatory = true;
     s->stats.dispatched++;
     log_debug("step_dispatched", LOG_S("job", m->job_id), LOG_S("step", m->step),
@@ -213,9 +237,15 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
         record_new(s, op->item, OP_PERMANENT, op->job, m.token, "INPUT_TOO_LARGE",
                    "arguments, input and results together exceed the message limit");
     else
-        send(s, op, &m, r->wait);
+        send(s, op, &m, op->answered_at + r->wait);
     if (last)
         drover__v1__error__free_unpacked(last, NULL);
+}
+
+static bool has_room(const struct scheduler *s)
+{
+    return HASH_COUNT(s->publishes) < s->most_unconfirmed &&
+           s->unconfirmed_bytes < MACHINE_UNCONFIRMED_BYTES;
 }
 
 static void requests(struct scheduler *s, struct op *op, const struct ops_driven *driven,
@@ -223,13 +253,33 @@ static void requests(struct scheduler *s, struct op *op, const struct ops_driven
 {
     struct common c;
 
-    if (driven->n_requests == 0)
+    if (op->requested == driven->n_requests || !has_room(s))
         return;
     common_init(s, &c, driven);
-    for (uint32_t i = 0; i < driven->n_requests; i++)
-        if (driven->requests[i].step < w->n_steps)
-            request(s, op, driven, &c, w, &driven->requests[i]);
+    while (op->requested < driven->n_requests && has_room(s)) {
+        const struct ops_request *r = &driven->requests[op->requested++];
+
+        if (r->step < w->n_steps)
+            request(s, op, driven, &c, w, r);
+    }
     common_deinit(&c, driven);
+}
+
+void driven_resume_stalled(struct scheduler *s)
+{
+    while (has_room(s) && !list_empty(&s->stalled)) {
+        struct op *op = list_entry(s->stalled.next, struct op, link);
+        struct ops_reader r = ops_reader(op->held);
+        struct ops_driven driven;
+
+        if (ops_read_driven(&r, s->out, &driven))
+            abort(); /* it was read before */
+        requests(s, op, &driven, op->workflow);
+        if (op->requested < driven.n_requests)
+            return;
+        list_remove(&op->link);
+        op_unref(s, op);
+    }
 }
 
 /* ---- events ---- */

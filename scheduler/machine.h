@@ -32,6 +32,7 @@
 #define MACHINE_CACHED_STEPS 200000  /* of all definitions in memory: some 60 MiB */
 #define MACHINE_EVENT_RESULTS 262144 /* bytes of results in a JobEvent: 256 KiB */
 #define MACHINE_NOTICE_TRIES 5       /* then the notice is a dead letter */
+#define MACHINE_UNCONFIRMED_BYTES (16 << 20) /* published: requests beyond wait for room */
 
 struct op;
 typedef void op_fn(struct scheduler *s, struct op *op);
@@ -55,7 +56,7 @@ struct item {
 
 struct op {
     struct item *item;
-    struct list link;       /* in scheduler.records[] while it waits for the turn's end */
+    struct list link;       /* in scheduler.records[] until the turn's end, or in .stalled */
     struct heap_node timer; /* in scheduler.timers while it waits to be repeated */
     unsigned open;          /* calls and publishes without an answer */
     unsigned refusals;
@@ -72,9 +73,12 @@ struct op {
 
     /* loading a definition in between */
     char digest[ID_DIGEST_LEN + 1];
-    struct store_answer *held; /* the answer that needs it; owned */
+    struct store_answer *held; /* the answer that needs it, or room for its requests; owned */
     op_answered_fn *resume;
     driven_fn *on_driven;
+
+    uint32_t requested;  /* of the requests of the last answer, so many are published */
+    int64_t answered_at; /* when it came: from then on they wait for an agent */
 
     /* by kind of op */
     struct workflow *workflow; /* define; submit with a definition */
@@ -111,6 +115,7 @@ struct publish {
     uint64_t id;
     UT_hash_handle hh;
     struct op *op;
+    size_t bytes;
     char token[WIRE_TOKEN_MAX + 1]; /* of a request: what to record where it is returned */
 };
 
@@ -141,6 +146,9 @@ struct scheduler {
     struct heap timers;
     struct call *calls;
     struct publish *publishes;
+    unsigned most_unconfirmed;
+    size_t unconfirmed_bytes; /* of their bodies */
+    struct list stalled;      /* ops with requests that wait for room */
     struct definition *definitions; /* oldest first */
     uint64_t cached_steps;
     struct told *told;
@@ -195,6 +203,9 @@ void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driv
                const struct workflow *w);
 
 void told_free(struct scheduler *s);
+
+/* Publishes requests that waited for room, as far as there is some. */
+void driven_resume_stalled(struct scheduler *s);
 
 /* Reads a driven answer and, where it needs the definition, loads that first, then calls back. */
 void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn);

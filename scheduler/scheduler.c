@@ -240,6 +240,8 @@ struct bus_message *op_publish(struct scheduler *s, struct op *op, const Protobu
     op->open++;
     if (token)
         memcpy(p->token, token, strnlen(token, WIRE_TOKEN_MAX));
+    p->bytes = packed.len;
+    s->unconfirmed_bytes += p->bytes;
     HASH_ADD(hh, s->publishes, id, sizeof(p->id), p);
     e = effects_add(s->out, EFFECT_PUBLISH, p->id);
     e->publish.body = packed;
@@ -316,6 +318,7 @@ static void on_outcome(struct scheduler *s, uint64_t id, enum bus_outcome outcom
     if (!p)
         return;
     HASH_DEL(s->publishes, p);
+    s->unconfirmed_bytes -= p->bytes;
     op = p->op;
     if (outcome == BUS_RETURNED || outcome == BUS_NACKED) {
         op->returned = true;
@@ -323,9 +326,13 @@ static void on_outcome(struct scheduler *s, uint64_t id, enum bus_outcome outcom
             s->stats.unroutable++;
             record_new(s, op->item, OP_UNROUTABLE, op->job, p->token, NULL, NULL);
         }
+    } else if (outcome == BUS_UNSENT && p->token[0]) {
+        s->stats.unstarted++; /* nobody can have it: no death to be counted */
+        record_new(s, op->item, OP_UNSTARTED, op->job, p->token, NULL, NULL);
     }
     free(p);
     op_unref(s, op);
+    driven_resume_stalled(s);
 }
 
 /* ---- answers ---- */
@@ -544,7 +551,8 @@ int scheduler_register(struct scheduler *s, struct workflow *w)
 
 /* ---- the machine ---- */
 
-int scheduler_new(struct scheduler **out, const char *name, const struct rng *seed)
+int scheduler_new(struct scheduler **out, const char *name, const struct rng *seed,
+                  unsigned most_unconfirmed)
 {
     struct scheduler *s = calloc(1, sizeof(*s));
 
@@ -556,8 +564,10 @@ int scheduler_new(struct scheduler **out, const char *name, const struct rng *se
         return -ENOMEM;
     }
     s->rng = *seed;
+    s->most_unconfirmed = most_unconfirmed;
     s->flushed = -MACHINE_PACE_MS;
     list_init(&s->items);
+    list_init(&s->stalled);
     *out = s;
     return 0;
 }
@@ -590,6 +600,8 @@ struct scheduler *scheduler_free(struct scheduler *s)
     for (uint32_t p = 0; p < s->partitions; p++)
         for (struct list *l; (l = list_pop(&s->records[p]));)
             op_free(s, list_entry(l, struct op, link));
+    for (struct list *l; (l = list_pop(&s->stalled));)
+        op_free(s, list_entry(l, struct op, link));
     list_foreach_safe(l, &s->items)
         item_free(s, list_entry(l, struct item, link));
     for (size_t i = 0; i < s->n_registered; i++)

@@ -72,14 +72,18 @@ struct scheduler_stats {
     uint64_t open;          /* deliveries not acknowledged */
 };
 
+#define SCHEDULER_UNCONFIRMED 1024
+
 /**
  * scheduler_new() - create
  * @name: shown as locked_by; copied
  * @seed: seeds the tokens; from the kernel, or the simulation's
+ * @most_unconfirmed: publishes without an outcome, from which on requests wait; from 1
  *
  * Return: 0 or -ENOMEM.
  */
-int scheduler_new(struct scheduler **out, const char *name, const struct rng *seed);
+int scheduler_new(struct scheduler **out, const char *name, const struct rng *seed,
+                  unsigned most_unconfirmed);
 
 /* Accepts NULL; returns NULL. */
 struct scheduler *scheduler_free(struct scheduler *s);

@@ -107,7 +107,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
     *out = io;
     bus.queues = queues;
     bus.n_queues = (int)array_size(queues);
-    r = scheduler_new(&io->machine, config->name, seed);
+    r = scheduler_new(&io->machine, config->name, seed, SCHEDULER_UNCONFIRMED);
     if (!r && *config->scheduler.workflows)
         r = workflow_files_read(config->scheduler.workflows, register_workflow, io);
     if (r)

@@ -142,7 +142,8 @@ static void publish(struct supervisor *s, Drover__V1__Control *m)
     e->publish.content_type = wire_content_type(false);
     e->publish.type = m->base.descriptor->name;
     e->publish.job = effects_str(s->out, m->job_id);
-    e->publish.expiration_ms = COMMAND_EXPIRES_MS;
+    e->publish.not_after = s->now + COMMAND_EXPIRES_MS;
+    e->publish.expires = true;
     e->publish.mandatory = true;
     s->unconfirmed++;
 }

@@ -201,7 +201,7 @@ static bool is_mandatory(const struct bus_message *m)
            !(m->exchange[0] == '\0' && strncmp(m->key, prefix, strlen(prefix)) == 0);
 }
 
-static int send_message(struct publisher *p, struct outgoing *out)
+static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
 {
     const struct bus_message *m = &out->message;
     amqp_table_entry_t entries[6];
@@ -220,8 +220,8 @@ static int send_message(struct publisher *p, struct outgoing *out)
     put_text(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, &properties.correlation_id,
              m->correlation_id);
     put_text(&properties, AMQP_BASIC_REPLY_TO_FLAG, &properties.reply_to, m->reply_to);
-    if (m->expiration_ms > 0) {
-        snprintf(expiration, sizeof(expiration), "%lld", (long long)m->expiration_ms);
+    if (m->expires) {
+        snprintf(expiration, sizeof(expiration), "%lld", (long long)(m->not_after - now));
         put_text(&properties, AMQP_BASIC_EXPIRATION_FLAG, &properties.expiration, expiration);
     }
     put_text_header(&properties.headers, BUS_TRACE_HEADER, m->traceparent);
@@ -256,10 +256,11 @@ static int window(const struct publisher *p)
 static int send_first(struct publisher *p)
 {
     struct outgoing *m = first(&p->waiting);
+    int64_t now = clock_monotonic_ms();
     int r;
 
-    if (m->message.not_after && clock_monotonic_ms() > m->message.not_after) {
-        settle(p, m, BUS_EXPIRED);
+    if (m->message.not_after && now >= m->message.not_after) {
+        settle(p, m, m->sent ? BUS_EXPIRED : BUS_UNSENT);
         return 0;
     }
     link_busy(&p->link);
@@ -273,8 +274,9 @@ static int send_first(struct publisher *p)
     list_append(&p->wire, &m->node);
     p->n_wire++;
     m->tag = ++p->last_tag;
+    m->sent = true;
     m->returned = false;
-    return send_message(p, m);
+    return send_message(p, m, now);
 }
 
 static void answer_look(struct link *link, const amqp_queue_declare_ok_t *ok)

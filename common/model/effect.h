@@ -47,10 +47,10 @@ struct bus_message {
     const char *step;
     const char *reason;    /* header drover-reason */
     int64_t attempt;       /* header drover-attempt; 0: none */
-    int64_t expiration_ms; /* AMQP expiration; 0: none */
-    int64_t not_after;     /* CLOCK_MONOTONIC ms past which it is not sent any more; 0: always */
+    int64_t not_after;     /* CLOCK_MONOTONIC ms from which on it is not sent any more; 0: always */
     const char *actor;     /* not NULL: the actor's task queue is declared (once a connection)
                               before the publish, where the bus may declare */
+    bool expires;   /* nor delivered from not_after on: AMQP expiration, what is left when sent */
     bool mandatory;
     bool transient; /* delivery mode 1 */
 };
@@ -59,7 +59,8 @@ enum bus_outcome {
     BUS_CONFIRMED, /* the broker has it, routed */
     BUS_RETURNED,  /* mandatory and no queue: the broker dropped it */
     BUS_NACKED,    /* the broker refused it */
-    BUS_EXPIRED,   /* not sent: not_after passed */
+    BUS_UNSENT,    /* not_after passed, and the broker never saw it */
+    BUS_EXPIRED,   /* not_after passed, and a connection that was lost may have carried it */
 };
 
 enum store_result {

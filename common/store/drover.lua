@@ -39,16 +39,33 @@ local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
 local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
 
 -- While a library is loaded, Redis offers no standard library: these are set at the first call.
-local floor, min, max, format, match, gmatch, call
+local floor, min, max, format, match, gmatch, concat, call
 
 local function set_up()
   floor, min, max = math.floor, math.min, math.max
-  format, match, gmatch = string.format, string.match, string.gmatch
+  format, match, gmatch, concat = string.format, string.match, string.gmatch, table.concat
   call = redis.call
 end
 
-local function int(number) -- tostring would turn milliseconds into 1.7e+12
-  return format('%.0f', number)
+-- An integer as text: tostring would turn milliseconds into 1.7e+12. Formatting a number costs as
+-- much as a small redis.call, so small ones are kept, and the last large one, which is mostly "now".
+local SMALL = 10000
+local small, large, large_text = {}, nil, nil
+
+local function int(number)
+  local text = small[number]
+  if text then
+    return text
+  elseif number == large then
+    return large_text
+  end
+  text = format('%.0f', number)
+  if number < SMALL then
+    small[number] = text
+  else
+    large, large_text = number, text
+  end
+  return text
 end
 
 local function now_ms()
@@ -185,8 +202,8 @@ local function parse_record(text, step)
 end
 
 local function record_text(rec)
-  return format('%s %s %s %d %d %s %.0f %d %d %d %d', rec.current, rec.asked, rec.state, rec.turn,
-    rec.attempt, rec.token, rec.till, rec.failures, rec.expiries, rec.waiting, rec.unstarted)
+  return concat({rec.current, rec.asked, rec.state, int(rec.turn), int(rec.attempt), rec.token,
+    int(rec.till), int(rec.failures), int(rec.expiries), int(rec.waiting), int(rec.unstarted)}, ' ')
 end
 
 -- A step's record begins "X X S": only these can have a moment of interest.
@@ -212,8 +229,10 @@ local function load(p, id, now, step_field, budget)
     changed = {}, records = {}, history = {}, dispatched = {}, alerts = {},
     budget = budget or {left = BUDGET}, settled = 0,
   }
-  for from, offset in gmatch(h[8] or '', '([%drs]+):(%d+)') do
-    job.spreads[#job.spreads + 1] = {from = tonumber(from) or from, offset = tonumber(offset)}
+  if job.had_cursor then
+    for from, offset in gmatch(h[8], '([%drs]+):(%d+)') do
+      job.spreads[#job.spreads + 1] = {from = tonumber(from) or from, offset = tonumber(offset)}
+    end
   end
   if h[11] and h[11] ~= '' then
     local offset, least = match(h[11], '^(%d+) (%d+)$')
@@ -224,10 +243,7 @@ end
 
 local function note(job, event, ...)
   job.seq = job.seq + 1
-  job.history[#job.history + 1] = format('%d %.0f %s', job.seq, job.now, event)
-  for _, word in ipairs({...}) do
-    job.history[#job.history] = job.history[#job.history] .. ' ' .. word
-  end
+  job.history[#job.history + 1] = concat({int(job.seq), int(job.now), event, ...}, ' ')
 end
 
 -- Somebody must look at this job at time t at the latest.
@@ -266,7 +282,7 @@ local function cursor_text(job)
   for _, s in ipairs(job.spreads) do
     words[#words + 1] = s.from .. ':' .. s.offset
   end
-  return table.concat(words, ' ')
+  return concat(words, ' ')
 end
 
 local function save_history(job)
@@ -472,9 +488,26 @@ end
 -- Answers.
 
 local function put(out, ...)
-  for _, value in ipairs({...}) do
-    out[#out + 1] = value
+  local n, list = #out, {...}
+  for k = 1, #list do
+    out[n + k] = list[k]
   end
+end
+
+-- Fields of a job's data; one that is not there is false.
+local function data_of(job, fields)
+  local key = job.p .. 'data:' .. job.id
+  if #fields <= 1000 then
+    return call('HMGET', key, unpack(fields))
+  end
+  local values = {}
+  for first = 1, #fields, 1000 do
+    local last = min(first + 999, #fields)
+    for k, value in ipairs(call('HMGET', key, unpack(fields, first, last))) do
+      values[first + k - 1] = value
+    end
+  end
+  return values
 end
 
 -- What the requests of this call carry: their records, and the data once for all of them.
@@ -500,14 +533,7 @@ local function put_requests(out, job)
       errors[#errors + 1] = d.i
     end
   end
-  local values = {}
-  for first = 1, #fields, 1000 do
-    local last = min(first + 999, #fields)
-    local part = call('HMGET', job.p .. 'data:' .. job.id, unpack(fields, first, last))
-    for k = first, last do
-      values[k] = part[k - first + 1] or ''
-    end
-  end
+  local values = data_of(job, fields)
   local error_of = {}
   for k, i in ipairs(errors) do
     error_of[i] = values[4 + #results + k]
@@ -517,9 +543,9 @@ local function put_requests(out, job)
     put(out, int(d.i), rec.asked, rec.current, int(rec.turn), int(rec.attempt), rec.token,
       int(rec.till), int(d.wait), int(rec.failures), int(rec.expiries), error_of[d.i] or '')
   end
-  put(out, values[1], values[2], values[3], values[4] == '' and '0' or values[4], int(#results))
+  put(out, values[1] or '', values[2] or '', values[3] or '', values[4] or '0', int(#results))
   for k, i in ipairs(results) do
-    put(out, int(i), values[4 + k])
+    put(out, int(i), values[4 + k] or '')
   end
 end
 

@@ -49,6 +49,7 @@ struct publish {
     struct simlink *sender;
     struct bus_message content;
     uint64_t id;
+    bool sent;
 };
 
 /* Something on its way: to the broker, or back. */
@@ -302,8 +303,8 @@ static struct message *message_new(struct simbus *bus, const struct bus_message 
 
     m->content = *content;
     list_init(&m->link);
-    if (content->expiration_ms)
-        m->expires = bus->t->now + content->expiration_ms;
+    if (content->expires)
+        m->expires = content->not_after;
     return m;
 }
 
@@ -311,7 +312,7 @@ static void route_expired(struct simbus *bus, const struct message *m)
 {
     struct bus_message content = m->content;
 
-    content.expiration_ms = 0;
+    content.expires = false;
     tell(bus->t, "broker", "the request for %s/%s expires in %s", text(content.job),
          text(content.step), m->queue->name);
     enqueue(simbus_queue(bus, "drover.expired", false), message_new(bus, &content), false);
@@ -455,10 +456,11 @@ static void publish_send(struct publish *p)
     struct simlink *link = p->sender;
     struct wire *w;
 
-    if (p->content.not_after && p->content.not_after <= link->bus->t->now + link->clock) {
-        confirm(link, p, BUS_EXPIRED);
+    if (p->content.not_after && p->content.not_after <= link->bus->t->now) {
+        confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT);
         return;
     }
+    p->sent = true;
     w = wire_new(link->bus, link, on_sent);
     w->publish = p;
     timeline_add(link->bus->t, &w->event, net_delay(link->bus));
@@ -484,6 +486,8 @@ static struct bus_message message_copy(struct simlink *link, const struct bus_me
     copy.actor = timeline_str(t, m->actor);
     if (m->reply_to && strcmp(m->reply_to, DIRECT_REPLY) == 0)
         copy.reply_to = effects_printf(&t->arena, DIRECT_REPLY ".%s", link->name);
+    if (copy.not_after)
+        copy.not_after -= link->clock; /* from the process's clock to everybody's */
     return copy;
 }
 

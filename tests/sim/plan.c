@@ -208,6 +208,8 @@ static void draw_topology(struct timeline *t, struct plan *plan)
     plan->actors = (uint32_t)timeline_between(t, 1, PLAN_ACTORS);
     plan->jobs = (uint32_t)timeline_between(t, 1, 5);
     plan->prefetch = (uint32_t)timeline_between(t, 1, 20);
+    plan->most_unconfirmed =
+        timeline_chance(t, 50 * PERCENT) ? (uint32_t)timeline_between(t, 1, 8) : 1024;
     plan->concurrency = (uint32_t)timeline_between(t, 1, 4);
     plan->lease_retries = (uint32_t)timeline_between(t, 0, 2);
     plan->early_ack_ms = timeline_chance(t, 20 * PERCENT) ? timeline_between(t, 100, 3000) : 0;

@@ -68,6 +68,7 @@ struct plan {
     uint32_t budget; /* variant of the store functions, see store.h */
     int64_t retention_ms;
     uint32_t prefetch;
+    uint32_t most_unconfirmed; /* publishes of a scheduler, before requests wait for room */
     uint32_t concurrency;
     uint32_t lease_retries;
     int64_t early_ack_ms;

@@ -103,6 +103,7 @@ static void plan_story(struct plan *plan, struct timeline *t, const struct story
         .definitions = {{.message = w}},
         .n_definitions = 1,
         .prefetch = 10,
+        .most_unconfirmed = 1024,
         .concurrency = 2,
         .election = true,
         .supervisor_period_ms = 1000,
