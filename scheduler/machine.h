@@ -95,11 +95,11 @@ struct op {
     const Drover__V1__Progress *progress;
     uint32_t *steps; /* drive: named steps; owned */
     uint32_t n_steps;
-    uint64_t seq;      /* notice */
-    uint32_t notices;  /* notice: tries before this one */
-    bool with_results; /* notice: the sinks are known */
-    bool lasting;      /* notice: its queue may come back */
-    bool returned;     /* a publish of this op found no queue */
+    uint64_t seq;       /* notice */
+    uint32_t notices;   /* notice: tries before this one */
+    bool with_results;  /* notice: the sinks are known */
+    bool undeliverable; /* notice: its queue did not come back, now for drover.dead */
+    bool returned;      /* a publish of this op found no queue */
 };
 
 /* One store call in flight, for one op or, of records, several. */
@@ -147,8 +147,8 @@ struct scheduler {
     struct call *calls;
     struct publish *publishes;
     unsigned most_unconfirmed;
-    size_t unconfirmed_bytes; /* of their bodies */
-    struct list stalled;      /* ops with requests that wait for room */
+    size_t unconfirmed_bytes;       /* of their bodies */
+    struct list stalled;            /* ops with requests that wait for room */
     struct definition *definitions; /* oldest first */
     uint64_t cached_steps;
     struct told *told;

@@ -30,14 +30,21 @@ static void settle_answered(struct scheduler *s, struct op *op, struct ops_reade
 {
 }
 
-/* Every publish has its outcome. */
+static void notice_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
+
+/* Every publish has its outcome. What found no queue stays owed, and the supervisor has it tried
+ * again; after the last try it is read once more, for drover.dead. */
 static void told(struct scheduler *s, struct op *op)
 {
-    if (op->returned && op->lasting && op->notices + 1 < MACHINE_NOTICE_TRIES)
-        return;
-    if (op->returned)
-        log_warn("notice_dropped", LOG_S("job", op->job), LOG_I("tries", op->notices + 1));
-    op_call(s, op, settle_call, settle_answered);
+    if (!op->returned) {
+        op_call(s, op, settle_call, settle_answered);
+    } else if (!op->undeliverable && op->notices + 1 >= MACHINE_NOTICE_TRIES) {
+        op->undeliverable = true;
+        op->returned = false;
+        s->stats.dead_letters++;
+        log_warn("notice_undeliverable", LOG_S("job", op->job), LOG_I("tries", op->notices + 1));
+        op_call(s, op, notice_call, notice_answered);
+    }
 }
 
 /* Results of the sinks, and the names of those that did not fit. */
@@ -95,6 +102,41 @@ static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct
     m->steps_open = job->open;
 }
 
+static void tell_everybody(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
+                           const char *key)
+{
+    struct bus_message *message = op_publish(s, op, &m->base, false, NULL);
+
+    message->exchange = "drover.events";
+    message->key = key;
+    message->job = effects_str(s->out, op->job);
+}
+
+static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
+                        const struct ops_job *job)
+{
+    struct bus_message *message = op_publish(s, op, &m->base, job->json, NULL);
+
+    message->exchange = "";
+    message->key = text_of(s, job->reply_to);
+    message->correlation_id = text_of(s, job->correlation);
+    message->job = effects_str(s->out, op->job);
+    message->mandatory = true;
+}
+
+static void tell_nobody(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
+                        const struct ops_job *job)
+{
+    struct bus_message *message = op_publish(s, op, &m->base, job->json, NULL);
+
+    message->exchange = "drover.dead";
+    message->key = "";
+    message->job = effects_str(s->out, op->job);
+    message->reason =
+        effects_printf(s->out, "UNDELIVERABLE reply_to %s", text_of(s, job->reply_to));
+    message->mandatory = true;
+}
+
 static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
                  const struct workflow *w)
 {
@@ -103,7 +145,7 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
         job->labels.len > 0 ? drover__v1__submit__unpack(NULL, job->labels.len, job->labels.data)
                             : NULL;
     const char *name = event_name(s, job->outcome);
-    struct bus_message *message;
+    const char *workflow = *w->name ? w->name : "unnamed";
 
     set_facts(s, &m, op, job);
     set_results(s, &m, job, w);
@@ -111,25 +153,18 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
         m.n_labels = labels->n_labels;
         m.labels = labels->labels;
     }
-    message = op_publish(s, op, &m.base, false, NULL);
-    message->exchange = "drover.events";
-    message->key = effects_printf(s->out, "%s.%s", *w->name ? w->name : "unnamed", name);
-    message->job = effects_str(s->out, op->job);
-    if (job->reply_to.len > 0) {
-        /* a direct reply-to that is gone never comes back */
-        op->lasting = strncmp(text_of(s, job->reply_to), "amq.", 4) != 0;
-        message = op_publish(s, op, &m.base, job->json, NULL);
-        message->exchange = "";
-        message->key = text_of(s, job->reply_to);
-        message->correlation_id = text_of(s, job->correlation);
-        message->job = effects_str(s->out, op->job);
-        message->mandatory = true;
+    if (op->undeliverable) {
+        tell_nobody(s, op, &m, job);
+    } else {
+        tell_everybody(s, op, &m, effects_printf(s->out, "%s.%s", workflow, name));
+        if (job->reply_to.len > 0)
+            tell_client(s, op, &m, job);
+        log_info("job_settled", LOG_S("job", op->job), LOG_S("outcome", name),
+                 LOG_I("seq", (int64_t)op->seq));
     }
     free_results(&m);
     if (labels)
         drover__v1__submit__free_unpacked(labels, NULL);
-    log_info("job_settled", LOG_S("job", op->job), LOG_S("outcome", name),
-             LOG_I("seq", (int64_t)op->seq));
 }
 
 static void notice_answered(struct scheduler *s, struct op *op, struct ops_reader *r)

@@ -2,6 +2,7 @@
 /*
  * ON Control: one command about one job.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,10 @@ static void query_answered(struct scheduler *s, struct op *op, struct ops_reader
     const struct workflow *w;
     int result = ops_read_job(r, s->out, &job);
 
+    if (result == -EPROTO) {
+        log_error("store_answer_broken", LOG_S("job", op->job));
+        return;
+    }
     if (result) {
         answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB, "there is no such job");
         return;

@@ -4,6 +4,7 @@
  * Receipt. A definition that stands in the Submit is stored first, unless it was seen before; where
  * the store has lost it meanwhile it says so and gets it again.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -160,9 +161,13 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
     const Drover__V1__Submit *m = item->message.submit;
     struct op *op = op_new(s, item, m->job_id);
     struct problem problem = {0};
+    int bad =
+        m->definition ? workflow_new(&op->workflow, m->definition, "definition", &problem) : 0;
 
     s->stats.submits++;
-    if (m->definition && workflow_new(&op->workflow, m->definition, "definition", &problem)) {
+    if (bad == -ENOMEM)
+        abort();
+    if (bad) {
         reject(s, op, problem.field, problem.reason);
     } else {
         set_submit(op, s, d);

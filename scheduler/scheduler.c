@@ -151,6 +151,10 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
         s->stats.unknown++;
         log_info("reply_unknown_job", LOG_S("job", op->job));
         break;
+    case OPS_DATA_FULL:
+        record_new(s, op->item, OP_PERMANENT, op->job, op->record.token, "RESULT_TOO_LARGE",
+                   "with this result the input and results of the job would exceed 64 MiB");
+        break;
     default:
         s->stats.stale++;
         log_info("reply_not_recorded", LOG_S("job", op->job), LOG_S("token", op->record.token),

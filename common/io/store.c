@@ -264,6 +264,7 @@ static void go_up(struct store *s)
 {
     s->state = UP;
     s->partitions = s->exam.partitions;
+    s->exam_config.partitions = s->exam_config.known = s->partitions;
     s->told[0] = '\0';
     uv_timer_stop(&s->timer);
     if (s->exam.warning[0])

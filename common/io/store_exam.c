@@ -191,6 +191,11 @@ static enum exam_verdict judge_meta(struct exam *e, const struct resp_reply *rep
         partitions > STORE_PARTITIONS_MAX)
         return refuse(e, "field partitions of key %smeta is '%s': restore the number it had",
                       prefix, (const char *)reply->items[2].data);
+    if (e->config->known && partitions != e->config->known)
+        return refuse(e,
+                      "the jobs under prefix %s stand in %lld partitions, a moment ago it were %u: "
+                      "this is another store; point redis.host back, or restart",
+                      prefix, (long long)partitions, (unsigned)e->config->known);
     e->partitions = (uint32_t)partitions;
     return EXAM_PASSED;
 }

@@ -37,6 +37,7 @@ struct exam_config {
     int database;
     const char *prefix;
     uint32_t partitions; /* wanted at first start */
+    uint32_t known;      /* found at an earlier exam, and worked with since; 0: none */
     const char *library; /* text of the library */
 };
 

@@ -45,12 +45,12 @@ struct bus_message {
     const char *traceparent; /* header */
     const char *job;         /* header drover-job; likewise the next two */
     const char *step;
-    const char *reason;    /* header drover-reason */
-    int64_t attempt;       /* header drover-attempt; 0: none */
-    int64_t not_after;     /* CLOCK_MONOTONIC ms from which on it is not sent any more; 0: always */
-    const char *actor;     /* not NULL: the actor's task queue is declared (once a connection)
-                              before the publish, where the bus may declare */
-    bool expires;   /* nor delivered from not_after on: AMQP expiration, what is left when sent */
+    const char *reason; /* header drover-reason */
+    int64_t attempt;    /* header drover-attempt; 0: none */
+    int64_t not_after;  /* CLOCK_MONOTONIC ms from which on it is not sent any more; 0: always */
+    const char *actor;  /* not NULL: the actor's task queue is declared (once a connection)
+                           before the publish, where the bus may declare */
+    bool expires; /* nor delivered from not_after on: AMQP expiration, what is left when sent */
     bool mandatory;
     bool transient; /* delivery mode 1 */
 };

@@ -309,6 +309,7 @@ static const char *const code_names[OPS_CODES_] = {
     [OPS_DONE] = "DONE",
     [OPS_UNCHANGED] = "UNCHANGED",
     [OPS_STALE] = "STALE",
+    [OPS_DATA_FULL] = "DATA_FULL",
     [OPS_SUPERSEDED] = "SUPERSEDED",
     [OPS_WRONG_STATE] = "WRONG_STATE",
     [OPS_UNSUPPORTED] = "UNSUPPORTED",

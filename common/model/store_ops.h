@@ -34,6 +34,7 @@ enum ops_code {
     OPS_DONE,
     OPS_UNCHANGED,
     OPS_STALE,
+    OPS_DATA_FULL, /* input and results of the job would exceed 64 MiB; not recorded */
     OPS_SUPERSEDED,
     OPS_WRONG_STATE,
     OPS_UNSUPPORTED,

@@ -33,6 +33,7 @@ local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for a
 local CONTINUED = 1000           -- ms in which whoever left a cursor goes on with it
 local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this often
 local WAIT_SLACK = 1000          -- ms by which an unstarted request may come back early
+local DATA_MAX = 67108864        -- bytes of input and results of a job: 64 MiB
 local WAIT_CAP = 3600000         -- ms; the longest doubled wait for an agent
 local PAGE_BYTES = 1048576       -- of errors and results in one page of a job's steps
 local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
@@ -216,7 +217,7 @@ end
 
 local function load(p, id, now, step_field, budget)
   local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'hold', 'turn', 'open',
-    'due', 'cursor', 'seq', 'n', 'scan', 'outcome', 'start_at', 'events', step_field)
+    'due', 'cursor', 'seq', 'n', 'scan', 'outcome', 'start_at', 'events', 'bytes', step_field)
   if not h[1] then
     return nil
   end
@@ -225,7 +226,7 @@ local function load(p, id, now, step_field, budget)
     desired = h[2], phase = h[3], hold = h[4] or '', turn = tonumber(h[5]), open = tonumber(h[6]),
     due = tonumber(h[7]), spreads = {}, seq = tonumber(h[9]), n = tonumber(h[10]),
     outcome = h[12] or '', start_at = tonumber(h[13] or '0'), step_events = h[14] == 'step',
-    step_text = h[15], had_cursor = h[8] and h[8] ~= '',
+    bytes = tonumber(h[15]), step_text = h[16], had_cursor = h[8] and h[8] ~= '',
     changed = {}, records = {}, history = {}, dispatched = {}, alerts = {},
     budget = budget or {left = BUDGET}, settled = 0,
   }
@@ -697,7 +698,7 @@ local function submit(keys, a)
   call('ZADD', p .. 'open', int(now), id)
   local c = job.changed
   c.def, c.digest, c.current, c.desired, c.phase = found, digest, 'D', desired, job.phase
-  c.turn, c.n, c.created, c.priority = '1', int(n), int(now), priority
+  c.turn, c.n, c.created, c.priority, c.bytes = '1', int(n), int(now), priority, '0'
   if start_at > 0 then
     c.start_at = int(start_at)
   end
@@ -712,6 +713,7 @@ local function submit(keys, a)
   for k = 15, #a, 2 do
     if a[k + 1] ~= '' then
       put(data, a[k], a[k + 1])
+      c.bytes = a[k] == 'input' and int(#a[k + 1]) or c.bytes
     end
   end
   call('HSET', p .. 'data:' .. id, unpack(data))
@@ -745,6 +747,7 @@ local function on_success(job, i, rec, op)
   job.records[i] = rec
   if op.result ~= '' then
     call('HSET', job.p .. 'data:' .. job.id, 'r' .. i, op.result)
+    job.changed.bytes = int(job.bytes + #op.result)
   end
   note(job, 'done', i, rec.attempt, rec.token)
   if job.desired ~= rec.asked then
@@ -838,6 +841,10 @@ local function record_one(p, now, by, op, budget, out)
     put_driven(out, 'ALREADY', job)
     return
   end
+  if job.bytes + #op.result > DATA_MAX then
+    put_code(out, 'DATA_FULL', now)
+    return
+  end
   if op.kind == 'N' or op.kind == 'X' then
     on_unstarted(job, i, rec, op)
   elseif op.kind == rec.asked then
@@ -849,6 +856,7 @@ local function record_one(p, now, by, op, budget, out)
   put_driven(out, 'RECORDED', job)
 end
 
+-- A result that the job has no room for is DATA_FULL, and nothing is recorded.
 -- record: by, then ten for each reply:
 --   kind job token redelivered fresh fraction result error class retry_after
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred

@@ -225,6 +225,22 @@ class BadInput(cluster.TestCase):
         self.good_job()
         self.nothing_left(but=["good"])
 
+    def test_reply_to_a_queue_that_is_gone(self):
+        """The job is unaffected; the notice is tried five times in an hour, then a dead letter."""
+        submit = wire.submit("lonely", wire.chain(1), reply_to="nobody.reads")
+        self.client.publish("drover.submit", "submit", submit)
+        store = self.c.store
+        partition = store.partition("lonely")
+        servers.wait_for(lambda: store.redis.zcard(partition + "owed") == 1, "a notice to be owed")
+        store.redis.hset(partition + "job:lonely", "notices", 3)  # as if most of the hour were over
+        store.redis.zadd(partition + "owed", {member: 0 for member in
+                                              store.redis.zrange(partition + "owed", 0, -1)})
+        said, letter = self.client.dead_letter()
+        self.assertEqual("UNDELIVERABLE reply_to nobody.reads", said)
+        event = wire.JobEvent.FromString(letter)
+        self.assertEqual(("lonely", wire.OUTCOME_SUCCEEDED), (event.job_id, event.outcome))
+        self.nothing_left(but=["lonely"])
+
     def test_same_id(self):
         """The same again is ALREADY, something else under its id is CONFLICT; neither runs."""
         self.client.submit(wire.submit("twice", wire.chain(2)))
@@ -368,6 +384,16 @@ class BadInput(cluster.TestCase):
         status = servers.wait_for(lambda: self.parked("by-hand"), "the step to park")
         self.assertEqual("RESULT_TOO_LARGE", getattr(status.last_error, "class"))
         self.good_job()
+
+    def test_results_together_too_large(self):
+        """Where a job has no room left for it, a result is too large as well."""
+        request = self.one_by_hand()
+        key = self.c.store.partition("by-hand") + "job:by-hand"
+        self.c.store.redis.hset(key, "bytes", 64 * MIB - 10)  # as if other steps had filled it
+        self.client.reply(request, result=wire.payload(b"x" * 100))
+        status = servers.wait_for(lambda: self.parked("by-hand"), "the step to park")
+        self.assertEqual("RESULT_TOO_LARGE", getattr(status.last_error, "class"))
+        self.assertIn("exceed 64 MiB", status.last_error.message)
 
     def parked(self, job_id):
         step = self.client.status(job_id).steps[0]

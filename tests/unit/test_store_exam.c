@@ -237,6 +237,18 @@ static void test_servers(void **state)
     expect_refused("INFO", "-NOPERM no", "its user needs +info");
 }
 
+/* One that is not the store that answered before. */
+static void another_store(void)
+{
+    const struct line lines[] = {{"EVAL", "*3\r\n+drover\r\n+1\r\n+8"}, {0}};
+    struct talk t = {.lines = lines, .config = {.known = 16}};
+
+    assert_int_equal(converse(&t), EXAM_REFUSED);
+    assert_non_null(strstr(t.exam.why, "stand in 8 partitions, a moment ago it were 16"));
+    t = (struct talk){.config = {.known = 16}};
+    assert_int_equal(converse(&t), EXAM_PASSED);
+}
+
 static void test_meta(void **state)
 {
     expect_refused("EVAL", "-WRONGTYPE no", "belongs to another program");
@@ -244,6 +256,7 @@ static void test_meta(void **state)
     expect_refused("EVAL", "*3\r\n+droves\r\n+1\r\n+16", "belongs to another program");
     expect_refused("EVAL", "*3\r\n+drover\r\n+2\r\n+16", "have schema 2, this build knows 1");
     expect_refused("EVAL", "*3\r\n+drover\r\n+1\r\n+0", "field partitions of key drover:meta is");
+    another_store();
     expect_refused("EVAL", "-NOPERM no eval", "cannot be read or made: NOPERM no eval");
     expect_refused("EVAL", ":1", "belongs to another program");
 }
