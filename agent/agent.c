@@ -8,13 +8,6 @@
 
 #include "agent/machine.h"
 
-void *or_abort(void *p)
-{
-    if (!p)
-        abort(); /* a turn is done whole or not at all; the broker has it all */
-    return p;
-}
-
 /* ---- timers ---- */
 
 void timer_set(struct agent *a, struct timer *t, int64_t when, timer_fn *fire)

@@ -145,10 +145,8 @@ static void prepare(struct builtin_run *run, const struct agent_action *action)
 static struct handler_run *start(uv_loop_t *loop, const struct agent_action *action,
                                  const struct handler_run *head)
 {
-    struct builtin_run *run = calloc(1, sizeof(*run));
+    struct builtin_run *run = or_abort(calloc(1, sizeof(*run)));
 
-    if (!run)
-        abort();
     run->head = *head;
     list_init(&run->head.link);
     prepare(run, action);

@@ -66,13 +66,6 @@ struct exec_run {
     int error; /* why it was not started */
 };
 
-static void *or_abort(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
-
 /* ---- the end ---- */
 
 static void on_closed(uv_handle_t *handle)

@@ -126,7 +126,6 @@ struct agent {
 
 /* ---- agent.c ---- */
 
-void *or_abort(void *p);
 void timer_set(struct agent *a, struct timer *t, int64_t when, timer_fn *fire);
 void timer_stop(struct agent *a, struct timer *t);
 const struct agent_actor *actor_find(const struct agent *a, const char *name);

@@ -53,20 +53,14 @@ void delivery_drop(struct delivery *d)
 static const char *decode(enum wire_type type, const struct bus_delivery *d,
                           struct wire_message *out, struct problem *problem)
 {
+    int result;
+
     if (d->oversize)
         return "TOO_LARGE";
-    switch (wire_decode(type, d->body, NULL, out, problem)) {
-    case 0:
-        return NULL;
-    case WIRE_E_INVALID:
-        return "INVALID";
-    case WIRE_E_TOO_LARGE:
-        return "TOO_LARGE";
-    case -ENOMEM:
+    result = wire_decode(type, d->body, NULL, out, problem);
+    if (result == -ENOMEM)
         abort();
-    default:
-        return "MALFORMED";
-    }
+    return wire_reason(result);
 }
 
 /* Return: NULL, or what is wrong with the first bad request. */

@@ -111,26 +111,10 @@ void reply_gather(struct agent *a, struct run *run)
 
 /* ---- messages ---- */
 
-static struct bytes pack(struct effects *fx, const ProtobufCMessage *body, bool json)
-{
-    CLEANUP(buf_deinit) struct buf text = {0};
-
-    if (json) {
-        if (wire_encode(body, true, &text))
-            abort(); /* out of memory: replies_flush() keeps to the size */
-        return effects_copy(fx, buf_bytes(&text));
-    }
-    size_t len = protobuf_c_message_get_packed_size(body);
-    uint8_t *data = effects_alloc(fx, len);
-
-    protobuf_c_message_pack(body, data);
-    return bytes_of(data, len);
-}
-
 static struct bus_message *replies_message(struct agent *a, uint64_t id,
                                            const Drover__V1__Replies *body, bool json)
 {
-    struct bytes packed = pack(a->out, &body->base, json);
+    struct bytes packed = wire_pack(a->out, &body->base, json);
     struct bus_message *m = &effects_add(a->out, EFFECT_PUBLISH, id)->publish;
 
     m->exchange = "drover.replies";

@@ -28,9 +28,7 @@ void definition_keep(struct scheduler *s, struct workflow *w)
         return;
     while (s->definitions && s->cached_steps + w->n_steps > MACHINE_CACHED_STEPS)
         definition_drop(s, s->definitions);
-    d = calloc(1, sizeof(*d));
-    if (!d)
-        abort();
+    d = or_abort(calloc(1, sizeof(*d)));
     memcpy(d->digest, w->digest, sizeof(d->digest));
     d->workflow = workflow_ref(w);
     s->cached_steps += w->n_steps;
@@ -72,9 +70,7 @@ void definition_load(struct scheduler *s, struct op *op, const struct ops_reader
                      op_answered_fn *resume)
 {
     free(op->held);
-    op->held = ops_answer_copy(rest);
-    if (!op->held)
-        abort();
+    op->held = or_abort(ops_answer_copy(rest));
     op->resume = resume;
     op_call(s, op, load_call, load_answered);
 }

@@ -6,11 +6,6 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
-char *text_of(struct scheduler *s, struct bytes b)
-{
-    return (char *)effects_copy(s->out, b).data;
-}
-
 Drover__V1__Payload *payload_of(struct bytes encoded)
 {
     if (encoded.len == 0)
@@ -43,10 +38,8 @@ static void driven_resume(struct scheduler *s, struct op *op, struct ops_reader 
 static void stall(struct scheduler *s, struct op *op, const struct ops_reader *answer,
                   struct workflow *w)
 {
-    struct store_answer *held = ops_answer_copy(answer);
+    struct store_answer *held = or_abort(ops_answer_copy(answer));
 
-    if (!held)
-        abort();
     free(op->held);
     op->held = held;
     if (!op->workflow)
@@ -103,7 +96,7 @@ static void common_init(struct scheduler *s, struct common *c, const struct ops_
     c->results = effects_alloc(s->out, driven->n_results * sizeof(Drover__V1__Payload *));
     for (uint32_t i = 0; i < driven->n_results; i++)
         c->results[i] = payload_of(driven->results[i].payload);
-    c->traceparent = text_of(s, driven->traceparent);
+    c->traceparent = effects_text(s->out, driven->traceparent);
 }
 
 static void common_deinit(struct common *c, const struct ops_driven *driven)
@@ -173,7 +166,7 @@ static void set_identity(struct scheduler *s, Drover__V1__StepRequest *m, const 
     m->heartbeat_ms = d->heartbeat_ms;
     m->desired = state_of(r->active ? 'A' : 'D');
     m->current = state_of(r->current);
-    m->token = text_of(s, r->token);
+    m->token = effects_text(s->out, r->token);
     m->turn = r->turn;
     m->idempotency_key =
         (char *)effects_printf(s->out, "%s/%s/%u", op->job, step->name, (unsigned)r->turn);
@@ -311,9 +304,7 @@ static bool told_lately(struct scheduler *s, const char *reason, const char *act
     if (!told) {
         if (HASH_COUNT(s->told) >= MACHINE_TOLD_MAX)
             told_free(s);
-        told = malloc(sizeof(*told) + len + 1);
-        if (!told)
-            abort();
+        told = or_abort(malloc(sizeof(*told) + len + 1));
         memcpy(told->what, what, len + 1);
         HASH_ADD_KEYPTR(hh, s->told, told->what, len, told);
     } else if (s->now < told->again) {
@@ -343,7 +334,7 @@ static void alerts(struct scheduler *s, struct op *op, const struct ops_driven *
         m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT;
         m.at = driven->now;
         m.seq = driven->seq;
-        m.reason = text_of(s, driven->alerts[i].reason);
+        m.reason = effects_text(s->out, driven->alerts[i].reason);
         if (told_lately(s, m.reason, step->forward.actor))
             continue;
         m.step = (char *)step->name;

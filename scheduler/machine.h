@@ -235,9 +235,6 @@ void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job
 Drover__V1__Phase status_phase(struct bytes word);
 Drover__V1__Outcome status_outcome(struct bytes word);
 
-/* Text of @b in the memory of this step's effects. */
-char *text_of(struct scheduler *s, struct bytes b);
-
 /* Unpacks into malloc'ed memory; NULL for empty or broken bytes. */
 Drover__V1__Payload *payload_of(struct bytes encoded);
 void payload_append(struct buf *out, const Drover__V1__Payload *payload);

@@ -78,7 +78,7 @@ static void free_results(Drover__V1__JobEvent *m)
 
 static const char *event_name(struct scheduler *s, struct bytes outcome)
 {
-    char *name = text_of(s, outcome);
+    char *name = effects_text(s->out, outcome);
 
     for (char *c = name; *c; c++)
         *c = (char)tolower((unsigned char)*c);
@@ -90,14 +90,14 @@ static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct
 {
     m->kind = DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED;
     m->job_id = op->job;
-    m->workflow = text_of(s, job->workflow);
+    m->workflow = effects_text(s->out, job->workflow);
     m->seq = op->seq;
     m->at = job->updated;
     m->turn = job->turn;
     m->phase = status_phase(job->phase);
     m->outcome = status_outcome(job->outcome);
-    m->reason = text_of(s, job->reason);
-    m->traceparent = text_of(s, job->traceparent);
+    m->reason = effects_text(s->out, job->reason);
+    m->traceparent = effects_text(s->out, job->traceparent);
     m->steps_total = job->n;
     m->steps_open = job->open;
 }
@@ -118,8 +118,8 @@ static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__Jo
     struct bus_message *message = op_publish(s, op, &m->base, job->json, NULL);
 
     message->exchange = "";
-    message->key = text_of(s, job->reply_to);
-    message->correlation_id = text_of(s, job->correlation);
+    message->key = effects_text(s->out, job->reply_to);
+    message->correlation_id = effects_text(s->out, job->correlation);
     message->job = effects_str(s->out, op->job);
     message->mandatory = true;
 }
@@ -133,7 +133,7 @@ static void tell_nobody(struct scheduler *s, struct op *op, const Drover__V1__Jo
     message->key = "";
     message->job = effects_str(s->out, op->job);
     message->reason =
-        effects_printf(s->out, "UNDELIVERABLE reply_to %s", text_of(s, job->reply_to));
+        effects_printf(s->out, "UNDELIVERABLE reply_to %s", effects_text(s->out, job->reply_to));
     message->mandatory = true;
 }
 

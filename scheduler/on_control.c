@@ -107,9 +107,7 @@ static void recover(struct scheduler *s, struct op *op)
     s->stats.recovered++;
     op->again = op->item->redelivered;
     op->n_steps = m->n_steps < OPS_BUDGET ? (uint32_t)m->n_steps : OPS_BUDGET;
-    op->steps = calloc(op->n_steps + 1, sizeof(*op->steps));
-    if (!op->steps)
-        abort();
+    op->steps = or_abort(calloc(op->n_steps + 1, sizeof(*op->steps)));
     if (op->n_steps > 0)
         memcpy(op->steps, m->steps, op->n_steps * sizeof(*op->steps));
     drive(s, op);

@@ -48,8 +48,8 @@ static void error_keep(struct scheduler *s, struct buf *out, const Drover__V1__E
     size_t message = wire_text_fit(from->message, WIRE_ERROR_MESSAGE_MAX);
     size_t details = wire_text_fit(from->details, WIRE_ERROR_DETAILS_MAX);
 
-    error.message = text_of(s, bytes_of(from->message, message));
-    error.details = text_of(s, bytes_of(from->details, details));
+    error.message = effects_text(s->out, bytes_of(from->message, message));
+    error.details = effects_text(s->out, bytes_of(from->details, details));
     (void)wire_encode(&error.base, false, out);
 }
 

@@ -9,13 +9,6 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
-static void *or_abort(void *p)
-{
-    if (!p)
-        abort(); /* a turn is done whole or not at all; the broker and the store have it all */
-    return p;
-}
-
 /* ---- items ---- */
 
 static struct item *item_new(struct scheduler *s, const struct bus_delivery *d)
@@ -214,29 +207,11 @@ static void flush(struct scheduler *s)
 
 /* ---- publishing ---- */
 
-static struct bytes pack(struct effects *fx, const ProtobufCMessage *body, bool json)
-{
-    if (json) {
-        struct buf text = {0};
-        struct bytes copy;
-
-        (void)wire_encode(body, true, &text);
-        copy = effects_copy(fx, buf_bytes(&text));
-        buf_deinit(&text);
-        return copy;
-    }
-    size_t len = protobuf_c_message_get_packed_size(body);
-    uint8_t *data = effects_alloc(fx, len);
-
-    protobuf_c_message_pack(body, data);
-    return bytes_of(data, len);
-}
-
 struct bus_message *op_publish(struct scheduler *s, struct op *op, const ProtobufCMessage *body,
                                bool json, const char *token)
 {
     struct publish *p = or_abort(calloc(1, sizeof(*p)));
-    struct bytes packed = body ? pack(s->out, body, json) : BYTES_EMPTY;
+    struct bytes packed = body ? wire_pack(s->out, body, json) : BYTES_EMPTY;
     struct effect *e;
 
     p->id = ++s->last_id;
@@ -359,7 +334,7 @@ static bool is_our_fault(const struct store_answer *answer)
 /* The store would not: what is wrong may pass, but a message must not block its queue for ever. */
 static void op_refused(struct scheduler *s, struct op *op, const struct store_answer *answer)
 {
-    char *why = text_of(s, answer->n ? answer->items[0] : BYTES_EMPTY);
+    char *why = effects_text(s->out, answer->n ? answer->items[0] : BYTES_EMPTY);
 
     if (!op->refused)
         log_error("store_refused", LOG_S("job", op->job), LOG_S("why", why));
@@ -435,21 +410,14 @@ static const char *decode(struct item *item, const struct bus_delivery *d, struc
         .reply_to = d->reply_to,
         .traceparent = d->traceparent,
     };
+    int result;
 
     if (d->oversize)
         return "TOO_LARGE";
-    switch (wire_decode(types[d->source], d->body, &properties, &item->message, problem)) {
-    case 0:
-        return NULL;
-    case WIRE_E_INVALID:
-        return "INVALID";
-    case WIRE_E_TOO_LARGE:
-        return "TOO_LARGE";
-    case -ENOMEM:
+    result = wire_decode(types[d->source], d->body, &properties, &item->message, problem);
+    if (result == -ENOMEM)
         abort();
-    default:
-        return "MALFORMED";
-    }
+    return wire_reason(result);
 }
 
 /* A Submit that can be answered is rejected with a reason; nothing else has anybody to tell. */

@@ -74,7 +74,7 @@ static Drover__V1__StepState wording(const struct ops_step_record *r, bool cance
 static void set_progress(struct scheduler *s, Drover__V1__StepStatus *m, struct bytes progress,
                          const char *token)
 {
-    const char *text = text_of(s, progress);
+    const char *text = effects_text(s->out, progress);
     char seen[WIRE_TOKEN_MAX + 1];
     int used = 0;
 
@@ -130,14 +130,14 @@ static void set_job(struct scheduler *s, Drover__V1__JobStatus *m, const struct 
                     const struct ops_job *job)
 {
     m->job_id = op->job;
-    m->workflow = text_of(s, job->workflow);
-    m->definition = text_of(s, job->definition);
+    m->workflow = effects_text(s->out, job->workflow);
+    m->definition = effects_text(s->out, job->definition);
     m->current = state_of(job->current);
     m->desired = state_of(job->desired);
     m->phase = status_phase(job->phase);
     m->outcome = status_outcome(job->outcome);
-    m->reason = text_of(s, job->reason);
-    m->hold = text_of(s, job->hold);
+    m->reason = effects_text(s->out, job->reason);
+    m->hold = effects_text(s->out, job->hold);
     m->turn = job->turn;
     m->seq = job->seq;
     m->steps_total = job->n;
@@ -146,8 +146,8 @@ static void set_job(struct scheduler *s, Drover__V1__JobStatus *m, const struct 
     m->updated = job->updated;
     m->start_at = job->start_at;
     m->complete_by = job->complete_by;
-    m->locked_by = text_of(s, job->locked_by);
-    m->submitter = text_of(s, job->submitter);
+    m->locked_by = effects_text(s->out, job->locked_by);
+    m->submitter = effects_text(s->out, job->submitter);
     m->now = job->now;
 }
 

@@ -131,14 +131,12 @@ static int64_t call_due(struct supervisor *s)
 
 static void publish(struct supervisor *s, Drover__V1__Control *m)
 {
-    size_t len = drover__v1__control__get_packed_size(m);
-    uint8_t *body = effects_alloc(s->out, len);
+    struct bytes body = wire_pack(s->out, &m->base, false);
     struct effect *e = effects_add(s->out, EFFECT_PUBLISH, ++s->last_id);
 
-    drover__v1__control__pack(m, body);
     e->publish.exchange = "drover.control";
     e->publish.key = "control";
-    e->publish.body = bytes_of(body, len);
+    e->publish.body = body;
     e->publish.content_type = wire_content_type(false);
     e->publish.type = m->base.descriptor->name;
     e->publish.job = effects_str(s->out, m->job_id);
@@ -148,17 +146,12 @@ static void publish(struct supervisor *s, Drover__V1__Control *m)
     s->unconfirmed++;
 }
 
-static char *text_of(struct supervisor *s, struct bytes b)
-{
-    return (char *)effects_copy(s->out, b).data;
-}
-
 static void recover(struct supervisor *s, const struct ops_due *due, int64_t store_now)
 {
     Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
     Drover__V1__Recover command = DROVER__V1__RECOVER__INIT;
 
-    m.job_id = text_of(s, due->job);
+    m.job_id = effects_text(s->out, due->job);
     m.issued_at = store_now;
     m.command_case = DROVER__V1__CONTROL__COMMAND_RECOVER;
     m.recover = &command;
@@ -174,7 +167,7 @@ static void notify(struct supervisor *s, const struct ops_owed *owed, int64_t st
     Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
     Drover__V1__Notify command = DROVER__V1__NOTIFY__INIT;
 
-    m.job_id = text_of(s, owed->job);
+    m.job_id = effects_text(s->out, owed->job);
     m.issued_at = store_now;
     m.command_case = DROVER__V1__CONTROL__COMMAND_NOTIFY;
     m.notify = &command;

@@ -31,6 +31,15 @@
         take_;                                                                                     \
     })
 
+/* Memory that has to be there: a turn is done whole or not at all, and after an abort the broker
+ * and the store still have everything. */
+static inline void *or_abort(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
 static inline void free_p(void *p)
 {
     free(*(void **)p);

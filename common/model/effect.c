@@ -14,13 +14,6 @@ struct effect_block {
     max_align_t data[];
 };
 
-static void *or_abort(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
-
 static void block_push(struct effects *fx, size_t len)
 {
     size_t size = len > BLOCK_SIZE ? len : BLOCK_SIZE;
@@ -75,9 +68,14 @@ struct bytes effects_copy(struct effects *fx, struct bytes b)
     return bytes_of(data, b.len);
 }
 
+char *effects_text(struct effects *fx, struct bytes b)
+{
+    return (char *)effects_copy(fx, b).data;
+}
+
 const char *effects_str(struct effects *fx, const char *s)
 {
-    return (const char *)effects_copy(fx, bytes_str(s)).data;
+    return effects_text(fx, bytes_str(s));
 }
 
 const char *effects_printf(struct effects *fx, const char *format, ...)

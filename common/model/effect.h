@@ -121,6 +121,7 @@ void effects_reset(struct effects *fx);
  * are bounded by the prefetch, and half of them must never be performed. */
 void *effects_alloc(struct effects *fx, size_t len);
 struct bytes effects_copy(struct effects *fx, struct bytes b);
+char *effects_text(struct effects *fx, struct bytes b); /* with a NUL behind */
 const char *effects_str(struct effects *fx, const char *s);
 const char *effects_printf(struct effects *fx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -699,6 +699,41 @@ int wire_encode(const ProtobufCMessage *message, bool json, struct buf *out)
     return 0;
 }
 
+struct bytes wire_pack(struct effects *fx, const ProtobufCMessage *message, bool json)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    size_t size;
+    uint8_t *room;
+
+    if (json) {
+        int result = wire_encode(message, true, &text);
+
+        if (result == -ENOMEM)
+            abort();
+        return result ? BYTES_EMPTY : effects_copy(fx, buf_bytes(&text));
+    }
+    size = protobuf_c_message_get_packed_size(message);
+    if (size > WIRE_MESSAGE_MAX)
+        return BYTES_EMPTY;
+    room = effects_alloc(fx, size);
+    protobuf_c_message_pack(message, room);
+    return bytes_of(room, size);
+}
+
+const char *wire_reason(int result)
+{
+    switch (result) {
+    case 0:
+        return NULL;
+    case WIRE_E_INVALID:
+        return "INVALID";
+    case WIRE_E_TOO_LARGE:
+        return "TOO_LARGE";
+    default:
+        return "MALFORMED";
+    }
+}
+
 const char *wire_content_type(bool json)
 {
     return json ? "application/json" : "application/protobuf";

@@ -26,6 +26,7 @@
 #include "drover/v1/submit.pb-c.h"
 #include "drover/v1/task.pb-c.h"
 #include "drover/v1/types.pb-c.h"
+#include "model/effect.h"
 
 #define WIRE_KIB ((size_t)1024)
 #define WIRE_MIB (1024 * WIRE_KIB)
@@ -131,6 +132,9 @@ struct wire_properties {
 int wire_decode(enum wire_type type, struct bytes body, const struct wire_properties *properties,
                 struct wire_message *out, struct problem *problem);
 
+/* What a dead letter's reason says of a result of wire_decode(); NULL for 0. */
+const char *wire_reason(int result);
+
 /* Frees what was decoded and leaves @message empty; harmless on an empty one. */
 void wire_free(struct wire_message *message);
 static inline void wire_free_p(struct wire_message *message)
@@ -163,6 +167,9 @@ int wire_check_progress_answer(const Drover__V1__ProgressAnswers *answers, size_
  * Return: 0, -ENOMEM, or WIRE_E_TOO_LARGE over WIRE_MESSAGE_MAX; then nothing is appended.
  */
 int wire_encode(const ProtobufCMessage *message, bool json, struct buf *out);
+
+/* The same in the memory of effects; empty where it would be too large. */
+struct bytes wire_pack(struct effects *fx, const ProtobufCMessage *message, bool json);
 
 /* "application/json" or "application/protobuf". */
 const char *wire_content_type(bool json);
