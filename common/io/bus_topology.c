@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "base/id.h"
 #include "io/bus_internal.h"
 
 #define TASK_EXCHANGE "drover.tasks"
@@ -74,7 +75,7 @@ static int bind_queue(struct link *link, amqp_channel_t channel, const char *nam
 
 int topology_declare_task(struct link *link, amqp_channel_t channel, const char *actor)
 {
-    char name[sizeof(TASK_PREFIX) + 255]; /* the broker refuses longer names */
+    char name[sizeof(TASK_PREFIX) + ID_NAME_MAX];
     int r;
 
     snprintf(name, sizeof(name), TASK_PREFIX "%s", actor);

@@ -124,7 +124,7 @@ struct bytes effects_copy(struct effects *fx, struct bytes b);
 char *effects_text(struct effects *fx, struct bytes b); /* with a NUL behind */
 const char *effects_str(struct effects *fx, const char *s);
 const char *effects_printf(struct effects *fx, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3), nonnull(2)));
 
 /* A new effect at the end, zeroed but for type and id; valid until the next one is added. */
 struct effect *effects_add(struct effects *fx, enum effect_type type, uint64_t id);
