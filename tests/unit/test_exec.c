@@ -342,13 +342,13 @@ static void test_clean_environment(void **state)
     trial_start(&handler_exec, &t);
     finish(w);
     *strstr(buf_str(&t.result), "DROVER_DEADLINE_MS=") = '\0';
-    assert_string_equal(t.result.data, "MODE=live\n"
-                                       "PATH=/usr/bin:/bin\n"
-                                       "DROVER_JOB=order-17\n"
-                                       "DROVER_STEP=charge\n"
-                                       "DROVER_ATTEMPT=2\n"
-                                       "DROVER_IDEMPOTENCY_KEY=order-17/charge/1\n"
-                                       "DROVER_DIRECTION=undo\n");
+    assert_string_equal((const char *)t.result.data, "MODE=live\n"
+                                                     "PATH=/usr/bin:/bin\n"
+                                                     "DROVER_JOB=order-17\n"
+                                                     "DROVER_STEP=charge\n"
+                                                     "DROVER_ATTEMPT=2\n"
+                                                     "DROVER_IDEMPOTENCY_KEY=order-17/charge/1\n"
+                                                     "DROVER_DIRECTION=undo\n");
     trial_deinit(&t);
 
     w->env[0] = (char *)"PATH=/nowhere";
