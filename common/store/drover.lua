@@ -215,21 +215,31 @@ end
 
 -- Jobs. What a call changes is collected in the loaded job and written by save(), in one HSET.
 
+-- As a Submit makes it. `budget` is what the call may touch, shared by the jobs of one call.
+local function job_new(p, id, now, def, n, budget)
+  return {
+    p = p, id = id, key = p .. 'job:' .. id, now = now, def = def, n = n,
+    desired = 'A', phase = 'PROCESSING', hold = '', outcome = '', turn = 1, open = n, seq = 0,
+    due = now + SWEEP_BOUND, start_at = 0, bytes = 0, step_events = false,
+    spreads = {},    -- the cursor: whose dependents, from which offset on
+    changed = {}, records = {}, history = {}, dispatched = {}, alerts = {},
+    budget = budget or {left = BUDGET},
+    settled = 0,     -- seq of the notice that this call owes
+  }
+end
+
 local function load(p, id, now, step_field, budget)
   local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'hold', 'turn', 'open',
     'due', 'cursor', 'seq', 'n', 'scan', 'outcome', 'start_at', 'events', 'bytes', step_field)
   if not h[1] then
     return nil
   end
-  local job = {
-    p = p, id = id, key = p .. 'job:' .. id, now = now, def = definition(p, h[1]),
-    desired = h[2], phase = h[3], hold = h[4] or '', turn = tonumber(h[5]), open = tonumber(h[6]),
-    due = tonumber(h[7]), spreads = {}, seq = tonumber(h[9]), n = tonumber(h[10]),
-    outcome = h[12] or '', start_at = tonumber(h[13] or '0'), step_events = h[14] == 'step',
-    bytes = tonumber(h[15]), step_text = h[16], had_cursor = h[8] and h[8] ~= '',
-    changed = {}, records = {}, history = {}, dispatched = {}, alerts = {},
-    budget = budget or {left = BUDGET}, settled = 0,
-  }
+  local job = job_new(p, id, now, definition(p, h[1]), tonumber(h[10]), budget)
+  job.desired, job.phase, job.hold, job.outcome = h[2], h[3], h[4] or '', h[12] or ''
+  job.turn, job.open, job.due, job.seq = tonumber(h[5]), tonumber(h[6]), tonumber(h[7]), tonumber(h[9])
+  job.start_at, job.step_events = tonumber(h[13] or '0'), h[14] == 'step'
+  job.bytes, job.step_text = tonumber(h[15]), h[16]
+  job.had_cursor = h[8] and h[8] ~= ''
   if job.had_cursor then
     for from, offset in gmatch(h[8], '([%drs]+):(%d+)') do
       job.spreads[#job.spreads + 1] = {from = tonumber(from) or from, offset = tonumber(offset)}
@@ -686,12 +696,11 @@ local function submit(keys, a)
   end
   local n = tonumber(d[2])
   local later = start_at > now
-  local bound = later and start_at or now + SWEEP_BOUND
-  local job = {p = p, id = id, key = p .. 'job:' .. id, now = now, def = def, desired = desired,
-    phase = later and 'PENDING' or 'PROCESSING', hold = '', turn = 1, open = n, due = bound,
-    due_changed = true, spreads = {}, seq = 0, n = n, outcome = '', start_at = start_at,
-    step_events = events == 'step', changed = {}, records = {}, history = {}, dispatched = {},
-    alerts = {}, budget = {left = BUDGET}, settled = 0}
+  local job = job_new(p, id, now, def, n)
+  job.desired, job.step_events, job.due_changed = desired, events == 'step', true
+  if later then
+    job.phase, job.due, job.start_at = 'PENDING', start_at, start_at
+  end
   if call('HINCRBY', def.key, 'refs', 1) == 1 then
     call('ZREM', p .. 'defs', found)
   end
