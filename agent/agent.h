@@ -117,6 +117,7 @@ struct agent_stats {
     uint64_t retries;    /* within a lease */
     uint64_t stopped;    /* at their deadline */
     uint64_t unwanted;   /* stopped because the job wants them no more */
+    uint64_t deferred;   /* given back because no slot came free */
     uint64_t silent;     /* attempts of which nothing was said because their lease was over */
     uint64_t replies;    /* confirmed */
     uint64_t refusals;   /* of a publish: returned, or refused by the broker */

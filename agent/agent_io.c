@@ -125,17 +125,22 @@ static void on_role(void *context, const struct effect *effect)
 
 /* ---- the end ---- */
 
+void agent_io_abandon(struct agent_io *io)
+{
+    list_foreach(l, &io->runs) {
+        struct handler_run *run = list_entry(l, struct handler_run, link);
+
+        run->handler->stop(run, true);
+    }
+}
+
 static void on_closed(void *context)
 {
     struct agent_io *io = context;
 
     io->closed = true;
     agent_io_dump(io);
-    list_foreach(l, &io->runs) {
-        struct handler_run *run = list_entry(l, struct handler_run, link);
-
-        run->handler->stop(run, true);
-    }
+    agent_io_abandon(io);
     stopped_if_last(io);
 }
 
@@ -257,10 +262,10 @@ void agent_io_dump(struct agent_io *io)
     log_info("agent", LOG_I("requests", s.requests), LOG_I("runs", s.runs),
              LOG_I("succeeded", s.succeeded), LOG_I("failed", s.failed),
              LOG_I("retries", s.retries), LOG_I("stopped", s.stopped),
-             LOG_I("unwanted", s.unwanted), LOG_I("silent", s.silent), LOG_I("replies", s.replies),
-             LOG_I("refusals", s.refusals), LOG_I("duplicates", s.duplicates),
-             LOG_I("dead_letters", s.dead_letters), LOG_I("running", s.running),
-             LOG_I("waiting", s.waiting));
+             LOG_I("unwanted", s.unwanted), LOG_I("deferred", s.deferred),
+             LOG_I("silent", s.silent), LOG_I("replies", s.replies), LOG_I("refusals", s.refusals),
+             LOG_I("duplicates", s.duplicates), LOG_I("dead_letters", s.dead_letters),
+             LOG_I("running", s.running), LOG_I("waiting", s.waiting));
     list_foreach(l, &io->runs) {
         const struct agent_run *run = list_entry(l, struct handler_run, link)->run;
 

@@ -25,6 +25,9 @@ int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *co
 void agent_io_stop(struct agent_io *io, int timeout_ms, void (*on_stopped)(void *ctx), void *ctx);
 
 /* Logs the counters, and each run under way. */
+/* Kills every handler that still runs, at once. */
+void agent_io_abandon(struct agent_io *io);
+
 void agent_io_dump(struct agent_io *io);
 
 /* After on_stopped, or after a failed agent_io_new(). Accepts NULL; returns NULL. */

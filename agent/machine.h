@@ -11,7 +11,7 @@
  *
  * States of a run, and where each leads:
  *
- *     WAITING   in agent.waiting, without a slot      → RUNNING · silence at the deadline
+ *     WAITING   in agent.waiting, without a slot      → RUNNING · REPLYING with DEFER after a while
  *     RUNNING   the driver has it, it holds a slot    → BACKOFF · REPLYING · STOPPING
  *     BACKOFF   between two tries, keeps its slot     → RUNNING · REPLYING
  *     STOPPING  told to end, holds its slot until it has → REPLYING if in time · silence

@@ -25,6 +25,11 @@ static void dump(void *self)
     agent_io_dump(self);
 }
 
+static void abandon(void *self)
+{
+    agent_io_abandon(self);
+}
+
 static void release(void *self)
 {
     agent_io_free(self);
@@ -38,6 +43,7 @@ int main(int argc, char **argv)
         .role = CONFIG_AGENT,
         .check = check,
         .start = start,
+        .abandon = abandon,
         .stop = stop,
         .dump = dump,
         .free = release,

@@ -9,6 +9,8 @@
 #include "agent/machine.h"
 #include "base/log.h"
 
+#define PATIENCE_MS 10000 /* or half the lease, in which a request may wait here for a slot */
+
 /* ---- birth and end ---- */
 
 /* The same token is here already: acknowledged together with the run that is under way. */
@@ -27,6 +29,14 @@ static void follow(struct agent *a, struct run *run, struct delivery *d)
 }
 
 static void on_deadline(struct agent *a, struct timer *t);
+static void on_no_slot(struct agent *a, struct timer *t);
+
+static int64_t patience(const Drover__V1__StepRequest *request)
+{
+    int64_t half = request->lock_ms / 2;
+
+    return half < PATIENCE_MS ? half : PATIENCE_MS;
+}
 
 static int64_t stop_time(const struct agent *a, const struct run *run)
 {
@@ -55,7 +65,7 @@ void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest 
     list_init(&run->followers);
     HASH_ADD(by_id, a->runs, seen.id, sizeof(run->seen.id), run);
     HASH_ADD_KEYPTR(by_token, a->runs_by_token, request->token, strlen(request->token), run);
-    timer_set(a, &run->deadline, stop_time(a, run), on_deadline);
+    timer_set(a, &run->deadline, a->now + patience(request), on_no_slot);
     run->state = RUN_WAITING;
     list_append(&a->waiting, &run->link);
     a->stats.waiting++;
@@ -141,8 +151,13 @@ static void start(struct agent *a, struct run *run)
     int64_t early = actor_find(a, request->actor)->early_ack_ms;
 
     a->stats.waiting--;
+    if (a->now >= stop_time(a, run)) { /* we stood still for so long */
+        run_silent(a, run);
+        return;
+    }
     a->stats.running++;
     run->started = a->now;
+    timer_set(a, &run->deadline, stop_time(a, run), on_deadline);
     try(a, run);
     if (request->heartbeat_ms > 0)
         timer_set(a, &run->beat, a->now + request->heartbeat_ms, on_beat);
@@ -187,6 +202,10 @@ static void on_again(struct agent *a, struct timer *t)
 {
     struct run *run = container_of(t, struct run, again);
 
+    if (a->now >= stop_time(a, run)) {
+        answer(a, run); /* the error that is known; replies_flush() says it, if there is time */
+        return;
+    }
     run->seen.tries++;
     a->stats.retries++;
     try(a, run);
@@ -240,15 +259,36 @@ static void stop(struct agent *a, struct run *run)
     tell_driver(a, run, AGENT_STOP);
 }
 
+/* Where early acknowledged runs have all slots the broker sends more: another agent may have one.
+ */
+static void on_no_slot(struct agent *a, struct timer *t)
+{
+    static const struct agent_result busy = {
+        .class = "NO_SLOT",
+        .message = "all slots of the agent are taken",
+        .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
+        .effect = DROVER__V1__EFFECT__EFFECT_NONE,
+    };
+    struct run *run = container_of(t, struct run, deadline);
+
+    a->stats.waiting--;
+    list_remove(&run->link);
+    if (a->now >= run->seen.deadline) {
+        run_silent(a, run);
+        return;
+    }
+    a->stats.deferred++;
+    run->started = a->now;
+    reply_set(a, run, &busy);
+    run->state = RUN_REPLYING;
+    reply_gather(a, run);
+}
+
 static void on_deadline(struct agent *a, struct timer *t)
 {
     struct run *run = container_of(t, struct run, deadline);
 
     switch (run->state) {
-    case RUN_WAITING:
-        a->stats.waiting--;
-        run_silent(a, run);
-        break;
     case RUN_RUNNING:
         a->stats.stopped++;
         stop(a, run);
@@ -256,6 +296,7 @@ static void on_deadline(struct agent *a, struct timer *t)
     case RUN_BACKOFF: /* the tick came late: replies_flush() says it, if there is time */
         answer(a, run);
         break;
+    case RUN_WAITING:
     case RUN_STOPPING:
     case RUN_REPLYING:
         assert(false); /* the timer is stopped on the way there */

@@ -60,8 +60,9 @@ static const struct command COMMANDS[] = {
     {
         .name = "cancel",
         .operands = "JOB",
-        .summary = "Take a job back and try no more",
-        .help = "Returns when the command is recorded; the job ends once its steps are undone.\n",
+        .summary = "Stop a job: no step begins any more",
+        .help = "Returns when the command is recorded; the job ends once the steps in flight have\n"
+                "answered or expired. What is done stays done: this version does not undo.\n",
         .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON,
         .min_operands = 1,
         .max_operands = 1,
@@ -136,7 +137,8 @@ static const struct option_row OPTIONS[] = {
     {"label", 'l', "NAME=VALUE", KIND_LABEL, TO(labels), GROUP_SUBMIT, "may be given many times"},
     {"start-at", 0, "TIME", KIND_MOMENT, TO(start_at), GROUP_SUBMIT,
      "not before; 2026-01-31T12:00:00Z or +10m"},
-    {"complete-by", 0, "TIME", KIND_MOMENT, TO(complete_by), GROUP_SUBMIT, "no forward work after"},
+    {"complete-by", 0, "TIME", KIND_MOMENT, TO(complete_by), GROUP_SUBMIT,
+     "told to the agents; this version does not act on it"},
     {"data", 'd', NULL, KIND_FLAG, TO(data), GROUP_DATA, "also the input, results and errors"},
     {"reason", 'r', "TEXT", KIND_TEXT, TO(reason), GROUP_REASON, "for the job's history"},
     {"actor", 'a', "NAME", KIND_TEXT, TO(actor), GROUP_IMPORT,

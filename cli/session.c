@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "io/bus.h"
 
+#define NOT_FOUND "404 NOT_FOUND"
 #define CONNECT_MS 10000     /* to be connected the first time; a person waits */
 #define REPEAT_MIN_MS 5000   /* a scheduler that lives answers in milliseconds */
 #define REPEAT_MAX_MS 30000  /* one that was away finds few copies */
@@ -94,10 +95,17 @@ static void on_down(void *ctx, const char *why)
     set_why(s, "the connection to %s:%d was lost: %s", s->address.host, s->address.port, why);
 }
 
+/* What is not there may be declared any moment: a scheduler that was started just before does that.
+ */
 static void on_refused(void *ctx, const char *why)
 {
     struct session *s = ctx;
 
+    if (strstr(why, NOT_FOUND)) {
+        set_why(s, "the broker at %s:%d has no Drover yet, start a drover-scheduler: %s",
+                s->address.host, s->address.port, why);
+        return;
+    }
     s->error = SESSION_E_UNREACHABLE;
     set_why(s, "the broker at %s:%d refuses: %s", s->address.host, s->address.port, why);
 }
@@ -214,8 +222,13 @@ static int wait_up(struct session *s, int64_t deadline)
         return SESSION_E_INTERRUPTED;
     if (s->up && !s->error)
         return 0;
-    if (!s->why[0])
-        set_why(s, "cannot reach the broker at %s:%d", s->address.host, s->address.port);
+    if (!s->why[0]) {
+        char why[200];
+
+        bus_why(s->bus, why, sizeof(why));
+        set_why(s, "cannot reach the broker at %s:%d%s%s", s->address.host, s->address.port,
+                why[0] ? ": " : "", why);
+    }
     return SESSION_E_UNREACHABLE;
 }
 

@@ -77,8 +77,12 @@ void definition_load(struct scheduler *s, struct op *op, const struct ops_reader
 
 /* ---- storing ---- */
 
+/* A store that was away may have come back without the pieces it had: from the first one again. */
 static void store_call_piece(struct scheduler *s, struct op *op)
 {
+    if (op->again)
+        op->piece = 0;
+    op->again = false;
     ops_define(s->out, op_call_id(s, op), op->partition, op->workflow, op->piece, op->registered);
 }
 

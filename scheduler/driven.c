@@ -27,11 +27,6 @@ static bool needs_definition(const struct ops_driven *driven)
            driven->code == OPS_CREATED || driven->code == OPS_ALREADY;
 }
 
-static void driven_resume(struct scheduler *s, struct op *op, struct ops_reader *r)
-{
-    driven_read(s, op, r, op->on_driven);
-}
-
 /* Keeps what is left of an answer until there is room for its requests. Its delivery is not
  * acknowledged meanwhile, and the broker holds back what would follow: this is the back-pressure.
  */
@@ -48,14 +43,12 @@ static void stall(struct scheduler *s, struct op *op, const struct ops_reader *a
     list_append(&s->stalled, &op->link);
 }
 
-void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn)
+static void driven_take(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct ops_reader from = *r;
     struct ops_driven driven;
     struct workflow *w = NULL;
 
-    op->requested = 0;
-    op->answered_at = s->now;
     if (ops_read_driven(r, s->out, &driven)) {
         log_error("store_answer_broken", LOG_S("job", op->job));
         return;
@@ -65,16 +58,23 @@ void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, drive
         w = definition_find(s, op->digest);
         if (!w && needs_definition(&driven)) {
             from.left -= r->left;
-            op->on_driven = fn;
-            definition_load(s, op, &from, driven_resume);
+            definition_load(s, op, &from, driven_take);
             return;
         }
     }
-    fn(s, op, &driven, w);
+    op->on_driven(s, op, &driven, w);
     if (op->requested < driven.n_requests) {
         from.left -= r->left;
         stall(s, op, &from, w);
     }
+}
+
+void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn)
+{
+    op->on_driven = fn;
+    op->requested = 0;
+    op->answered_at = s->now;
+    driven_take(s, op, r);
 }
 
 /* ---- requests ---- */
@@ -183,7 +183,9 @@ static void set_counts(Drover__V1__StepRequest *m, const struct ops_request *r,
     m->complete_by = driven->complete_by;
 }
 
-static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, int64_t not_after)
+/* @again: it was sent before, so that this one finds no agent proves nothing. */
+static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, int64_t not_after,
+                 bool again)
 {
     Drover__V1__StepRequest *list[] = {m};
     Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
@@ -191,7 +193,7 @@ static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
 
     body.requests = list;
     body.n_requests = 1;
-    message = op_publish(s, op, &body.base, false, m->token);
+    message = op_publish(s, op, &body.base, false, again ? NULL : m->token);
     message->exchange = "drover.tasks";
     message->key = message->actor = effects_str(s->out, m->actor);
     message->message_id = m->token;
@@ -201,6 +203,7 @@ static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
     message->traceparent = *m->traceparent ? m->traceparent : NULL;
     message->not_after = not_after;
     message->expires = true;
+    message->resent = again;
     message->mandatory = true;
     s->stats.dispatched++;
     log_debug("step_dispatched", LOG_S("job", m->job_id), LOG_S("step", m->step),
@@ -230,7 +233,7 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
         record_new(s, op->item, OP_PERMANENT, op->job, m.token, "INPUT_TOO_LARGE",
                    "arguments, input and results together exceed the message limit");
     else
-        send(s, op, &m, op->answered_at + r->wait);
+        send(s, op, &m, op->answered_at + r->wait, r->again);
     if (last)
         drover__v1__error__free_unpacked(last, NULL);
 }

@@ -191,7 +191,7 @@ void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body);
 
 void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery *d);
 void on_replies(struct scheduler *s, struct item *item);
-void on_expired(struct scheduler *s, struct item *item);
+void on_expired(struct scheduler *s, struct item *item, const struct bus_delivery *d);
 void on_control(struct scheduler *s, struct item *item);
 
 /* A record for a dispatch that did not get through: unstarted, unroutable, too large. */

@@ -177,7 +177,7 @@ static void notice_answered(struct scheduler *s, struct op *op, struct ops_reade
         op_call(s, op, settle_call, settle_answered); /* forgotten: nothing to tell any more */
         return;
     }
-    if (job.seq != op->seq) {
+    if (job.seq != op->seq || job.outcome.len == 0) {
         op_call(s, op, settle_call, settle_answered); /* not a notice that this job owes */
         return;
     }

@@ -3,11 +3,12 @@
  * ON expired: the broker gives back requests that no agent took within their wait. The token is
  * withdrawn and the step locked again with twice the wait, so that an outage of any length costs a
  * logarithm of requests and counts against nobody. A hint only: where it is lost, the lease
- * recovers.
+ * recovers. A request that was sent twice may have found an agent the first time: then the hint is
+ * none.
  */
 #include "scheduler/machine.h"
 
-void on_expired(struct scheduler *s, struct item *item)
+void on_expired(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
     const Drover__V1__Requests *m = item->message.requests;
     struct problem problem = {0};
@@ -19,6 +20,8 @@ void on_expired(struct scheduler *s, struct item *item)
             continue;
         }
         s->stats.unstarted++;
+        if (d->resent)
+            continue;
         record_new(s, item, OP_UNSTARTED, m->requests[i]->job_id, m->requests[i]->token, NULL,
                    NULL);
     }

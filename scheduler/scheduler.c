@@ -307,7 +307,7 @@ static void on_outcome(struct scheduler *s, uint64_t id, enum bus_outcome outcom
         }
     } else if (outcome == BUS_UNSENT && p->token[0]) {
         s->stats.unstarted++; /* nobody can have it: no death to be counted */
-        record_new(s, op->item, OP_UNSTARTED, op->job, p->token, NULL, NULL);
+        record_new(s, op->item, OP_UNSENT, op->job, p->token, NULL, NULL);
     }
     free(p);
     op_unref(s, op);
@@ -372,6 +372,7 @@ static void on_answer(struct scheduler *s, uint64_t id, const struct store_answe
             op->record.redelivered = op->submit.redelivered = op->again = true;
         if (answer->result == STORE_UNKNOWN) {
             op->on_full = NULL; /* it may be recorded: too late to refuse it */
+            op->alone = true;   /* what it sends again may fill a call */
             op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         } else if (answer->result != STORE_OK) {
             op_refused(s, op, answer);
@@ -472,7 +473,7 @@ static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
     else if (d->source == SCHEDULER_REPLIES)
         on_replies(s, item);
     else if (d->source == SCHEDULER_EXPIRED)
-        on_expired(s, item);
+        on_expired(s, item, d);
     else
         on_control(s, item);
     item_unref(s, item);

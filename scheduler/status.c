@@ -5,6 +5,8 @@
 
 #include "scheduler/machine.h"
 
+#define ANSWER_MAX (WIRE_MESSAGE_MAX / 2) /* JSON takes more for the same */
+
 static int word_of(struct bytes word, const char *const *words, int n)
 {
     for (int i = 1; i < n; i++)
@@ -172,6 +174,7 @@ void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job
     Drover__V1__Submit *labels =
         job->labels.len > 0 ? drover__v1__submit__unpack(NULL, job->labels.len, job->labels.data)
                             : NULL;
+    size_t whole;
 
     set_job(s, &status, op, job);
     status.steps = effects_alloc(s->out, job->n_steps * sizeof(*status.steps));
@@ -190,7 +193,11 @@ void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job
     answer.command_id = op->item->message.control->command_id;
     answer.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
     answer.status = &status;
+    whole = status.n_steps;
+    while (status.n_steps > 1 && drover__v1__answer__get_packed_size(&answer) > ANSWER_MAX)
+        status.n_steps /= 2; /* the rest is in the next page */
     op_reply(s, op, &answer.base);
+    status.n_steps = whole;
     free_steps(&status);
     if (labels)
         drover__v1__submit__free_unpacked(labels, NULL);

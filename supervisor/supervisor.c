@@ -72,6 +72,12 @@ static uint32_t hold(const struct supervisor *s)
     return s->now < s->grace_until ? HOLD_ALL : s->queue_hold;
 }
 
+/* What the store's clock can show by now, unless it jumps. */
+static int64_t latest(const struct supervisor *s)
+{
+    return s->offset_most == INT64_MAX ? 0 : s->now + s->offset_most + JUMP_MS;
+}
+
 static void call(struct supervisor *s, uint32_t i, enum chore chore)
 {
     struct partition *p = &s->partitions[i];
@@ -85,7 +91,7 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
     case CHORE_EXPIRE:
         s->stats.expires++;
         s->stats.held += hold(s) > 0;
-        ops_expire(s->out, p->call[chore], i, JOBS_PER_LOOK, hold(s));
+        ops_expire(s->out, p->call[chore], i, JOBS_PER_LOOK, hold(s), latest(s));
         break;
     case CHORE_SWEEP:
         ops_sweep(s->out, p->call[chore], i, p->sweep_rank, p->sweep_step);
@@ -290,7 +296,6 @@ static void on_answer(struct supervisor *s, uint64_t id, const struct store_answ
 static void on_store_up(struct supervisor *s, uint32_t n)
 {
     s->up = true;
-    s->offset_most = INT64_MAX; /* another server may have another clock */
     if (s->n)
         return;
     s->partitions = calloc(n, sizeof(*s->partitions));

@@ -133,6 +133,8 @@ int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id)
     struct outgoing *out;
 
     assert(m->exchange && m->key);
+    if (m->transient && id == 0 && (!bus->stats.up || bus->stats.blocked))
+        return 0;
     out = outgoing_new(m);
     if (!out)
         return -ENOMEM;
@@ -506,4 +508,13 @@ void bus_stats(const struct bus *bus, struct bus_stats *out)
 
         out->oldest_unconfirmed = clock_monotonic_ms() - oldest->since;
     }
+}
+
+void bus_why(struct bus *bus, char *out, size_t size)
+{
+    const struct link_shared *p = &bus->publisher.link.shared, *c = &bus->consumer.link.shared;
+
+    pthread_mutex_lock(&bus->lock);
+    snprintf(out, size, "%s", p->why[0] ? p->why : c->why);
+    pthread_mutex_unlock(&bus->lock);
 }

@@ -101,7 +101,8 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
  * bus_publish() - send a message and learn its outcome
  * @id: the caller's name for it, handed to on_outcome; 0: do not report
  *
- * Never blocks and never refuses; the caller bounds what he has open.
+ * Never blocks and never refuses; the caller bounds what he has open. A transient message whose
+ * outcome nobody asks for (Progress) is dropped while the broker is away or reads nothing.
  * Return: 0 or -ENOMEM.
  */
 int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
@@ -135,3 +136,6 @@ void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx));
 struct bus *bus_free(struct bus *bus);
 
 void bus_stats(const struct bus *bus, struct bus_stats *out);
+
+/* Why a connection was lost or refused last, or could not be made; "" for nothing. */
+void bus_why(struct bus *bus, char *out, size_t size);

@@ -108,6 +108,7 @@ static int head_delivery(struct link *link, const amqp_basic_properties_t *prope
     a->incoming->delivery.handle = a->handle;
     a->incoming->delivery.source = a->source;
     a->incoming->delivery.redelivered = a->redelivered;
+    a->incoming->delivery.resent = find_header(properties, BUS_RESENT_HEADER) != NULL;
     a->incoming->delivery.oversize = oversize;
     return 0;
 }

@@ -30,6 +30,7 @@
 #define BUS_SIDE_CHANNEL 2 /* ... but what the broker may refuse without harm to the rest */
 #define BUS_WHY_LEN 256
 #define BUS_TRACE_HEADER "traceparent"
+#define BUS_RESENT_HEADER "drover-resent"
 #define BUS_SERIAL_HEADER "drover-publish" /* names a mandatory message in its basic.return */
 
 enum link_error {

@@ -192,6 +192,11 @@ static void put_number_header(amqp_table_t *headers, const char *name, int64_t v
     headers->entries[headers->num_entries++] = table_number(name, value);
 }
 
+static void put_yes_header(amqp_table_t *headers, const char *name)
+{
+    headers->entries[headers->num_entries++] = table_yes(name);
+}
+
 /* To a direct reply-to the broker delivers and, were it mandatory, returns the message as well. */
 static bool is_mandatory(const struct bus_message *m)
 {
@@ -204,7 +209,7 @@ static bool is_mandatory(const struct bus_message *m)
 static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
 {
     const struct bus_message *m = &out->message;
-    amqp_table_entry_t entries[6];
+    amqp_table_entry_t entries[7];
     amqp_basic_properties_t properties = {
         ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
         .delivery_mode = m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT,
@@ -230,6 +235,8 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
     put_text_header(&properties.headers, "drover-reason", m->reason);
     if (m->attempt > 0)
         put_number_header(&properties.headers, "drover-attempt", m->attempt);
+    if (m->resent || out->sent)
+        put_yes_header(&properties.headers, BUS_RESENT_HEADER);
     if (mandatory)
         put_number_header(&properties.headers, BUS_SERIAL_HEADER, (int64_t)out->serial);
     if (properties.headers.num_entries > 0)
@@ -269,14 +276,14 @@ static int send_first(struct publisher *p)
         if (r)
             return r;
     }
-    /* On the wire already when the call fails: the broker may have got it whole. */
     list_remove(&m->node);
     list_append(&p->wire, &m->node);
     p->n_wire++;
     m->tag = ++p->last_tag;
-    m->sent = true;
     m->returned = false;
-    return send_message(p, m, now);
+    r = send_message(p, m, now);
+    m->sent = true; /* also when the call fails: the broker may have got it whole */
+    return r;
 }
 
 static void answer_look(struct link *link, const amqp_queue_declare_ok_t *ok)

@@ -163,7 +163,7 @@ static const struct setting settings[] = {
      .text = "how often every unfinished job is looked at"},
 
     {"agent.concurrency", INTEGER, CONFIG_AGENT, AT(agent.concurrency), "4", 1, 10000,
-     .text = "requests an agent works on at a time"},
+     .text = "requests an agent works on at a time, shared evenly among its actors"},
     {"agent.actors", TREE, CONFIG_AGENT,
      .text = "list of groups: which actors the agent serves, and how"},
 };

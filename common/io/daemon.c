@@ -163,10 +163,17 @@ static void on_stopped(void *ctx)
     d->stopped = true;
 }
 
+_Noreturn static void end_at_once(struct daemon *d, const char *why)
+{
+    log_error("stop_forced", LOG_S("why", why));
+    if (d->role->abandon)
+        d->role->abandon(d->self);
+    _exit(STATUS_FAILED);
+}
+
 static void on_too_late(uv_timer_t *timer)
 {
-    log_error("stop_forced", LOG_S("why", "drain_timeout passed"));
-    _exit(STATUS_FAILED);
+    end_at_once(timer->data, "drain_timeout passed");
 }
 
 static void on_term(uv_signal_t *handle, int number)
@@ -174,10 +181,8 @@ static void on_term(uv_signal_t *handle, int number)
     struct daemon *d = handle->data;
     int64_t timeout = d->config->drain_timeout_ms;
 
-    if (d->stopping) {
-        log_error("stop_forced", LOG_S("why", "a second signal"));
-        _exit(STATUS_FAILED);
-    }
+    if (d->stopping)
+        end_at_once(d, "a second signal");
     d->stopping = true;
     log_info("stopping", LOG_I("signal", number), LOG_I("timeout_ms", timeout));
     uv_timer_start(&d->timer, on_too_late, (uint64_t)timeout, 0);

@@ -38,6 +38,9 @@ struct daemon_role {
     /* Called once. Finish within @timeout_ms, close all handles, then call on_stopped(ctx). */
     void (*stop)(void *self, int timeout_ms, void (*on_stopped)(void *ctx), void *ctx);
     void (*dump)(void *self);
+
+    /* The process ends this moment: end what would outlive it. May be NULL. */
+    void (*abandon)(void *self);
     void (*free)(void *self); /* accepts NULL */
 };
 

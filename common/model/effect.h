@@ -22,6 +22,7 @@ struct bus_delivery {
     uint64_t handle; /* for the ack */
     int source;
     bool redelivered;
+    bool resent;   /* header drover-resent: there may be another copy, at work already */
     bool oversize; /* body cut at the limit: only good for a dead letter */
     struct bytes body;
     const char *content_type;
@@ -51,6 +52,7 @@ struct bus_message {
     const char *actor;  /* not NULL: the actor's task queue is declared (once a connection)
                            before the publish, where the bus may declare */
     bool expires; /* nor delivered from not_after on: AMQP expiration, what is left when sent */
+    bool resent;  /* header drover-resent: it may have been sent before */
     bool mandatory;
     bool transient; /* delivery mode 1 */
 };

@@ -372,12 +372,13 @@ static void read_request(struct ops_reader *r, struct ops_request *out)
     out->wait = get_ms(r);
     out->failures = get_u32(r);
     out->expiries = get_u32(r);
+    out->again = get_flag(r);
     out->last_error = get(r);
 }
 
 static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
 {
-    out->n_requests = get_count(r, 11);
+    out->n_requests = get_count(r, 12);
     if (out->n_requests == 0)
         return;
     out->requests = effects_alloc(fx, out->n_requests * sizeof(*out->requests));
@@ -600,12 +601,14 @@ int ops_read_leading(struct ops_reader *r, struct ops_leading *out)
     return result_of(r);
 }
 
-void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold)
+void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold,
+                int64_t latest)
 {
-    struct args a = args_new(fx, 2);
+    struct args a = args_new(fx, 3);
 
     put_int(&a, limit);
     put_int(&a, hold);
+    put_int(&a, latest);
     emit(&a, id, partition, "expire");
 }
 

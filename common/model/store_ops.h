@@ -92,6 +92,7 @@ enum op_kind {
     OP_PERMANENT = 'P',
     OP_DEFERRED = 'F',
     OP_UNSTARTED = 'N',  /* nobody took the request in time */
+    OP_UNSENT = 'S',     /* it could not be sent in time: likewise, but no alert about agents */
     OP_UNROUTABLE = 'X', /* no queue took it */
 };
 
@@ -140,6 +141,7 @@ struct ops_request {
     int64_t wait; /* ms it may wait for an agent */
     uint32_t failures;
     uint32_t expiries;
+    bool again; /* was sent before: somebody may be at work on it */
     struct bytes last_error;
 };
 
@@ -279,8 +281,11 @@ struct ops_leading {
 
 int ops_read_leading(struct ops_reader *r, struct ops_leading *out);
 
-/* @hold: how many times its length a lease may be past before it is given up; usually 0. */
-void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold);
+/* @hold: how many times its length a lease may be past before it is given up; usually 0.
+ * @latest: store time past which nothing is looked at, because the clock must have jumped; 0: any.
+ */
+void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold,
+                int64_t latest);
 
 struct ops_due {
     struct bytes job;

@@ -21,7 +21,7 @@
 --   p due           zset   unfinished jobs by a lower bound of their earliest moment of interest
 --   p open          zset   unfinished jobs by creation; p settled: the others by the time they ended
 --   p owed          zset   "<job> <seq>" notices, by the time to look after them
---   p leader        string "<supervisor> <until>"
+--   p leader        string "<supervisor> <until> <lease>"
 
 local BUILD = 1
 
@@ -552,7 +552,8 @@ local function put_requests(out, job)
   for _, d in ipairs(job.dispatched) do
     local rec = d.rec
     put(out, int(d.i), rec.asked, rec.current, int(rec.turn), int(rec.attempt), rec.token,
-      int(rec.till), int(d.wait), int(rec.failures), int(rec.expiries), error_of[d.i] or '')
+      int(rec.till), int(d.wait), int(rec.failures), int(rec.expiries), d.again and '1' or '0',
+      error_of[d.i] or '')
   end
   put(out, values[1] or '', values[2] or '', values[3] or '', values[4] or '0', int(#results))
   for k, i in ipairs(results) do
@@ -650,7 +651,7 @@ local function resend(job, list)
     local rec = parse_record(text, step)
     local wait = rec.till - job.now - step.lock
     if rec.state == 'R' and wait > 0 then
-      job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
+      job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = true}
     end
   end
 end
@@ -797,18 +798,19 @@ end
 local function on_unstarted(job, i, rec, op)
   local step = step_of(job.def, i)
   rec.unstarted = rec.unstarted + 1
-  note(job, op.kind == 'N' and 'unstarted' or 'unroutable', i, rec.attempt, rec.token)
-  if rec.unstarted == 1 then
-    job.alerts[1] = {i = i, reason = op.kind == 'N' and 'NO_AGENT' or 'UNROUTABLE'}
+  local routed = op.kind ~= 'X'
+  note(job, routed and 'unstarted' or 'unroutable', i, rec.attempt, rec.token)
+  if op.kind ~= 'S' and rec.unstarted <= 2 then -- the first may have been unsent
+    job.alerts[1] = {i = i, reason = routed and 'NO_AGENT' or 'UNROUTABLE'}
   end
   rec.token = '-'
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
-  local thrown = op.kind == 'N' and job.now < rec.till - step.lock - WAIT_SLACK
+  local thrown = routed and job.now < rec.till - step.lock - WAIT_SLACK
   if job.desired ~= rec.asked then
     ended_after_cancel(job, i, rec)
   elseif job.hold ~= '' then
     back_off(job, i, rec, SWEEP_BOUND)
-  elseif op.kind == 'N' and not thrown then
+  elseif routed and not thrown then
     rec.state = 'W'
     lock(job, i, rec, op.fresh)
   else
@@ -854,7 +856,7 @@ local function record_one(p, now, by, op, budget, out)
     put_code(out, 'DATA_FULL', now)
     return
   end
-  if op.kind == 'N' or op.kind == 'X' then
+  if op.kind == 'N' or op.kind == 'S' or op.kind == 'X' then
     on_unstarted(job, i, rec, op)
   elseif op.kind == rec.asked then
     on_success(job, i, rec, op)
@@ -869,7 +871,7 @@ end
 -- record: by, then ten for each reply:
 --   kind job token redelivered fresh fraction result error class retry_after
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred
---          N nobody took the request   X no queue took it
+--          N nobody took the request   S it could not be sent in time   X no queue took it
 -- fraction of the jitter, in millionths
 local function record(keys, a)
   local p, now, out, budget = keys[1], now_ms(), {}, {left = BUDGET}
@@ -1015,10 +1017,14 @@ local function expire_owed(p, now, limit, out)
   return #out / 2
 end
 
--- expire: limit hold -> now, head of due or 0, more, n × (job k step…), n × (job seq)
+-- expire: limit hold latest -> now, head of due or 0, more, n × (job k step…), n × (job seq)
+-- Past `latest` the clock has jumped, or the call was long on its way: the caller is to find out first.
 local function expire(keys, a)
   local p, now = keys[1], now_ms()
-  local limit, hold = tonumber(a[1]), tonumber(a[2])
+  local limit, hold, latest = tonumber(a[1]), tonumber(a[2]), tonumber(a[3])
+  if latest > 0 and now > latest then
+    return {int(now), '0', '0', '0', '0'}
+  end
   local jobs, owed = {}, {}
   local n_jobs, more, seen = 0, false, 0
   local list = call('ZRANGEBYSCORE', p .. 'due', '-inf', int(now), 'LIMIT', 0, limit)
@@ -1145,18 +1151,19 @@ end
 -- lead: supervisor lease -> LEADS or FOLLOWS, until, now
 local function lead(keys, a)
   local p, now = keys[1], now_ms()
-  local who, till = match(call('GET', p .. 'leader') or '', '^(%S+) (%d+)$')
-  if who and who ~= a[1] and tonumber(till) > now then
+  local who, till, taken = match(call('GET', p .. 'leader') or '', '^(%S+) (%d+) (%d+)$')
+  local lease, left = tonumber(a[2]), (tonumber(till) or now) - now
+  -- more left than was taken: the clock has stepped back since
+  if who and who ~= a[1] and left > 0 and left <= tonumber(taken) then
     return {'FOLLOWS', till, int(now)}
   end
-  local lease = tonumber(a[2])
   if lease == 0 then
     if who == a[1] then
       call('DEL', p .. 'leader')
     end
     return {'FOLLOWS', '0', int(now)}
   end
-  call('SET', p .. 'leader', a[1] .. ' ' .. int(now + lease))
+  call('SET', p .. 'leader', a[1] .. ' ' .. int(now + lease) .. ' ' .. int(lease))
   return {'LEADS', int(now + lease), int(now)}
 end
 
@@ -1320,7 +1327,8 @@ local function sweep(keys, a)
     return {int(rank), '0', '1'}
   end
   local mended, score = 0, call('ZSCORE', p .. 'due', id)
-  if not score or tonumber(score) > job.due or job.due > now + SWEEP_BOUND then
+  local latest = job.phase == 'PENDING' and max(job.start_at, now + SWEEP_BOUND) or now + SWEEP_BOUND
+  if not score or tonumber(score) > job.due or job.due > latest then
     job.due, job.due_changed, mended = now, true, 1
     note(job, 'mended', 'due')
   end

@@ -25,8 +25,13 @@ for method, properties, body in channel.consume(queue, auto_ack=True, inactivity
     elif method and properties.type == "drover.v1.Receipt":
         receipt = message["code"]
         print(receipt, message.get("field", ""), message.get("reason", ""))
-        if receipt not in ("RECEIPT_CODE_CREATED", "RECEIPT_CODE_ALREADY"):
+        if receipt == "RECEIPT_CODE_ALREADY":  # it may have ended long ago
+            query = {"jobId": sys.argv[1], "commandId": "end", "query": {}}
+            channel.basic_publish("drover.control", "control", json.dumps(query), kept)
+        elif receipt != "RECEIPT_CODE_CREATED":
             sys.exit(1)
-    elif method and message["kind"] == "EVENT_KIND_SETTLED":
+    elif method and properties.type == "drover.v1.Answer":
+        message = message["status"]
+    if message.get("outcome"):  # of a JobEvent, or of the job's status
         print(message["outcome"], json.dumps(message.get("results", [])))
         sys.exit(0 if message["outcome"] == "OUTCOME_SUCCEEDED" else 1)

@@ -3,6 +3,7 @@
 and every daemon ends with 0."""
 
 import pathlib
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -63,6 +64,24 @@ class Drain(cluster.TestCase):
         c.agents[0].start()
         self.once(c, "job", 3)
         self.assertEqual(3, len(self.begun()))
+
+    def test_second_signal(self):
+        """Whoever asks twice does not wait, and no program is left behind."""
+        pid_file = self.directory / "pid"
+        command = ["/bin/sh", "-c", 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600', str(pid_file)]
+        nap = {"name": "nap", "handler": "exec", "actions": [{"name": "*", "command": command}]}
+        c = self.cluster(settings={"agent": {"agent": {"actors": [cluster.BUILTIN, nap]}}})
+        c.client.submit(wire.submit("job", [wire.step("s", "nap")]))
+        servers.wait_for(pid_file.exists, "the program to begin")
+        agent, program = c.agents[0], pathlib.Path("/proc", pid_file.read_text().strip())
+        agent.signal(signal.SIGTERM)
+        servers.wait_for(lambda: agent.records("stopping"), "the agent to be stopping")
+        self.assertTrue(program.exists())
+        agent.signal(signal.SIGTERM)
+        agent.await_stop()
+        self.assertEqual([1], agent.exit_codes)
+        agent.exit_codes.clear()
+        servers.wait_for(lambda: not program.exists(), "the program to be gone")
 
     def test_scheduler(self):
         """Schedulers are stopped in turn under load; between them they lose nothing."""

@@ -51,6 +51,21 @@ class Jobs(cluster.TestCase):
         self.assertEqual("customer", event.labels[0].name)
         c.await_idle()
 
+    def test_early_ack_with_one_slot(self):
+        """What the broker sends beyond the slots is given back in time: nothing expires."""
+        early = {"name": "slow", "handler": "builtin", "ack": "early"}
+        c = self.cluster(
+            agents=2, settings={"agent": {"agent": {"concurrency": 1, "actors": [cluster.BUILTIN, early]}}}
+        )
+        nap = arguments('{"ms": 400}')
+        c.client.submit(
+            wire.submit("job", [wire.step(f"s{i}", "slow", action="sleep", arguments=nap, lock_ms=1000)
+                                for i in range(8)])
+        )
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        self.assertEqual([], c.store.events("job", "expired"))
+        c.await_idle()
+
     def test_failures(self):
         """Transient failures are tried again with backoff; permanent ones and exhausted ones park."""
         c = self.cluster()

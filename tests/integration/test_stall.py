@@ -38,6 +38,8 @@ class Stall(cluster.TestCase):
         try:
             servers.wait_for(lambda: time.monotonic() - began > STALL_S, "the stall to be over")
             self.assertTrue(all(daemon.alive() for daemon in c.daemons))
+            for daemon in c.schedulers + c.agents:
+                self.assertTrue(daemon.records("bus_blocked"), f"{daemon.name} was never blocked")
             tap.narrate(f"stalled at {stalled_at} jobs, then {c.store.total('settled')}")
         finally:
             self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.8")

@@ -50,6 +50,15 @@ class Supervisors(cluster.TestCase):
                 c.supervisors[victim].start()
                 c.await_ready()
 
+    def test_a_lease_from_before_the_clock_stepped_back(self):
+        """Whoever led then may be gone: nobody waits an hour for it."""
+        c = self.cluster(supervisors=0)
+        in_an_hour = c.store.redis.time()[0] * 1000 + 3_600_000
+        for i in range(c.store.partitions):
+            c.store.redis.set(f"{c.store.prefix}{{p{i}}}:leader", f"gone {in_an_hour} 5000")
+        heir = c.add_supervisor()
+        servers.wait_for(lambda: self.leaders(c) == {heir.name}, "it to lead everything", 20)
+
     def test_gives_its_leases_up(self):
         """A supervisor that is asked to stop does not let the other wait for its lease."""
         c = self.cluster(

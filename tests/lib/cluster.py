@@ -126,10 +126,12 @@ class Daemon:
         _running.discard(self)
 
     def kill(self):
-        """SIGKILL, as the machine would: no goodbye."""
+        """SIGKILL, as the machine would: no goodbye. Had it ended before, that is noted."""
         if self._process and self._process.returncode is None:
             self._process.kill()
             self._ended()
+            if self._process.returncode != -signal.SIGKILL:
+                self.exit_codes.append(self._process.returncode)
 
     def begin_stop(self):
         if self.alive():

@@ -545,12 +545,20 @@ def _up(arguments):
     return 0
 
 
+DAEMONS_KEYS = {
+    "DROVER_TEST_AMQP_PORT": "DROVER_RABBITMQ__PORT",
+    "DROVER_TEST_REDIS_PORT": "DROVER_REDIS__PORT",
+}
+
+
 def _env(arguments):
     servers = _adopt_all(arguments)
     if not servers:
         raise ServerError(f"nothing is up in {arguments.dir}")
     for key, value in environment(servers).items():
         print(f"export {key}={shlex.quote(value)}")
+        if key in DAEMONS_KEYS:
+            print(f"export {DAEMONS_KEYS[key]}={shlex.quote(value)}")
     return 0
 
 

@@ -214,6 +214,7 @@ static void set_delivery(struct message *m, uint64_t handle, int source)
         .reply_to = text(m->content.reply_to),
         .user_id = "",
         .traceparent = text(m->content.traceparent),
+        .resent = m->content.resent,
     };
 }
 
@@ -460,6 +461,7 @@ static void publish_send(struct publish *p)
         confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT);
         return;
     }
+    p->content.resent |= p->sent;
     p->sent = true;
     w = wire_new(link->bus, link, on_sent);
     w->publish = p;

@@ -359,7 +359,7 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
     } else if (bytes_is(event, "deferred")) {
         on_reply(c, job, i, e, "F");
     } else if (bytes_is(event, "unstarted")) {
-        on_reply(c, job, i, e, "N");
+        on_reply(c, job, i, e, "NS");
     } else if (bytes_is(event, "unroutable")) {
         on_reply(c, job, i, e, "X");
     } else if (bytes_is(event, "expired")) {
@@ -810,7 +810,8 @@ static void acked_expired(struct checker *c, const Drover__V1__StepRequest *m)
             "I1 %s: an expired request was acknowledged before it was recorded", m->job_id);
 }
 
-void checker_acked(struct checker *c, const struct simlink *link, const struct bus_delivery *d)
+void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
+                   const struct bus_delivery *d)
 {
     static const enum wire_type types[] = {
         [SCHEDULER_SUBMIT] = WIRE_SUBMIT,
@@ -823,12 +824,14 @@ void checker_acked(struct checker *c, const struct simlink *link, const struct b
 
     if (c->violated || wire_decode(types[d->source], d->body, NULL, &m, NULL))
         return;
+    c->store_now = store_now;
     if (m.type == WIRE_SUBMIT)
         acked_submit(c, &a, m.submit);
     for (size_t i = 0; m.type == WIRE_REPLIES && i < m.replies->n_replies; i++)
         acked_reply(c, &a, m.replies->replies[i]);
     for (size_t i = 0; m.type == WIRE_REQUESTS && i < m.requests->n_requests; i++)
-        acked_expired(c, m.requests->requests[i]);
+        if (!d->resent)
+            acked_expired(c, m.requests->requests[i]);
 }
 
 /* ---- handlers and clients ---- */

@@ -60,7 +60,8 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
 
 /* A scheduler acknowledges a delivery of this link. What the delivery caused must have been done,
  * or another copy of it must be left to cause it. */
-void checker_acked(struct checker *c, const struct simlink *link, const struct bus_delivery *d);
+void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
+                   const struct bus_delivery *d);
 
 /* A handler begins, or has ended with its effect done. */
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request);

@@ -260,7 +260,7 @@ static void perform_ack(struct process *p, uint64_t handle)
     if (!d)
         return;
     if (p->role == ROLE_SCHEDULER)
-        checker_acked(p->world->checker, &p->link, d);
+        checker_acked(p->world->checker, store_now(p->world), &p->link, d);
     simlink_ack(&p->link, handle);
 }
 

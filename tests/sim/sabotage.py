@@ -77,8 +77,8 @@ BUGS = {
     ),
     "a lease counts as past a moment early": (
         FUNCTIONS,
-        "    if rec.till > job.now then\n      return rec.till\n    elseif hold",
-        "    if rec.till > job.now + 300 then\n      return rec.till\n    elseif hold",
+        "    if rec.till > job.now then\n      local longest",
+        "    if rec.till > job.now + 300 then\n      local longest",
     ),
     "a call repeated after no answer is not taken as a redelivery": (
         "scheduler/scheduler.c",

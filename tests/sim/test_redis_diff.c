@@ -115,7 +115,7 @@ static const char *any_word(struct both *b, char kind)
     static const char *const keys[] = {"h1", "h2", "l1", "l2", "z1", "z2", "s1", "s2"};
     static const char *const names[] = {"a", "b", "c", "17", "B", "aa", "", "\303\251"};
     static const char *const scores[] = {
-        "1",   "2",  "2", "-3", "1.5", "0.1", "1700000000123", "inf", "-inf",
+        "1",   "2",  "2", "-3", "1.5", "0.5", "1700000000123", "inf", "-inf",
         "1e3", "+4", "x", "",   "-0",  "3 ",  "0x10",          "nan", "1e400"};
     static const char *const bounds[] = {"-inf", "+inf", "1",  "(1", "2",
                                          "(2",   "1.5",  "-3", "x",  "("};
@@ -391,7 +391,7 @@ static void random_upkeep(struct both *b)
         ops_forget(&b->t.arena, 0, 0, timeline_between(&b->t, 0, 60000), 2);
         break;
     default:
-        ops_expire(&b->t.arena, 0, 0, 10, (uint32_t)timeline_between(&b->t, 0, 5) / 5);
+        ops_expire(&b->t.arena, 0, 0, 10, (uint32_t)timeline_between(&b->t, 0, 5) / 5, 0);
         break;
     }
     call_both(b, NULL);

@@ -477,13 +477,15 @@ static void test_waiting_for_a_slot(void **state)
 
     deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000});
     deliver(w, 2, {.step = "c", .lock = 1000});
-    deliver(w, 3, {.step = "d", .lock = 3000});
+    deliver(w, 3, {.step = "d", .lock = 5000});
+    until(w, 500);
+    expect(w, "0: start a\n0: start b\n500: reply c!NO_SLOT\n");
+    outcome(w, BUS_CONFIRMED);
     until(w, 2000);
-    expect(w, "0: start a\n0: start b\n1000: ack 2\n");
     succeed(w, "a", "x");
-    expect(w, "2000: start d\n");
-    until(w, 3000);
-    expect(w, "2000: reply a=x\n3000: stop d\n");
+    expect(w, "500: ack 2\n2000: start d\n");
+    until(w, 5000);
+    expect(w, "2000: reply a=x\n5000: stop b\n5000: stop d\n");
 }
 
 static void test_returned_reply(void **state)
