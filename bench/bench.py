@@ -208,7 +208,7 @@ def main():
                         help="throughput, limit (always measured: the ratio needs it)")
     parser.add_argument("--build", default=str(ROOT / "build"), help="build folder")
     parser.add_argument("--jobs", type=int, default=2000, help="jobs of 5 steps in a repetition")
-    parser.add_argument("--window", type=int, default=50, help="jobs in flight")
+    parser.add_argument("--window", type=int, default=200, help="jobs in flight")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions of each measure")
     parser.add_argument("--json", action="store_true", help="one line of JSON a measure")
     options = parser.parse_args()

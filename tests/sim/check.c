@@ -16,6 +16,7 @@
 #define NAMED_AGAIN_MS 5000 /* what was not dealt with is named again after, see drover.lua */
 #define BIG 200 /* steps from which on not every call is followed by a full comparison */
 #define BIG_EVERY 32
+#define WAIT_CAP_MS (3600 * INT64_C(1000))
 #define RESENT_MOST 500 /* follow-ups of one trigger that are sent again */
 
 /* One dispatch. */
@@ -23,6 +24,7 @@ struct token {
     char text[WIRE_TOKEN_MAX + 1];
     struct job *job;
     uint32_t step;
+    int64_t minted;              /* store time */
     int64_t wait_until;          /* store time: nobody may take the request later */
     const struct token *trigger; /* whose completion caused it; NULL: something else */
     bool by_submit;              /* the submission caused it */
@@ -38,6 +40,8 @@ struct step {
     struct token *flying; /* NULL: not in flight */
     uint32_t attempt;
     uint32_t failures, expiries;
+    char current;       /* what is known of it; 0: nothing happened yet */
+    int64_t not_before; /* store time of the next try at the earliest, after a failure */
     bool parked;
     char parked_for[16];
 };
@@ -258,6 +262,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     snprintf(token->text, sizeof(token->text), "%.*s", (int)text.len, text.data);
     token->job = job;
     token->step = i;
+    token->minted = c->store_now;
     token->trigger = c->trigger;
     token->by_submit = c->submitting;
     HASH_ADD_KEYPTR(hh, c->tokens, token->text, text.len, token);
@@ -300,6 +305,7 @@ static void on_done(struct checker *c, struct job *job, uint32_t i, const struct
     require(c, !job->steps[i].done, "I2 %s: step %u done twice", job->id, i);
     require(c, token->effect, "I10 %s: step %u done, and no handler did it", job->id, i);
     job->steps[i].done = true;
+    job->steps[i].current = 'A';
     job->done++;
 }
 
@@ -312,6 +318,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
     if (c->violated)
         return;
     step->expiries++;
+    step->current = 'U';
     land(job, step);
 }
 
@@ -342,6 +349,22 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
     tell(c->t, "job", "%s settled %s", job->id, job->outcome);
 }
 
+/* A failure may have had an effect, and the n-th waits initial × coefficient^(n-1) at least. */
+static void on_failed(struct checker *c, struct job *job, uint32_t i)
+{
+    const struct policy *policy = &job->w->steps[i].forward.policy;
+    struct step *step = &job->steps[i];
+    double wait = (double)policy->initial_interval_ms;
+
+    for (uint32_t n = 0; n < step->failures && wait < (double)policy->maximum_interval_ms; n++)
+        wait *= policy->backoff_coefficient;
+    if (wait > (double)policy->maximum_interval_ms)
+        wait = (double)policy->maximum_interval_ms;
+    step->failures++;
+    step->current = 'U';
+    step->not_before = c->store_now + (int64_t)wait;
+}
+
 static void on_step_event(struct checker *c, struct job *job, struct bytes event,
                           const struct entry *e)
 {
@@ -355,13 +378,17 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
         on_done(c, job, i, e);
     } else if (bytes_is(event, "failed")) {
         on_reply(c, job, i, e, "TPD");
-        job->steps[i].failures++;
+        on_failed(c, job, i);
     } else if (bytes_is(event, "deferred")) {
         on_reply(c, job, i, e, "F");
+        job->steps[i].current = 'U';
+        job->steps[i].not_before = 0;
     } else if (bytes_is(event, "unstarted")) {
         on_reply(c, job, i, e, "NS");
+        job->steps[i].not_before = 0;
     } else if (bytes_is(event, "unroutable")) {
         on_reply(c, job, i, e, "X");
+        job->steps[i].not_before = 0;
     } else if (bytes_is(event, "expired")) {
         on_expired(c, job, i, e);
     } else if (bytes_is(event, "parked")) {
@@ -463,6 +490,24 @@ static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
                 f->due, i, r->till);
 }
 
+/* A lease is what its dispatch gave, with the wait doubled each time that nobody took the request;
+ * heartbeats make it shorter, never longer. */
+static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
+                          const struct ops_step_record *r)
+{
+    const struct workflow_dispatch *d = &job->w->steps[i].forward;
+    int64_t wait = d->wait_ms, till;
+
+    for (uint32_t n = 0; n < r->unstarted && wait < WAIT_CAP_MS; n++)
+        wait *= 2;
+    if (wait > WAIT_CAP_MS)
+        wait = d->wait_ms > WAIT_CAP_MS ? d->wait_ms : WAIT_CAP_MS;
+    till = job->steps[i].flying->minted + wait + d->lock_ms;
+    require(c, r->till == till || (d->heartbeat_ms > 0 && r->till < till),
+            "I9 %s: the lease of step %u ends at %" PRId64 ", not %" PRId64, job->id, i, r->till,
+            till);
+}
+
 static void compare_step(struct checker *c, const struct job *job, uint32_t i, struct bytes text,
                          struct facts *f)
 {
@@ -489,6 +534,12 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
     require(c, job->cancelled || !step->parked || r.state == 'P' || r.state == 'M',
             "I13 %s: step %u parked or not", job->id, i);
     require(c, r.state != 'P' || step->parked, "I13 %s: step %u parked or not", job->id, i);
+    require(c, r.current == (step->current ? step->current : 'D'), "I9 %s: step %u is taken for %c",
+            job->id, i, r.current);
+    require(c, r.state != 'B' || c->clock_set || r.till >= step->not_before,
+            "I9 %s: step %u is tried again too early", job->id, i);
+    if (r.state == 'R' && !c->clock_set && !c->violated)
+        compare_lease(c, job, i, &r);
     f->marked += r.state == 'M';
     if (f->going && !step->done)
         compare_waiting(c, job, i, &r);

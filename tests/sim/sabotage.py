@@ -100,6 +100,26 @@ BUGS = {
         "        op->then = told;\n        tell(s, op, &job, w);",
         "        told(s, op);",
     ),
+    "the wait for an agent is not doubled": (
+        FUNCTIONS,
+        "min(step.wait * 2 ^ rec.unstarted, WAIT_CAP)",
+        "min(step.wait, WAIT_CAP)",
+    ),
+    "a heartbeat makes a lease longer than it was given": (
+        FUNCTIONS,
+        "rec.till = min(limit, now + 3 * step.heartbeat)",
+        "rec.till = now + 3 * step.heartbeat + step.lock",
+    ),
+    "a request that nobody took leaves its step unknown": (
+        FUNCTIONS,
+        "  rec.unstarted = rec.unstarted + 1\n",
+        "  rec.unstarted = rec.unstarted + 1 rec.current = 'U'\n",
+    ),
+    "a failed step is tried again at once": (
+        FUNCTIONS,
+        "  return floor(wait * (1 + step.jitter * fraction))",
+        "  return 0",
+    ),
 }  # fmt: skip
 
 
