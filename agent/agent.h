@@ -12,7 +12,7 @@
  * A broker gives up on a delivery that is held too long, so a long lease is acknowledged when its
  * handler starts instead (early_ack_ms); then a crash costs a lease.
  *
- *   ON Requests   start a handler for each, or let it wait for a free slot while its lease allows;
+ *   ON Requests   start a handler for each, or let it wait for a free slot for a while;
  *                 a token that is here already is no second run
  *   ON result     gather the reply; replies of one turn travel together, at most AGENT_REPLIES
  *   ON failure    transient, lease_retries left, and as much time as the last try took: again,
