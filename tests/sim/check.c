@@ -156,6 +156,8 @@ void checker_fail(struct checker *c, const char *format, ...)
 void checker_deaf(struct checker *c)
 {
     c->deaf = true;
+    for (struct job *job = c->jobs; job; job = job->hh.next)
+        job->excused = job->excused || (job->told && !job->heard); /* it went with the queue */
 }
 
 void checker_clock_set(struct checker *c)
