@@ -17,142 +17,23 @@
 #define KILL_GRACE_MS POLICY_SECOND_MS
 #define KILL_GRACE_MAX_MS (60 * MINUTE_MS)
 #define EXIT_CODE_MAX 255
+#define HTTP_LEASE_RETRIES 2
+#define HTTP_TIMEOUT_MAX_MS POLICY_DURATION_MAX_MS
+#define BREAKER_FAILURES 5
+#define BREAKER_FAILURES_MAX 1000
+#define BREAKER_OPEN_MS (5 * POLICY_SECOND_MS)
+#define BREAKER_OPEN_MAX_MS MINUTE_MS
+#define BREAKER_TIME_MAX_MS (60 * MINUTE_MS)
 
 /* Half of RabbitMQ's default consumer_timeout: longer, and it might take the request away. */
 #define EARLY_ACK_MS (15 * MINUTE_MS)
 
 static const char RESULT_TYPE[] = "application/octet-stream";
 
-/* ---- groups ---- */
-
-static int unknown_key(const config_setting_t *at, const char *const *known,
-                       struct problem *problem)
-{
-    struct nearest nearest = nearest_to(config_setting_name(at));
-    char hint[64];
-
-    for (; *known; known++)
-        nearest_try(&nearest, *known);
-    return tree_problem(at, problem, "is not known here%s",
-                        nearest_text(&nearest, hint, sizeof(hint)));
-}
-
-/* @known ends with NULL. */
-static int check_group(const config_setting_t *at, const char *const *known,
-                       struct problem *problem)
-{
-    if (!config_setting_is_group(at))
-        return tree_problem(at, problem, "must be a group: { ... }");
-    for (unsigned i = 0; i < (unsigned)config_setting_length(at); i++) {
-        const config_setting_t *member = config_setting_get_elem(at, i);
-        const char *const *name = known;
-
-        while (*name && strcmp(*name, config_setting_name(member)) != 0)
-            name++;
-        if (!*name)
-            return unknown_key(member, known, problem);
-    }
-    return 0;
-}
-
-/* ---- single values; what is not given leaves *out as it is ---- */
-
-static int read_int(const config_setting_t *group, const char *key, int64_t min, int64_t max,
-                    int64_t *out, struct problem *problem)
-{
-    const config_setting_t *at = config_setting_get_member(group, key);
-    int type = at ? config_setting_type(at) : CONFIG_TYPE_NONE;
-    int64_t value;
-
-    if (!at)
-        return 0;
-    value = config_setting_get_int64(at);
-    if ((type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64) || value < min || value > max)
-        return tree_problem(at, problem, "must be a number from %" PRId64 " to %" PRId64, min, max);
-    *out = value;
-    return 0;
-}
-
-static int read_duration(const config_setting_t *group, const char *key, int64_t max, int64_t *out,
-                         struct problem *problem)
-{
-    const config_setting_t *at = config_setting_get_member(group, key);
-    const char *text = at ? config_setting_get_string(at) : NULL;
-    int64_t value;
-
-    if (!at)
-        return 0;
-    if (!text || !duration_parse(text, &value) || value > max)
-        return tree_problem(
-            at, problem, "must be a duration such as \"1s\" (ms, s, m, h, d), at most %" PRId64 "s",
-            max / POLICY_SECOND_MS);
-    *out = value;
-    return 0;
-}
-
-static int copy_text(const config_setting_t *at, char **out, struct problem *problem)
-{
-    const char *text = config_setting_get_string(at);
-
-    if (!text || !*text)
-        return tree_problem(at, problem, "must be text, \"...\", and not empty");
-    free(*out);
-    *out = strdup(text);
-    return *out ? 0 : -ENOMEM;
-}
-
-static int read_text(const config_setting_t *group, const char *key, char **out,
-                     struct problem *problem)
-{
-    const config_setting_t *at = config_setting_get_member(group, key);
-
-    return at ? copy_text(at, out, problem) : 0;
-}
-
-static bool is_sequence(const config_setting_t *at)
-{
-    return config_setting_is_array(at) || config_setting_is_list(at);
-}
-
-/* *out ends with NULL; it is there, if empty, also where the key is not. */
-static int read_texts(const config_setting_t *group, const char *key, char ***out,
-                      struct problem *problem)
-{
-    const config_setting_t *at = config_setting_get_member(group, key);
-    unsigned n = 0;
-    int r = 0;
-
-    if (at && !is_sequence(at))
-        return tree_problem(at, problem, "must be a list of texts: [\"...\", \"...\"]");
-    if (at)
-        n = (unsigned)config_setting_length(at);
-    *out = calloc(n + 1, sizeof(**out));
-    if (!*out)
-        return -ENOMEM;
-    for (unsigned i = 0; !r && i < n; i++)
-        r = copy_text(config_setting_get_elem(at, i), &(*out)[i], problem);
-    return r;
-}
-
-/* One of two words. */
-static int read_choice(const config_setting_t *group, const char *key, const char *no,
-                       const char *yes, bool *out, struct problem *problem)
-{
-    const config_setting_t *at = config_setting_get_member(group, key);
-    const char *text = at ? config_setting_get_string(at) : NULL;
-
-    if (!at)
-        return 0;
-    if (!text || (strcmp(text, no) != 0 && strcmp(text, yes) != 0))
-        return tree_problem(at, problem, "must be \"%s\" or \"%s\"", no, yes);
-    *out = strcmp(text, yes) == 0;
-    return 0;
-}
-
 static int read_name(const config_setting_t *group, bool any, char **out, struct problem *problem)
 {
     const config_setting_t *at = config_setting_get_member(group, "name");
-    int r = at ? copy_text(at, out, problem) : tree_problem(group, problem, "name is missing");
+    int r = at ? tree_text_of(at, out, problem) : tree_problem(group, problem, "name is missing");
 
     if (r)
         return r;
@@ -172,7 +53,7 @@ static int read_exit_codes(const config_setting_t *group, bool permanent[EXIT_CO
 
     if (!at)
         return 0;
-    if (!is_sequence(at))
+    if (!tree_is_sequence(at))
         return tree_problem(at, problem, "must be a list of numbers: [2, 3]");
     for (unsigned i = 0; i < (unsigned)config_setting_length(at); i++) {
         const config_setting_t *code = config_setting_get_elem(at, i);
@@ -199,32 +80,32 @@ static int check_env(const config_setting_t *group, char *const *env, struct pro
     return 0;
 }
 
-static int read_exec(struct agent_action *action, const config_setting_t *group,
-                     struct problem *problem)
+static int read_exec(const struct agent_served *served, struct agent_action *action,
+                     const config_setting_t *group, struct problem *problem)
 {
     static const char *const keys[] = {
         "name",       "command",     "stdin", "env", "permanent_exit_codes",
         "kill_grace", "result_type", NULL};
-    int r = check_group(group, keys, problem);
+    int r = tree_keys(group, keys, problem);
 
     action->kill_grace_ms = KILL_GRACE_MS;
     if (!r)
-        r = read_texts(group, "command", &action->command, problem);
+        r = tree_texts(group, "command", &action->command, problem);
     if (!r && !action->command[0])
         r = tree_problem(group, problem,
                          "command is missing, such as [\"/usr/bin/program\", \"-x\"]");
     if (!r)
-        r = read_choice(group, "stdin", "input", "request", &action->whole_request, problem);
+        r = tree_choice(group, "stdin", "input", "request", &action->whole_request, problem);
     if (!r)
-        r = read_texts(group, "env", &action->env, problem);
+        r = tree_texts(group, "env", &action->env, problem);
     if (!r)
         r = check_env(group, action->env, problem);
     if (!r)
         r = read_exit_codes(group, action->permanent, problem);
     if (!r)
-        r = read_duration(group, "kill_grace", KILL_GRACE_MAX_MS, &action->kill_grace_ms, problem);
+        r = tree_duration(group, "kill_grace", KILL_GRACE_MAX_MS, &action->kill_grace_ms, problem);
     if (!r)
-        r = read_text(group, "result_type", &action->result_type, problem);
+        r = tree_text(group, "result_type", &action->result_type, problem);
     if (!r && action->result_type && strlen(action->result_type) > WIRE_CONTENT_TYPE_MAX)
         r = tree_problem(config_setting_get_member(group, "result_type"), problem,
                          "must be at most %d bytes", WIRE_CONTENT_TYPE_MAX);
@@ -233,22 +114,142 @@ static int read_exec(struct agent_action *action, const config_setting_t *group,
     return r;
 }
 
-static int read_builtin(struct agent_action *action, const config_setting_t *group,
-                        struct problem *problem)
+static int read_builtin(const struct agent_served *served, struct agent_action *action,
+                        const config_setting_t *group, struct problem *problem)
 {
     static const char *const keys[] = {"name", "builtin", NULL};
-    int r = check_group(group, keys, problem);
+    int r = tree_keys(group, keys, problem);
 
     if (!r)
-        r = read_text(group, "builtin", &action->builtin, problem);
+        r = tree_text(group, "builtin", &action->builtin, problem);
     if (!r && action->builtin && !handler_builtin_known(action->builtin))
         r = tree_problem(config_setting_get_member(group, "builtin"), problem,
                          "must be noop, echo, sleep or fail");
     return r;
 }
 
-static int read_action(struct agent_served *served, const config_setting_t *at,
+/* ---- actions over HTTP ---- */
+
+static int read_method(struct http_action *http, const config_setting_t *group,
                        struct problem *problem)
+{
+    static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"};
+    int r = tree_text(group, "method", &http->method, problem);
+
+    if (r)
+        return r;
+    if (!http->method)
+        http->method = or_abort(strdup("POST"));
+    for (size_t i = 0; i < array_size(methods); i++)
+        if (strcmp(http->method, methods[i]) == 0)
+            return 0;
+    return tree_problem(config_setting_get_member(group, "method"), problem,
+                        "must be GET, HEAD, POST, PUT, PATCH or DELETE");
+}
+
+static int read_url(struct http_action *http, const config_setting_t *group,
+                    struct problem *problem)
+{
+    struct problem inner = {0};
+    size_t target_len;
+    int r = tree_text(group, "url", &http->url, problem);
+
+    if (r)
+        return r;
+    if (!http->url)
+        return tree_problem(group, problem, "url is missing, such as \"http://host:8080/path\"");
+    if (http_url_check(http->url, &target_len, &inner))
+        return tree_problem(config_setting_get_member(group, "url"), problem, "%s", inner.reason);
+    http->target = or_abort(strndup(http->url, target_len));
+    return 0;
+}
+
+static int read_headers(struct http_action *http, const config_setting_t *group,
+                        struct problem *problem)
+{
+    struct problem inner = {0};
+    int r = tree_texts(group, "headers", &http->headers, problem);
+
+    for (unsigned i = 0; !r && http->headers[i]; i++)
+        if (http_header_check(http->headers[i], &inner))
+            r = tree_problem(
+                config_setting_get_elem(config_setting_get_member(group, "headers"), i), problem,
+                "%s", inner.reason);
+    return r;
+}
+
+static int read_body(struct http_action *http, const config_setting_t *group,
+                     struct problem *problem)
+{
+    static const char *const words[] = {
+        [HTTP_BODY_DOCUMENT] = "document",   [HTTP_BODY_INPUT] = "input",
+        [HTTP_BODY_ARGUMENTS] = "arguments", [HTTP_BODY_REQUEST] = "request",
+        [HTTP_BODY_NONE] = "none",
+    };
+    const config_setting_t *at = config_setting_get_member(group, "body");
+    const char *text = at ? config_setting_get_string(at) : NULL;
+
+    http->body = http_method_has_body(http->method) ? HTTP_BODY_DOCUMENT : HTTP_BODY_NONE;
+    if (!at)
+        return 0;
+    for (size_t i = 0; text && i < array_size(words); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            http->body = (enum http_body)i;
+            return 0;
+        }
+    }
+    return tree_problem(at, problem,
+                        "must be \"document\", \"input\", \"arguments\", \"request\" or \"none\"");
+}
+
+static int read_http(const struct agent_served *served, struct agent_action *action,
+                     const config_setting_t *group, struct problem *problem)
+{
+    static const char *const keys[] = {"name",    "method",       "url",     "headers", "body",
+                                       "timeout", "max_response", "ca_file", "proxy",   NULL};
+    struct http_action *http = action->http = or_abort(calloc(1, sizeof(*action->http)));
+    int64_t max_response = WIRE_RESULT_MAX - WIRE_CONTENT_TYPE_MAX;
+    int r = tree_keys(group, keys, problem);
+
+    http->breaker = served->breaker;
+    if (!r)
+        r = read_method(http, group, problem);
+    if (!r)
+        r = read_url(http, group, problem);
+    if (!r)
+        r = read_headers(http, group, problem);
+    if (!r)
+        r = read_body(http, group, problem);
+    if (!r)
+        r = tree_duration(group, "timeout", HTTP_TIMEOUT_MAX_MS, &http->timeout_ms, problem);
+    if (!r)
+        r = tree_int(group, "max_response", 0, max_response, &max_response, problem);
+    if (!r)
+        r = tree_text(group, "ca_file", &http->ca_file, problem);
+    if (!r)
+        r = tree_text(group, "proxy", &http->proxy, problem);
+    http->max_response = (size_t)max_response;
+    return r;
+}
+
+/* ---- what every handler has ---- */
+
+typedef int read_action_fn(const struct agent_served *served, struct agent_action *action,
+                           const config_setting_t *group, struct problem *problem);
+
+static const struct kind {
+    const struct handler *handler;
+    read_action_fn *read;
+    unsigned lease_retries; /* by default */
+    bool needs_actions;
+} kinds[] = {
+    {&handler_builtin, read_builtin, 0, false},
+    {&handler_exec, read_exec, 0, true},
+    {&handler_http, read_http, HTTP_LEASE_RETRIES, true},
+};
+
+static int read_action(struct agent_served *served, const struct kind *kind,
+                       const config_setting_t *at, struct problem *problem)
 {
     struct agent_action *action = &served->actions[served->n_actions++];
     int r;
@@ -262,21 +263,18 @@ static int read_action(struct agent_served *served, const config_setting_t *at,
         if (strcmp(served->actions[i].name, action->name) == 0)
             return tree_problem(config_setting_get_member(at, "name"), problem,
                                 "is already that of actions[%zu]", i);
-    return served->handler == &handler_exec ? read_exec(action, at, problem)
-                                            : read_builtin(action, at, problem);
+    return kind->read(served, action, at, problem);
 }
 
-static int read_actions(struct agent_served *served, const config_setting_t *group,
-                        struct problem *problem)
+static int read_actions(struct agent_served *served, const struct kind *kind,
+                        const config_setting_t *group, struct problem *problem)
 {
     const config_setting_t *at = config_setting_get_member(group, "actions");
     unsigned n;
     int r = 0;
 
     if (!at)
-        return served->handler == &handler_exec
-                   ? tree_problem(group, problem, "actions are missing")
-                   : 0;
+        return kind->needs_actions ? tree_problem(group, problem, "actions are missing") : 0;
     if (!config_setting_is_list(at))
         return tree_problem(at, problem, "must be a list of groups: ( { ... }, { ... } )");
     n = (unsigned)config_setting_length(at);
@@ -284,34 +282,66 @@ static int read_actions(struct agent_served *served, const config_setting_t *gro
     if (!served->actions)
         return -ENOMEM;
     for (unsigned i = 0; !r && i < n; i++)
-        r = read_action(served, config_setting_get_elem(at, i), problem);
+        r = read_action(served, kind, config_setting_get_elem(at, i), problem);
     return r;
 }
 
 /* ---- actors ---- */
 
-static int read_handler(struct agent_served *served, const config_setting_t *group,
-                        struct problem *problem)
+static int read_kind(const struct kind **out, const config_setting_t *group,
+                     struct problem *problem)
 {
     const config_setting_t *at = config_setting_get_member(group, "handler");
-    bool exec = false;
+    const char *name = at ? config_setting_get_string(at) : NULL;
+
+    for (size_t i = 0; name && i < array_size(kinds); i++) {
+        if (strcmp(kinds[i].handler->name, name) == 0) {
+            *out = &kinds[i];
+            return 0;
+        }
+    }
+    return tree_problem(at ? at : group, problem,
+                        at ? "must be \"http\", \"exec\" or \"builtin\""
+                           : "handler is missing: \"http\", \"exec\" or \"builtin\"");
+}
+
+static int read_breaker(struct agent_served *served, const config_setting_t *group,
+                        struct problem *problem)
+{
+    static const char *const keys[] = {"failures", "open", "open_max", NULL};
+    const config_setting_t *at = config_setting_get_member(group, "breaker");
+    struct breaker_config *b = &served->breaker;
+    int64_t failures = BREAKER_FAILURES;
     int r;
 
+    *b = (struct breaker_config){BREAKER_FAILURES, BREAKER_OPEN_MS, BREAKER_OPEN_MAX_MS};
     if (!at)
-        return tree_problem(group, problem, "handler is missing: \"exec\" or \"builtin\"");
-    r = read_choice(group, "handler", handler_builtin.name, handler_exec.name, &exec, problem);
-    served->handler = exec ? &handler_exec : &handler_builtin;
+        return 0;
+    if (served->handler != &handler_http)
+        return tree_problem(at, problem, "only the handler \"http\" has breakers");
+    r = tree_keys(at, keys, problem);
+    if (!r)
+        r = tree_int(at, "failures", 1, BREAKER_FAILURES_MAX, &failures, problem);
+    if (!r)
+        r = tree_duration(at, "open", BREAKER_TIME_MAX_MS, &b->open_ms, problem);
+    if (!r)
+        r = tree_duration(at, "open_max", BREAKER_TIME_MAX_MS, &b->open_max_ms, problem);
+    if (!r && (b->open_ms < 1 || b->open_max_ms < b->open_ms))
+        r = tree_problem(at, problem, "open must be more than 0, and open_max at least that");
+    b->failures = (unsigned)failures;
     return r;
 }
 
 static int read_actor(struct agent_setup *setup, const config_setting_t *at,
                       struct problem *problem)
 {
-    static const char *const keys[] = {"name", "handler", "lease_retries", "ack", "actions", NULL};
+    static const char *const keys[] = {"name",    "handler", "lease_retries", "ack", "breaker",
+                                       "actions", NULL};
     struct agent_served *served = &setup->actors[setup->n_actors++];
+    const struct kind *kind = NULL;
     int64_t lease_retries = 0;
     bool early = false;
-    int r = check_group(at, keys, problem);
+    int r = tree_keys(at, keys, problem);
 
     if (!r)
         r = read_name(at, false, (char **)&served->actor.name, problem);
@@ -320,14 +350,19 @@ static int read_actor(struct agent_setup *setup, const config_setting_t *at,
             r = tree_problem(config_setting_get_member(at, "name"), problem,
                              "is already that of actors[%zu]", i);
     if (!r)
-        r = read_handler(served, at, problem);
+        r = read_kind(&kind, at, problem);
+    if (r)
+        return r;
+    served->handler = kind->handler;
+    lease_retries = kind->lease_retries;
+    r = tree_int(at, "lease_retries", 0, LEASE_RETRIES_MAX, &lease_retries, problem);
     if (!r)
-        r = read_int(at, "lease_retries", 0, LEASE_RETRIES_MAX, &lease_retries, problem);
+        r = tree_choice(at, "ack", "late", "early", &early, problem);
     if (!r)
-        r = read_choice(at, "ack", "late", "early", &early, problem);
+        r = read_breaker(served, at, problem);
     served->actor.lease_retries = (unsigned)lease_retries;
     served->actor.early_ack_ms = early ? 1 : EARLY_ACK_MS;
-    return r ? r : read_actions(served, at, problem);
+    return r ? r : read_actions(served, kind, at, problem);
 }
 
 static int read_actors(struct agent_setup *setup, const config_setting_t *at,
@@ -375,6 +410,19 @@ static void free_texts(char **texts)
     free(texts);
 }
 
+static void free_http(struct http_action *http)
+{
+    if (!http)
+        return;
+    free(http->method);
+    free(http->url);
+    free(http->target);
+    free(http->ca_file);
+    free(http->proxy);
+    free_texts(http->headers);
+    free(http);
+}
+
 static void free_served(struct agent_served *served)
 {
     for (size_t i = 0; i < served->n_actions; i++) {
@@ -385,6 +433,7 @@ static void free_served(struct agent_served *served)
         free(action->result_type);
         free_texts(action->command);
         free_texts(action->env);
+        free_http(action->http);
     }
     free(served->actions);
     free((char *)served->actor.name);

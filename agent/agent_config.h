@@ -15,8 +15,10 @@
  *                     permanent_exit_codes = [2];
  *                     kill_grace = "1s";    # from SIGTERM to SIGKILL
  *                     result_type = "application/json"; } ); },
- *             { name = "demo"; handler = "builtin";
- *               actions = ( { name = "*"; builtin = "noop"; } ); } );
+ *             { name = "stock"; handler = "http";    # the keys of an action: http_request.h
+ *               breaker = { failures = 5; open = "5s"; open_max = "1m"; };
+ *               actions = ( { name = "reserve"; url = "http://stock:8001/reservations/${job}"; } );
+ * }, { name = "demo"; handler = "builtin"; actions = ( { name = "*"; builtin = "noop"; } ); } );
  *     };
  */
 #pragma once
@@ -26,6 +28,7 @@
 #include <stdint.h>
 
 #include "agent/agent.h"
+#include "agent/http_request.h"
 #include "base/cleanup.h"
 #include "base/status.h"
 #include "io/tree.h"
@@ -34,18 +37,23 @@ struct handler;
 
 struct agent_action {
     char *name;
-    char *builtin;      /* which one; NULL: that of the action's name */
+    char *builtin; /* which one; NULL: that of the action's name */
+
+    /* exec */
     char **command;     /* argv, NULL at the end */
     char **env;         /* NAME=value, NULL at the end */
     bool whole_request; /* stdin gets the request as JSON, not the input's bytes */
     bool permanent[256];
     int64_t kill_grace_ms;
     char *result_type;
+
+    struct http_action *http;
 };
 
 struct agent_served {
     struct agent_actor actor;
     const struct handler *handler;
+    struct breaker_config breaker; /* http */
     struct agent_action *actions;
     size_t n_actions;
 };

@@ -156,6 +156,9 @@ struct agent_io *agent_io_free(struct agent_io *io)
     if (!io)
         return NULL;
     assert(list_empty(&io->runs));
+    for (size_t i = 0; io->setup && i < io->setup->n_actors; i++)
+        if (io->setup->actors[i].handler->close)
+            io->setup->actors[i].handler->close();
     driver_free(io->driver);
     agent_free(io->agent);
     for (size_t i = 0; io->queues && i < io->setup->n_actors; i++)

@@ -9,6 +9,7 @@
  *
  *     builtin   noop, echo, sleep, fail: for demonstrations, tests and benchmarks
  *     exec      one process for each run
+ *     http      one HTTP request for each run
  */
 #pragma once
 
@@ -47,10 +48,15 @@ struct handler {
 
     /* Ends a run before its time: politely, or at once. Harmless when repeated. */
     void (*stop)(struct handler_run *run, bool at_once);
+
+    /* No run is under way and none will come: lets go of what was kept between runs. Closing may
+     * take turns of the loop. NULL where nothing is kept. */
+    void (*close)(void);
 };
 
 extern const struct handler handler_builtin;
 extern const struct handler handler_exec;
+extern const struct handler handler_http;
 
 /* True where there is a builtin action of this name. */
 bool handler_builtin_known(const char *name);

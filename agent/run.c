@@ -9,6 +9,7 @@
 #include "agent/machine.h"
 #include "base/log.h"
 
+#define RETRY_DOUBLINGS_MAX 6
 #define PATIENCE_MS 10000 /* or half the lease, in which a request may wait here for a slot */
 
 /* ---- birth and end ---- */
@@ -211,6 +212,17 @@ static void on_again(struct agent *a, struct timer *t)
     try(a, run);
 }
 
+/* Before the next try: longer each time, and as long as whoever failed asks for. */
+static int64_t pause(const struct agent *a, const struct run *run,
+                     const struct agent_result *result)
+{
+    unsigned doublings =
+        run->seen.tries < RETRY_DOUBLINGS_MAX ? run->seen.tries : RETRY_DOUBLINGS_MAX;
+    int64_t own = a->config.retry_ms << doublings;
+
+    return result->retry_after_ms > own ? result->retry_after_ms : own;
+}
+
 /* A try that would be cut off says less than the error that is known already. */
 static bool another_try(const struct agent *a, const struct run *run,
                         const struct agent_result *result)
@@ -221,7 +233,7 @@ static bool another_try(const struct agent *a, const struct run *run,
 
     return transient && run->state == RUN_RUNNING && !a->draining &&
            run->seen.tries < actor_find(a, run->seen.request->actor)->lease_retries &&
-           a->now + a->config.retry_ms + took < stop_time(a, run);
+           pause(a, run, result) + took < stop_time(a, run) - a->now;
 }
 
 void run_done(struct agent *a, uint64_t id, const struct agent_result *result)
@@ -243,7 +255,7 @@ void run_done(struct agent *a, uint64_t id, const struct agent_result *result)
     reply_set(a, run, result);
     if (another_try(a, run, result)) {
         run->state = RUN_BACKOFF;
-        timer_set(a, &run->again, a->now + a->config.retry_ms, on_again);
+        timer_set(a, &run->again, a->now + pause(a, run, result), on_again);
         return;
     }
     answer(a, run);

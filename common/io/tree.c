@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -125,4 +126,124 @@ bool duration_parse(const char *text, int64_t *ms)
             return !__builtin_mul_overflow(value, units[i].ms, ms);
     }
     return false;
+}
+
+/* ---- groups ---- */
+
+static int unknown_key(const config_setting_t *at, const char *const *known,
+                       struct problem *problem)
+{
+    struct nearest nearest = nearest_to(config_setting_name(at));
+    char hint[64];
+
+    for (; *known; known++)
+        nearest_try(&nearest, *known);
+    return tree_problem(at, problem, "is not known here%s",
+                        nearest_text(&nearest, hint, sizeof(hint)));
+}
+
+int tree_keys(const config_setting_t *at, const char *const *known, struct problem *problem)
+{
+    if (!config_setting_is_group(at))
+        return tree_problem(at, problem, "must be a group: { ... }");
+    for (unsigned i = 0; i < (unsigned)config_setting_length(at); i++) {
+        const config_setting_t *member = config_setting_get_elem(at, i);
+        const char *const *name = known;
+
+        while (*name && strcmp(*name, config_setting_name(member)) != 0)
+            name++;
+        if (!*name)
+            return unknown_key(member, known, problem);
+    }
+    return 0;
+}
+
+/* ---- single values ---- */
+
+int tree_int(const config_setting_t *group, const char *key, int64_t min, int64_t max, int64_t *out,
+             struct problem *problem)
+{
+    const config_setting_t *at = config_setting_get_member(group, key);
+    int type = at ? config_setting_type(at) : CONFIG_TYPE_NONE;
+    int64_t value;
+
+    if (!at)
+        return 0;
+    value = config_setting_get_int64(at);
+    if ((type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64) || value < min || value > max)
+        return tree_problem(at, problem, "must be a number from %" PRId64 " to %" PRId64, min, max);
+    *out = value;
+    return 0;
+}
+
+int tree_duration(const config_setting_t *group, const char *key, int64_t max, int64_t *out,
+                  struct problem *problem)
+{
+    const config_setting_t *at = config_setting_get_member(group, key);
+    const char *text = at ? config_setting_get_string(at) : NULL;
+    int64_t value;
+
+    if (!at)
+        return 0;
+    if (!text || !duration_parse(text, &value) || value > max)
+        return tree_problem(
+            at, problem, "must be a duration such as \"1s\" (ms, s, m, h, d), at most %" PRId64 "s",
+            max / 1000);
+    *out = value;
+    return 0;
+}
+
+int tree_text_of(const config_setting_t *at, char **out, struct problem *problem)
+{
+    const char *text = config_setting_get_string(at);
+
+    if (!text || !*text)
+        return tree_problem(at, problem, "must be text, \"...\", and not empty");
+    free(*out);
+    *out = strdup(text);
+    return *out ? 0 : -ENOMEM;
+}
+
+int tree_text(const config_setting_t *group, const char *key, char **out, struct problem *problem)
+{
+    const config_setting_t *at = config_setting_get_member(group, key);
+
+    return at ? tree_text_of(at, out, problem) : 0;
+}
+
+bool tree_is_sequence(const config_setting_t *at)
+{
+    return config_setting_is_array(at) || config_setting_is_list(at);
+}
+
+int tree_texts(const config_setting_t *group, const char *key, char ***out, struct problem *problem)
+{
+    const config_setting_t *at = config_setting_get_member(group, key);
+    unsigned n = 0;
+    int r = 0;
+
+    if (at && !tree_is_sequence(at))
+        return tree_problem(at, problem, "must be a list of texts: [\"...\", \"...\"]");
+    if (at)
+        n = (unsigned)config_setting_length(at);
+    *out = calloc(n + 1, sizeof(**out));
+    if (!*out)
+        return -ENOMEM;
+    for (unsigned i = 0; !r && i < n; i++)
+        r = tree_text_of(config_setting_get_elem(at, i), &(*out)[i], problem);
+    return r;
+}
+
+int tree_choice(const config_setting_t *group, const char *key, const char *no, const char *yes,
+                bool *out, struct problem *problem)
+{
+    const config_setting_t *at = config_setting_get_member(group, key);
+    const char *text = at ? config_setting_get_string(at) : NULL;
+
+    if (!at)
+        return 0;
+    if (!text || (strcmp(text, no) != 0 && strcmp(text, yes) != 0))
+        return tree_problem(at, problem, "must be \"%s\" or \"%s\"", no, yes);
+    *out = strcmp(text, yes) == 0;
+    return 0;
 }

@@ -38,6 +38,33 @@ int tree_read(config_t *tree, const char *path, struct problem *problem);
 int tree_problem(const config_setting_t *setting, struct problem *problem, const char *reason, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* ---- members of a group: 0, -ENOMEM or TREE_E_INVALID; what is not given leaves *out alone ----
+ */
+
+/* That @at is a group, and has no other members than @known, which ends with NULL. */
+int tree_keys(const config_setting_t *at, const char *const *known, struct problem *problem);
+
+int tree_int(const config_setting_t *group, const char *key, int64_t min, int64_t max, int64_t *out,
+             struct problem *problem);
+
+/* In ms, from 0 to @max. */
+int tree_duration(const config_setting_t *group, const char *key, int64_t max, int64_t *out,
+                  struct problem *problem);
+
+/* Not empty; *out is freed, then a copy. */
+int tree_text(const config_setting_t *group, const char *key, char **out, struct problem *problem);
+int tree_text_of(const config_setting_t *at, char **out, struct problem *problem);
+
+/* An array or list of texts; *out ends with NULL, and is there, if empty, also where the key is
+ * not. */
+int tree_texts(const config_setting_t *group, const char *key, char ***out,
+               struct problem *problem);
+bool tree_is_sequence(const config_setting_t *at);
+
+/* One of two words: *out is whether it is @yes. */
+int tree_choice(const config_setting_t *group, const char *key, const char *no, const char *yes,
+                bool *out, struct problem *problem);
+
 /* The closest of several words to one that nobody knows. */
 struct nearest {
     const char *word;

@@ -784,11 +784,28 @@ static json_t *payload_json(struct bytes data)
                       NULL);
 }
 
+static bool is_text(struct bytes data)
+{
+    return data.len > 0 && !memchr(data.data, '\0', data.len) && wire_utf8_valid(data);
+}
+
 static bool payload_is_text(const char *content_type, struct bytes data)
 {
     return (strcasecmp(content_type, "text/plain") == 0 ||
             strcasecmp(content_type, TEXT_TYPE) == 0) &&
-           data.len > 0 && !memchr(data.data, '\0', data.len) && wire_utf8_valid(data);
+           is_text(data);
+}
+
+bool json_is_type(const char *content_type)
+{
+    static const char family[] = "application/", suffix[] = "+json";
+    size_t len = strcspn(content_type, "; ");
+
+    if (len == strlen(JSON_TYPE) && strncasecmp(content_type, JSON_TYPE, len) == 0)
+        return true;
+    return len > strlen(family) + strlen(suffix) &&
+           strncasecmp(content_type, family, strlen(family)) == 0 &&
+           strncasecmp(content_type + len - strlen(suffix), suffix, strlen(suffix)) == 0;
 }
 
 /* Writes the data in its form for people. Return: false where it has none; nothing is written. */
@@ -803,7 +820,7 @@ static bool payload_write(const Drover__V1__Payload *payload, struct buf *out)
         buf_json(out, (const char *)data.data, data.len);
         return true;
     }
-    if (strcasecmp(content_type, JSON_TYPE) == 0)
+    if (json_is_type(content_type))
         value = payload_json(data);
     if (value) {
         buf_puts(out, "\"json\":");
@@ -851,4 +868,35 @@ void json_from_message(const ProtobufCMessage *message, struct buf *out)
             out->len = before;
     }
     buf_putc(out, '}');
+}
+
+void json_from_payload(const Drover__V1__Payload *payload, struct buf *out)
+{
+    CLEANUP(json_decref) json_t *value = NULL;
+    struct bytes data;
+
+    if (!payload) {
+        buf_puts(out, "null");
+        return;
+    }
+    data = bytes_of(payload->data.data, payload->data.len);
+    if (!*payload->content_type || json_is_type(payload->content_type))
+        value = payload_json(data);
+    if (value) {
+        json_write(value, out);
+    } else if (is_text(data) &&
+               (!*payload->content_type || strncasecmp(payload->content_type, "text/", 5) == 0)) {
+        buf_json(out, (const char *)data.data, data.len);
+    } else {
+        buf_puts(out, "{\"contentType\":");
+        buf_json(out, payload->content_type, strlen(payload->content_type));
+        buf_puts(out, ",\"data\":\"");
+        base64_write(data, out);
+        buf_puts(out, "\"}");
+    }
+}
+
+void json_from_value(const json_t *value, struct buf *out)
+{
+    json_write(value, out);
 }

@@ -17,9 +17,11 @@
 #pragma once
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 
 #include "base/status.h"
 #include "base/str.h"
+#include "drover/v1/types.pb-c.h"
 
 #define JSON_DEPTH_MAX 64 /* objects and arrays inside one another, payloads included */
 
@@ -46,3 +48,17 @@ int json_to_message(struct bytes text, const ProtobufCMessageDescriptor *descrip
 
 /* Appends @message as one object; out->failed says if memory ran out. */
 void json_from_message(const ProtobufCMessage *message, struct buf *out);
+
+/* ---- payloads by themselves, for others than Drover ---- */
+
+struct json_t; /* jansson's */
+
+/* application/json or application/...+json, with or without parameters. */
+bool json_is_type(const char *content_type);
+
+/* Appends what a payload holds: a JSON value where it is JSON (also without a content type), a
+ * string where it is text, null for NULL, else {"contentType", "data": base64}. */
+void json_from_payload(const Drover__V1__Payload *payload, struct buf *out);
+
+/* Appends a value on one line, numbers as people write them. */
+void json_from_value(const struct json_t *value, struct buf *out);

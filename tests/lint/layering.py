@@ -6,8 +6,8 @@
 
 Base knows libc and libmd. The model adds base, jansson and protobuf-c, and is pure: no file
 descriptor, clock or log. Io may use any library. In a role's folder, the machine is as pure as the
-model, but may log; *_io.c, main.c and handler_*.c drive it, and may use everything but another
-role. The command line has no machine. What a file includes indirectly needs no look: every header
+model, but may log; *_io.c, main.c, handler_*.c and what only these use drive it, and may use
+everything but another role. The command line has no machine. What a file includes indirectly needs no look: every header
 in between is judged by its own layer.
 """
 
@@ -16,7 +16,7 @@ import re
 import sys
 
 ROLES = ("scheduler", "agent", "supervisor", "cli")
-DRIVER = re.compile(r"(?:.*_io|main|handler.*|agent_config)\.[ch]")
+DRIVER = re.compile(r"(?:.*_io|main|handler.*|agent_config|http_request|template)\.[ch]")
 
 # Of libc, what computes and stores: nothing that opens, waits, or knows what time it is.
 LIBC_PURE = set(

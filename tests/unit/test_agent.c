@@ -259,6 +259,16 @@ static void fail_as(struct world *w, const char *name, const char *class,
     done(w, name, &(struct agent_result){.class = class, .message = "", .verdict = verdict});
 }
 
+/* Busy, and asks to be left alone for a while. */
+static void fail_asking(struct world *w, const char *name, int64_t retry_after)
+{
+    done(w, name,
+         &(struct agent_result){.class = "BUSY",
+                                .message = "",
+                                .verdict = DROVER__V1__VERDICT__VERDICT_TRANSIENT,
+                                .retry_after_ms = retry_after});
+}
+
 /* The outcome of the oldest publish without one. */
 static void outcome(struct world *w, enum bus_outcome what)
 {
@@ -416,11 +426,25 @@ static void test_retries_within_the_lease(void **state)
     until(w, 200);
     expect(w, "0: start a\n150: start a again\n");
     fail_as(w, "a", "BUSY", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
-    until(w, 300);
-    expect(w, "300: start a again\n");
+    until(w, 400); /* twice as long each time */
+    expect(w, "400: start a again\n");
     fail_as(w, "a", "LAST", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     turn_ends(w);
-    expect(w, "300: reply a!LAST\n");
+    expect(w, "400: reply a!LAST\n");
+}
+
+/* Whoever failed may ask for time; what does not fit the lease any more is for the scheduler. */
+static void test_retry_when_it_was_asked_for(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000, .actor = "retrying"});
+    fail_asking(w, "a", 300);
+    until(w, 300);
+    expect(w, "0: start a\n300: start a again\n");
+    fail_asking(w, "a", 800);
+    turn_ends(w);
+    expect(w, "300: reply a!BUSY\n");
 }
 
 static void test_no_retry_of_what_cannot_help(void **state)
@@ -746,6 +770,7 @@ int main(void)
         TEST(test_no_reply_past_the_lease),
         TEST(test_expired_publish),
         TEST(test_retries_within_the_lease),
+        TEST(test_retry_when_it_was_asked_for),
         TEST(test_no_retry_of_what_cannot_help),
         TEST(test_no_retry_without_time),
         TEST(test_duplicate_token),

@@ -97,7 +97,7 @@ static void test_refused(void **state)
          "agent.actors[0].name", "letters"},
         {"agent = { actors = ( { name = \"a\"; } ); };", "agent.actors[0]", "handler is missing"},
         {"agent = { actors = ( { name = \"a\"; handler = \"magic\"; } ); };",
-         "agent.actors[0].handler", "\"builtin\" or \"exec\""},
+         "agent.actors[0].handler", "\"http\", \"exec\" or \"builtin\""},
         {"agent = { actors = ( { name = \"a\"; handler = \"exec\"; } ); };", "agent.actors[0]",
          "actions are missing"},
         {"agent = { actors = ( { name = \"a\"; handler = \"builtin\"; action = (); } ); };",

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/breaker.h"
+
+#define PROBE_WAIT_MS 1000 /* while somebody else's probe is under way */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void open_until(struct breaker *b, int64_t until)
+{
+    b->state = BREAKER_OPEN;
+    b->until = until;
+    b->failures = 0;
+    b->calls++;
+}
+
+bool breaker_admit(struct breaker *b, int64_t now, struct breaker_call *call, int64_t *wait_ms)
+{
+    *call = (struct breaker_call){.calls = b->calls};
+    switch (b->state) {
+    case BREAKER_CLOSED:
+        return true;
+    case BREAKER_OPEN:
+        if (now < b->until) {
+            *wait_ms = b->until - now;
+            return false;
+        }
+        b->state = BREAKER_HALF_OPEN;
+        call->probe = true;
+        return true;
+    case BREAKER_HALF_OPEN:
+        break;
+    }
+    *wait_ms = PROBE_WAIT_MS;
+    return false;
+}
+
+bool breaker_succeeded(struct breaker *b, const struct breaker_call *call)
+{
+    if (call->calls != b->calls)
+        return false;
+    b->failures = 0;
+    if (!call->probe)
+        return false;
+    b->state = BREAKER_CLOSED;
+    b->open_ms = 0;
+    return true;
+}
+
+bool breaker_failed(struct breaker *b, const struct breaker_call *call, int64_t now,
+                    int64_t at_least_ms)
+{
+    int64_t longest = b->config.open_max_ms;
+
+    if (call->calls != b->calls)
+        return false;
+    if (!call->probe && ++b->failures < b->config.failures)
+        return false;
+    b->open_ms = least(call->probe ? 2 * b->open_ms : b->config.open_ms, longest);
+    at_least_ms = least(at_least_ms, longest);
+    open_until(b, now + (at_least_ms > b->open_ms ? at_least_ms : b->open_ms));
+    return true;
+}
+
+void breaker_abandoned(struct breaker *b, const struct breaker_call *call, int64_t now)
+{
+    if (call->probe && call->calls == b->calls)
+        open_until(b, now);
+}

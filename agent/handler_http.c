@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Http: one HTTP request for each run
+ *
+ *     sent     method, URL, headers and body of the action (http_request.h), and of ours
+ *              Idempotency-Key, the same for every attempt of the same work, and traceparent
+ *     2xx      done; the body is the result
+ *     408 425 429 5xx, no answer, an answer cut short
+ *              try again, after Retry-After where the service says one
+ *     the rest of 4xx
+ *              never again, and nothing was done (effect NONE)
+ *     3xx      never again: where a request goes is the configuration's to say
+ *
+ * Each target (scheme, host and port) has a breaker: while a service is down, its steps are
+ * deferred, uncounted, and one request at a time finds out whether it is back.
+ *
+ * A request is given up before its lease ends, early enough for the agent to say so. libcurl does
+ * the work, on the loop: its sockets are polls, its timeouts one timer. Redirects are not followed,
+ * proxies are not taken from the environment, TLS is verified.
+ */
+#include <assert.h>
+#include <curl/curl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "agent/breaker.h"
+#include "agent/handler.h"
+#include "agent/http_request.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "model/policy.h"
+#include "model/wire.h"
+
+#define ERROR_BODY_MAX ((size_t)4096)     /* kept of what comes with a failure */
+#define CONNECT_TIMEOUT_MS 10000          /* or what is left of the lease */
+#define RETRY_AFTER_MAX_MS (86400 * 1000) /* a service that asks for more is not believed */
+#define MARGIN_MAX_MS 500                 /* of the lease, for the answer's way home; or ... */
+#define MARGIN_SHARE 10                   /* ... a tenth of it */
+
+static_assert(ERROR_BODY_MAX <= WIRE_ERROR_DETAILS_MAX, "details are not cut again");
+
+/* Where requests go, and how it fares. */
+struct target {
+    UT_hash_handle hh;
+    struct breaker breaker;
+    char last[160]; /* failure, for people */
+    char name[];    /* "<actor> <scheme://host:port>" */
+};
+
+struct http_run {
+    struct handler_run head;
+    const struct http_action *action;
+    struct target *target;
+    struct breaker_call call;
+    struct http_request request;
+    CURL *easy; /* NULL: not under way */
+    struct curl_slist *headers;
+    struct buf body; /* of the answer, or the beginning of it */
+    size_t received;
+    uv_timer_t soon; /* for a result that is known at once */
+    struct agent_result result;
+    char class[24];
+    char message[512];
+    char content_type[WIRE_CONTENT_TYPE_MAX + 1];
+};
+
+/* A socket of libcurl's. */
+struct watch {
+    uv_poll_t poll;
+    curl_socket_t fd;
+};
+
+/* The one of this process: open from the first run until close(). */
+static struct engine {
+    uv_loop_t *loop;
+    CURLM *multi;
+    uv_timer_t timer;
+    struct target *targets;
+} engine;
+
+/* ---- the end ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct http_run *run = handle->data;
+
+    curl_slist_free_all(run->headers);
+    http_request_deinit(&run->request);
+    buf_deinit(&run->body);
+    free(run);
+}
+
+static void finish(struct http_run *run)
+{
+    run->head.done(&run->head, &run->result);
+    uv_close((uv_handle_t *)&run->soon, on_closed);
+}
+
+static void on_soon(uv_timer_t *timer)
+{
+    finish(timer->data);
+}
+
+static void finish_soon(struct http_run *run)
+{
+    uv_timer_start(&run->soon, on_soon, 0, 0);
+}
+
+static void set_failed(struct http_run *run, Drover__V1__Verdict verdict, Drover__V1__Effect effect,
+                       const char *class, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+static void set_failed(struct http_run *run, Drover__V1__Verdict verdict, Drover__V1__Effect effect,
+                       const char *class, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(run->message, sizeof(run->message), format, args);
+    va_end(args);
+    snprintf(run->class, sizeof(run->class), "%s", class);
+    run->result = (struct agent_result){
+        .class = run->class,
+        .message = run->message,
+        .details = buf_bytes(&run->body),
+        .verdict = verdict,
+        .effect = effect,
+    };
+}
+
+/* That nothing was done is known only where no earlier try or attempt may have done it. */
+static Drover__V1__Effect effect_unsent(const struct http_run *run)
+{
+    const struct agent_run *seen = run->head.run;
+
+    return seen->tries == 0 && seen->request->attempt <= 1 ? DROVER__V1__EFFECT__EFFECT_NONE
+                                                           : DROVER__V1__EFFECT__EFFECT_UNKNOWN;
+}
+
+/* ---- targets ---- */
+
+static struct target *target_find(const char *actor, const struct http_action *action)
+{
+    size_t len = strlen(actor) + strlen(action->target) + 2;
+    struct target *target = or_abort(calloc(1, sizeof(*target) + len));
+    struct target *known;
+
+    snprintf(target->name, len, "%s %s", actor, action->target);
+    HASH_FIND_STR(engine.targets, target->name, known);
+    if (known) {
+        free(target);
+        return known;
+    }
+    target->breaker.config = action->breaker;
+    HASH_ADD_STR(engine.targets, name, target);
+    return target;
+}
+
+static void target_answered(struct http_run *run)
+{
+    if (breaker_succeeded(&run->target->breaker, &run->call))
+        log_info("breaker_closed", LOG_S("target", run->action->target));
+}
+
+static void target_failed(struct http_run *run)
+{
+    struct breaker *b = &run->target->breaker;
+    int64_t now = clock_monotonic_ms();
+
+    snprintf(run->target->last, sizeof(run->target->last), "%.150s", run->message);
+    if (breaker_failed(b, &run->call, now, run->result.retry_after_ms))
+        log_warn("breaker_open", LOG_S("target", run->action->target),
+                 LOG_I("for_ms", b->until - now), LOG_S("class", run->class));
+}
+
+/* ---- what came of it ---- */
+
+static bool is_transient(long status)
+{
+    return status == 408 || status == 425 || status == 429 || status >= 500;
+}
+
+static void set_answered(struct http_run *run, long status)
+{
+    bool transient = is_transient(status) || status < 200;
+    curl_off_t retry_after = 0;
+    char class[24];
+
+    snprintf(class, sizeof(class), "HTTP_%ld", status);
+    if (status >= 300 && status < 400)
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
+                   class, "%ld from %s: redirects are not followed", status, run->action->target);
+    else
+        set_failed(run,
+                   transient ? DROVER__V1__VERDICT__VERDICT_TRANSIENT
+                             : DROVER__V1__VERDICT__VERDICT_PERMANENT,
+                   transient ? DROVER__V1__EFFECT__EFFECT_UNKNOWN : DROVER__V1__EFFECT__EFFECT_NONE,
+                   class, "%ld from %s", status, run->action->target);
+    curl_easy_getinfo(run->easy, CURLINFO_RETRY_AFTER, &retry_after); /* a date as seconds, too */
+    if (transient && retry_after > 0)
+        run->result.retry_after_ms = retry_after < RETRY_AFTER_MAX_MS / 1000
+                                         ? (int64_t)retry_after * 1000
+                                         : RETRY_AFTER_MAX_MS;
+}
+
+static void set_done(struct http_run *run)
+{
+    const char *type = NULL;
+
+    curl_easy_getinfo(run->easy, CURLINFO_CONTENT_TYPE, &type);
+    if (type && http_text_valid(type))
+        snprintf(run->content_type, sizeof(run->content_type), "%s", type);
+    run->result = (struct agent_result){
+        .ok = true,
+        .content_type = run->body.len > 0 ? run->content_type : NULL,
+        .result = buf_bytes(&run->body),
+    };
+}
+
+static void set_unanswered(struct http_run *run, CURLcode code, const char *why)
+{
+    bool timeout = code == CURLE_OPERATION_TIMEDOUT;
+    long sent = 0;
+
+    curl_easy_getinfo(run->easy, CURLINFO_REQUEST_SIZE, &sent);
+    set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT,
+               sent > 0 ? DROVER__V1__EFFECT__EFFECT_UNKNOWN : effect_unsent(run),
+               timeout    ? "TIMEOUT"
+               : sent > 0 ? "NETWORK"
+                          : "CONNECT",
+               "%s: %s", run->action->target, *why ? why : curl_easy_strerror(code));
+}
+
+static void set_outcome(struct http_run *run, CURLcode code, const char *why)
+{
+    bool too_large = run->received > run->action->max_response;
+    long status = 0;
+
+    curl_easy_getinfo(run->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (too_large && status / 100 == 2) {
+        buf_clear(&run->body);
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
+                   "RESULT_TOO_LARGE", "the answer of %s exceeds %zu bytes", run->action->target,
+                   run->action->max_response);
+    } else if (code != CURLE_OK && !too_large) {
+        set_unanswered(run, code, why);
+        target_failed(run);
+        return;
+    } else if (status / 100 == 2) {
+        set_done(run);
+    } else {
+        set_answered(run, status);
+    }
+    if (status >= 500)
+        target_failed(run);
+    else
+        target_answered(run);
+}
+
+static void leave_multi(struct http_run *run)
+{
+    curl_multi_remove_handle(engine.multi, run->easy);
+    curl_easy_cleanup(take(run->easy));
+}
+
+static void on_ended(struct http_run *run, CURLcode code)
+{
+    char why[CURL_ERROR_SIZE];
+
+    snprintf(why, sizeof(why), "%s", run->request.error);
+    set_outcome(run, code, why);
+    leave_multi(run);
+    finish(run);
+}
+
+/* ---- libcurl on the loop ---- */
+
+static void collect(void)
+{
+    CURLMsg *message;
+    int left;
+
+    while (engine.multi && (message = curl_multi_info_read(engine.multi, &left))) {
+        struct http_run *run = NULL;
+
+        assert(message->msg == CURLMSG_DONE);
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &run);
+        on_ended(run, message->data.result);
+    }
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    int running;
+
+    curl_multi_socket_action(engine.multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    collect();
+}
+
+static int on_timer_wanted(CURLM *multi, long ms, void *context)
+{
+    if (ms < 0)
+        uv_timer_stop(&engine.timer);
+    else
+        uv_timer_start(&engine.timer, on_timeout, (uint64_t)ms, 0);
+    return 0;
+}
+
+static void on_ready(uv_poll_t *poll, int status, int events)
+{
+    struct watch *watch = poll->data;
+    int flags = status < 0 ? CURL_CSELECT_ERR : 0, running;
+
+    if (events & UV_READABLE)
+        flags |= CURL_CSELECT_IN;
+    if (events & UV_WRITABLE)
+        flags |= CURL_CSELECT_OUT;
+    curl_multi_socket_action(engine.multi, watch->fd, flags, &running);
+    collect();
+}
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static struct watch *watch_new(curl_socket_t fd)
+{
+    struct watch *watch = or_abort(calloc(1, sizeof(*watch)));
+
+    watch->fd = fd;
+    if (uv_poll_init(engine.loop, &watch->poll, fd))
+        abort(); /* libcurl's sockets can be polled */
+    watch->poll.data = watch;
+    return watch;
+}
+
+static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *context, void *known)
+{
+    struct watch *watch = known;
+    int events = 0;
+
+    if (what == CURL_POLL_REMOVE) {
+        curl_multi_assign(engine.multi, fd, NULL);
+        if (watch)
+            uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
+        return 0;
+    }
+    if (!watch) {
+        watch = watch_new(fd);
+        curl_multi_assign(engine.multi, fd, watch);
+    }
+    if (what != CURL_POLL_OUT)
+        events |= UV_READABLE;
+    if (what != CURL_POLL_IN)
+        events |= UV_WRITABLE;
+    uv_poll_start(&watch->poll, events, on_ready);
+    return 0;
+}
+
+static void engine_open(uv_loop_t *loop)
+{
+    if (engine.multi)
+        return;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT))
+        abort();
+    engine.loop = loop;
+    engine.multi = or_abort(curl_multi_init());
+    uv_timer_init(loop, &engine.timer);
+    curl_multi_setopt(engine.multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
+    curl_multi_setopt(engine.multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
+}
+
+static void engine_close(void)
+{
+    struct target *target, *next;
+
+    if (!engine.multi)
+        return;
+    curl_multi_cleanup(take(engine.multi));
+    curl_global_cleanup();
+    uv_close((uv_handle_t *)&engine.timer, NULL);
+    HASH_ITER(hh, engine.targets, target, next) {
+        HASH_DEL(engine.targets, target);
+        free(target);
+    }
+}
+
+/* ---- the start ---- */
+
+static size_t on_body(char *data, size_t size, size_t n, void *context)
+{
+    struct http_run *run = context;
+    size_t len = size * n, limit, room;
+    long status = 0;
+
+    curl_easy_getinfo(run->easy, CURLINFO_RESPONSE_CODE, &status);
+    limit = status / 100 == 2 ? run->action->max_response : ERROR_BODY_MAX;
+    room = run->body.len < limit ? limit - run->body.len : 0;
+    buf_append(&run->body, data, len < room ? len : room);
+    if (run->body.failed)
+        abort();
+    run->received += len;
+    return run->received > run->action->max_response ? 0 : len; /* 0: that is enough */
+}
+
+/* How long the request may take. */
+static long time_limit(const struct http_run *run)
+{
+    int64_t left = run->head.run->deadline - clock_monotonic_ms();
+    int64_t margin = left / MARGIN_SHARE < MARGIN_MAX_MS ? left / MARGIN_SHARE : MARGIN_MAX_MS;
+    int64_t limit = left - margin;
+
+    if (run->action->timeout_ms > 0 && run->action->timeout_ms < limit)
+        limit = run->action->timeout_ms;
+    return limit > 0 ? (long)limit : 1;
+}
+
+static void set_headers(struct http_run *run)
+{
+    for (char **h = run->request.headers; *h; h++)
+        run->headers = or_abort(curl_slist_append(run->headers, *h));
+    curl_easy_setopt(run->easy, CURLOPT_HTTPHEADER, run->headers);
+}
+
+static void set_method(struct http_run *run)
+{
+    const struct http_request *request = &run->request;
+
+    if (strcmp(run->action->method, "HEAD") == 0)
+        curl_easy_setopt(run->easy, CURLOPT_NOBODY, 1L);
+    if (request->body.len > 0 || request->has_body) {
+        curl_easy_setopt(run->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
+        curl_easy_setopt(run->easy, CURLOPT_POSTFIELDS, (const char *)request->body.data);
+    }
+    curl_easy_setopt(run->easy, CURLOPT_CUSTOMREQUEST, run->action->method);
+}
+
+static void set_limits(struct http_run *run)
+{
+    long limit = time_limit(run);
+
+    curl_easy_setopt(run->easy, CURLOPT_TIMEOUT_MS, limit);
+    curl_easy_setopt(run->easy, CURLOPT_CONNECTTIMEOUT_MS,
+                     limit < CONNECT_TIMEOUT_MS ? limit : (long)CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(run->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(run->easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(run->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(run->easy, CURLOPT_QUICK_EXIT, 1L); /* never wait for a slow name server */
+    curl_easy_setopt(run->easy, CURLOPT_PROXY, run->action->proxy ? run->action->proxy : "");
+    if (run->action->ca_file)
+        curl_easy_setopt(run->easy, CURLOPT_CAINFO, run->action->ca_file);
+}
+
+static void launch(struct http_run *run)
+{
+    run->easy = or_abort(curl_easy_init());
+    curl_easy_setopt(run->easy, CURLOPT_PRIVATE, run);
+    curl_easy_setopt(run->easy, CURLOPT_URL, buf_str(&run->request.url));
+    curl_easy_setopt(run->easy, CURLOPT_ERRORBUFFER, run->request.error);
+    curl_easy_setopt(run->easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(run->easy, CURLOPT_WRITEDATA, run);
+    curl_easy_setopt(run->easy, CURLOPT_USERAGENT, "drover-agent/" DROVER_VERSION);
+    set_method(run);
+    set_headers(run);
+    set_limits(run);
+    if (curl_multi_add_handle(engine.multi, run->easy))
+        abort();
+}
+
+/* Return: false where the result is there already. */
+static bool prepare(struct http_run *run)
+{
+    const Drover__V1__StepRequest *request = run->head.run->request;
+    struct problem problem = {0};
+    int64_t wait;
+
+    if (!run->action) {
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_NONE,
+                   "UNKNOWN_ACTION", "there is no such action here");
+        return false;
+    }
+    if (http_request_make(&run->request, run->action, request, &problem)) {
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_NONE,
+                   "UNKNOWN_NAME", "%s %s", problem.field, problem.reason);
+        return false;
+    }
+    run->target = target_find(request->actor, run->action);
+    if (breaker_admit(&run->target->breaker, clock_monotonic_ms(), &run->call, &wait))
+        return true;
+    set_failed(run, DROVER__V1__VERDICT__VERDICT_DEFER, effect_unsent(run), "BREAKER_OPEN",
+               "spared for a while; last: %s", run->target->last);
+    run->result.retry_after_ms = wait;
+    return false;
+}
+
+static struct handler_run *start(uv_loop_t *loop, const struct agent_action *action,
+                                 const struct handler_run *head)
+{
+    struct http_run *run = or_abort(calloc(1, sizeof(*run)));
+
+    run->head = *head;
+    list_init(&run->head.link);
+    run->action = action->http;
+    uv_timer_init(loop, &run->soon);
+    run->soon.data = run;
+    engine_open(loop);
+    if (prepare(run))
+        launch(run);
+    else
+        finish_soon(run);
+    return &run->head;
+}
+
+static void stop(struct handler_run *head, bool at_once)
+{
+    struct http_run *run = container_of(head, struct http_run, head);
+
+    if (!run->easy)
+        return;
+    breaker_abandoned(&run->target->breaker, &run->call, clock_monotonic_ms());
+    leave_multi(run);
+    set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
+               "STOPPED", "%s: given up before it answered", run->action->target);
+    finish_soon(run);
+}
+
+const struct handler handler_http = {
+    .name = "http", .start = start, .stop = stop, .close = engine_close};

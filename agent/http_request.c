@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/http_request.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agent/template.h"
+#include "model/json.h"
+
+#define HEADERS_OWN 3 /* at most: Idempotency-Key, traceparent, Content-Type; and Expect: none */
+
+bool http_text_valid(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || (unsigned char)*text > '~')
+            return false;
+    return true;
+}
+
+bool http_method_has_body(const char *method)
+{
+    return strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 ||
+           strcmp(method, "PATCH") == 0;
+}
+
+/* ---- checks ---- */
+
+int http_url_check(const char *url, size_t *target_len, struct problem *problem)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    struct problem inner = {0};
+    size_t scheme = 0;
+
+    for (size_t i = 0; i < array_size(schemes); i++)
+        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+            scheme = strlen(schemes[i]);
+    *target_len = scheme + strcspn(url + scheme, "/?#");
+    if (scheme == 0 || *target_len == scheme)
+        problem_set(problem, "", "must begin with http://HOST or https://HOST");
+    else if (!http_text_valid(url) || strchr(url, ' ') || strchr(url, '#'))
+        problem_set(problem, "", "must be ASCII without spaces and without #");
+    else if (memchr(url, '$', *target_len))
+        problem_set(problem, "", "can have ${...} only behind the host");
+    else if (memchr(url, '@', *target_len))
+        problem_set(problem, "", "must not hold a password: give a header Authorization");
+    else if (template_check(url, &inner))
+        problem_set(problem, "", "%s %s", inner.field, inner.reason);
+    else
+        return 0;
+    return HTTP_E_INVALID;
+}
+
+static size_t header_name(const char *header)
+{
+    size_t len = 0;
+
+    while (isalnum((unsigned char)header[len]) ||
+           (header[len] && strchr("!#$%&'*+-.^_`|~", header[len])))
+        len++;
+    return header[len] == ':' ? len : 0;
+}
+
+static bool header_is(const char *header, const char *name)
+{
+    return header_name(header) == strlen(name) && strncasecmp(header, name, strlen(name)) == 0;
+}
+
+int http_header_check(const char *header, struct problem *problem)
+{
+    static const char *const ours[] = {"Idempotency-Key", "traceparent", "Content-Length",
+                                       "Transfer-Encoding"};
+    struct problem inner = {0};
+
+    for (size_t i = 0; i < array_size(ours); i++) {
+        if (header_is(header, ours[i])) {
+            problem_set(problem, "", "%s is set by the agent", ours[i]);
+            return HTTP_E_INVALID;
+        }
+    }
+    if (header_name(header) == 0 || !http_text_valid(header))
+        problem_set(problem, "", "must be \"Name: value\" in ASCII");
+    else if (template_check(header, &inner))
+        problem_set(problem, "", "%s %s", inner.field, inner.reason);
+    else
+        return 0;
+    return HTTP_E_INVALID;
+}
+
+/* ---- one request ---- */
+
+/* A value such as ".." would lead elsewhere. */
+static bool has_dot_segment(const char *path)
+{
+    for (;;) {
+        size_t len = strcspn(path, "/?");
+
+        if ((len == 1 && path[0] == '.') || (len == 2 && path[0] == '.' && path[1] == '.'))
+            return true;
+        if (path[len] != '/')
+            return false;
+        path += len + 1;
+    }
+}
+
+static int make_url(struct http_request *out, const struct http_action *action, struct facts *facts,
+                    struct problem *problem)
+{
+    struct problem inner = {0};
+
+    if (template_expand(action->url, facts, &out->url, &inner)) {
+        problem_set(problem, "url:", "%s %s", inner.field, inner.reason);
+        return HTTP_E_INVALID;
+    }
+    if (has_dot_segment(buf_str(&out->url) + strlen(action->target))) {
+        problem_set(problem, "url:", "a value of \".\" or \"..\" would lead elsewhere");
+        return HTTP_E_INVALID;
+    }
+    return 0;
+}
+
+static void add_header(struct http_request *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add_header(struct http_request *out, const char *format, ...)
+{
+    size_t n = 0;
+    va_list args;
+
+    while (out->headers[n])
+        n++;
+    va_start(args, format);
+    if (vasprintf(&out->headers[n], format, args) < 0)
+        abort();
+    va_end(args);
+}
+
+static int make_headers(struct http_request *out, const struct http_action *action,
+                        struct facts *facts, struct problem *problem)
+{
+    size_t n = 0;
+
+    while (action->headers[n])
+        n++;
+    out->headers = or_abort(calloc(n + HEADERS_OWN + 2, sizeof(*out->headers)));
+    for (size_t i = 0; i < n; i++) {
+        CLEANUP(buf_deinit) struct buf header = {0};
+        struct problem inner = {0};
+
+        if (template_expand(action->headers[i], facts, &header, &inner)) {
+            problem_set(problem, "headers:", "%s %s", inner.field, inner.reason);
+            return HTTP_E_INVALID;
+        }
+        add_header(out, "%s", buf_str(&header));
+    }
+    return 0;
+}
+
+static bool has_header(char *const *headers, const char *name)
+{
+    for (; *headers; headers++)
+        if (header_is(*headers, name))
+            return true;
+    return false;
+}
+
+/* What comes from outside and could end a line is left out. */
+static void add_own_headers(struct http_request *out, const Drover__V1__StepRequest *request,
+                            const char *content_type)
+{
+    if (http_text_valid(request->idempotency_key))
+        add_header(out, "Idempotency-Key: %s", request->idempotency_key);
+    if (*request->traceparent && http_text_valid(request->traceparent))
+        add_header(out, "traceparent: %s", request->traceparent);
+    if (!content_type)
+        content_type = out->has_body ? "" : NULL;
+    else if (!*content_type || !http_text_valid(content_type))
+        content_type = "application/octet-stream";
+    if (content_type && !has_header(out->headers, "Content-Type"))
+        add_header(out, "Content-Type:%s%s", *content_type ? " " : "", content_type);
+    if (!has_header(out->headers, "Expect"))
+        add_header(out, "Expect:"); /* libcurl's own is not wanted */
+}
+
+static const char *make_payload(struct http_request *out, const Drover__V1__Payload *payload)
+{
+    out->has_body = true;
+    if (!payload)
+        return NULL;
+    buf_append(&out->body, payload->data.data, payload->data.len);
+    return payload->content_type;
+}
+
+/* Return: its content type, NULL for none. */
+static const char *make_body(struct http_request *out, const struct http_action *action,
+                             const Drover__V1__StepRequest *request)
+{
+    switch (action->body) {
+    case HTTP_BODY_INPUT:
+        return make_payload(out, request->input);
+    case HTTP_BODY_ARGUMENTS:
+        return make_payload(out, request->arguments);
+    case HTTP_BODY_NONE:
+        out->has_body = http_method_has_body(action->method); /* of length 0 */
+        return NULL;
+    case HTTP_BODY_DOCUMENT:
+        template_document(request, &out->body);
+        break;
+    case HTTP_BODY_REQUEST:
+        json_from_message(&request->base, &out->body);
+        break;
+    }
+    out->has_body = true;
+    return "application/json";
+}
+
+int http_request_make(struct http_request *out, const struct http_action *action,
+                      const Drover__V1__StepRequest *request, struct problem *problem)
+{
+    CLEANUP(facts_deinit) struct facts facts = {.request = request};
+    int r = make_url(out, action, &facts, problem);
+
+    if (!r)
+        r = make_headers(out, action, &facts, problem);
+    if (r)
+        return r;
+    add_own_headers(out, request, make_body(out, action, request));
+    if (out->url.failed || out->body.failed)
+        abort();
+    return 0;
+}
+
+void http_request_deinit(struct http_request *request)
+{
+    for (char **h = request->headers; h && *h; h++)
+        free(*h);
+    free(request->headers);
+    buf_deinit(&request->url);
+    buf_deinit(&request->body);
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/template.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/json.h"
+#include "model/wire.h"
+
+/* ---- facts ---- */
+
+void facts_deinit(struct facts *facts)
+{
+    json_decref(facts->arguments);
+    json_decref(facts->input);
+    for (size_t i = 0; facts->results && i < facts->request->n_results; i++)
+        json_decref(facts->results[i]);
+    free(facts->results);
+}
+
+/* Kept in *slot; NULL where there is none, or it is neither JSON nor text. */
+static const json_t *parsed(json_t **slot, const Drover__V1__Payload *payload)
+{
+    struct bytes data;
+
+    if (*slot || !payload)
+        return *slot;
+    data = bytes_of(payload->data.data, payload->data.len);
+    if (json_is_type(payload->content_type) || !*payload->content_type)
+        *slot = json_loadb((const char *)data.data, data.len, JSON_DECODE_ANY, NULL);
+    if (!*slot && data.len > 0 && wire_utf8_valid(data))
+        *slot = json_stringn((const char *)data.data, data.len);
+    return *slot;
+}
+
+/* ---- names ---- */
+
+/* The part before the first dot; *rest is what is behind it. */
+static struct bytes first_word(struct bytes name, struct bytes *rest)
+{
+    const uint8_t *dot = name.len > 0 ? memchr(name.data, '.', name.len) : NULL;
+    size_t len = dot ? (size_t)(dot - name.data) : name.len;
+
+    *rest = dot ? bytes_of(dot + 1, name.len - len - 1) : BYTES_EMPTY;
+    return bytes_of(name.data, len);
+}
+
+static const json_t *member(const json_t *value, struct bytes key)
+{
+    int64_t index;
+
+    if (json_is_object(value))
+        return json_object_getn(value, (const char *)key.data, key.len);
+    if (json_is_array(value) && bytes_to_i64(key, &index) && index >= 0)
+        return json_array_get(value, (size_t)index);
+    return NULL;
+}
+
+static const json_t *descend(const json_t *value, struct bytes path)
+{
+    while (value && path.len > 0)
+        value = member(value, first_word(path, &path));
+    return value;
+}
+
+/* The longest name of a step that @path begins with. */
+static const json_t *find_result(struct facts *f, struct bytes path)
+{
+    size_t best = SIZE_MAX, best_len = 0;
+    struct bytes rest;
+
+    for (size_t i = 0; i < f->request->n_results; i++) {
+        const char *step = f->request->results[i]->step;
+        size_t len = strlen(step);
+
+        if (len > best_len && len <= path.len && memcmp(step, path.data, len) == 0 &&
+            (len == path.len || path.data[len] == '.')) {
+            best = i;
+            best_len = len;
+        }
+    }
+    if (best == SIZE_MAX)
+        return NULL;
+    if (!f->results)
+        f->results = or_abort(calloc(f->request->n_results, sizeof(struct json_t *)));
+    rest = best_len < path.len ? bytes_of(path.data + best_len + 1, path.len - best_len - 1)
+                               : BYTES_EMPTY;
+    return descend(parsed(&f->results[best], f->request->results[best]->payload), rest);
+}
+
+enum root {
+    ROOT_JOB,
+    ROOT_STEP,
+    ROOT_ARGUMENTS,
+    ROOT_INPUT,
+    ROOT_RESULTS,
+    ROOT_NONE,
+};
+
+static enum root root_of(struct bytes name, struct bytes *path)
+{
+    static const char *const words[] = {
+        [ROOT_JOB] = "job",     [ROOT_STEP] = "step",       [ROOT_ARGUMENTS] = "arguments",
+        [ROOT_INPUT] = "input", [ROOT_RESULTS] = "results",
+    };
+    struct bytes word = first_word(name, path);
+
+    for (size_t i = 0; i < array_size(words); i++) {
+        bool plain = i == ROOT_JOB || i == ROOT_STEP;
+
+        if (bytes_is(word, words[i]) && (!plain || word.len == name.len) &&
+            (i != ROOT_RESULTS || path->len > 0))
+            return (enum root)i;
+    }
+    return ROOT_NONE;
+}
+
+static const json_t *find_value(struct facts *f, enum root root, struct bytes path)
+{
+    switch (root) {
+    case ROOT_ARGUMENTS:
+        return descend(parsed(&f->arguments, f->request->arguments), path);
+    case ROOT_INPUT:
+        return descend(parsed(&f->input, f->request->input), path);
+    case ROOT_RESULTS:
+        return find_result(f, path);
+    default:
+        return NULL;
+    }
+}
+
+/* ---- values ---- */
+
+static void put_encoded(struct buf *out, struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = text.data[i];
+
+        if ((c < 0x80 && isalnum(c)) || c == '-' || c == '.' || c == '_' || c == '~')
+            buf_putc(out, (char)c);
+        else
+            buf_printf(out, "%%%02X", c);
+    }
+}
+
+/* Return: NULL, or what is wrong with the value. */
+static const char *put_value(struct buf *out, const json_t *value)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    if (!value)
+        return "has no value";
+    if (json_is_object(value) || json_is_array(value) || json_is_null(value))
+        return "is neither text nor a number nor a boolean";
+    if (json_is_string(value) && json_string_length(value) == 0)
+        return "is empty";
+    if (json_is_string(value))
+        buf_append(&text, json_string_value(value), json_string_length(value));
+    else
+        json_from_value(value, &text);
+    put_encoded(out, buf_bytes(&text));
+    return NULL;
+}
+
+static const char *put_name(struct buf *out, struct facts *f, struct bytes name)
+{
+    struct bytes path;
+    enum root root = root_of(name, &path);
+
+    switch (root) {
+    case ROOT_JOB:
+        put_encoded(out, bytes_str(f->request->job_id));
+        return NULL;
+    case ROOT_STEP:
+        put_encoded(out, bytes_str(f->request->step));
+        return NULL;
+    case ROOT_NONE:
+        return "is not known";
+    default:
+        return put_value(out, find_value(f, root, path));
+    }
+}
+
+/* ---- templates ---- */
+
+/* The next "${name}" at or behind @text; NULL for none. *end is behind it, NULL where it has none.
+ */
+static const char *next_name(const char *text, struct bytes *name, const char **end)
+{
+    const char *begin = strstr(text, "${"), *close = begin ? strchr(begin, '}') : NULL;
+
+    if (!begin)
+        return NULL;
+    *end = close ? close + 1 : NULL;
+    *name = bytes_of(begin + 2, close ? (size_t)(close - begin - 2) : strlen(begin + 2));
+    return begin;
+}
+
+static int name_problem(struct bytes name, struct problem *problem, const char *reason)
+{
+    char field[80];
+
+    snprintf(field, sizeof(field), "${%.*s}", (int)(name.len < 70 ? name.len : 70),
+             (const char *)name.data);
+    problem_set(problem, field, "%s", reason);
+    return TEMPLATE_E_INVALID;
+}
+
+int template_check(const char *text, struct problem *problem)
+{
+    struct bytes name, path;
+    const char *end;
+
+    for (; next_name(text, &name, &end); text = end) {
+        if (!end)
+            return name_problem(name, problem, "has no closing }");
+        if (root_of(name, &path) == ROOT_NONE)
+            return name_problem(name, problem,
+                                "must be job, step, arguments.…, input.… or results.STEP.…");
+    }
+    return 0;
+}
+
+int template_expand(const char *text, struct facts *facts, struct buf *out, struct problem *problem)
+{
+    struct bytes name;
+    const char *begin, *end, *fault;
+
+    for (; (begin = next_name(text, &name, &end)) && end; text = end) {
+        buf_append(out, text, (size_t)(begin - text));
+        fault = put_name(out, facts, name);
+        if (fault)
+            return name_problem(name, problem, fault);
+    }
+    buf_puts(out, text);
+    return 0;
+}
+
+/* ---- the document ---- */
+
+static void put_member(struct buf *out, const char *name, const Drover__V1__Payload *payload)
+{
+    buf_printf(out, ",\"%s\":", name);
+    json_from_payload(payload, out);
+}
+
+static void put_results(struct buf *out, const Drover__V1__StepRequest *request)
+{
+    buf_puts(out, ",\"results\":{");
+    for (size_t i = 0; i < request->n_results; i++) {
+        if (i > 0)
+            buf_putc(out, ',');
+        buf_json(out, request->results[i]->step, strlen(request->results[i]->step));
+        buf_putc(out, ':');
+        json_from_payload(request->results[i]->payload, out);
+    }
+    buf_putc(out, '}');
+}
+
+void template_document(const Drover__V1__StepRequest *request, struct buf *out)
+{
+    buf_puts(out, "{\"job\":");
+    buf_json(out, request->job_id, strlen(request->job_id));
+    buf_puts(out, ",\"step\":");
+    buf_json(out, request->step, strlen(request->step));
+    put_member(out, "arguments", request->arguments);
+    put_member(out, "input", request->input);
+    put_results(out, request);
+    if (*request->forward_key) {
+        buf_puts(out, ",\"forward_key\":");
+        buf_json(out, request->forward_key, strlen(request->forward_key));
+        put_member(out, "forward_result", request->forward_result);
+    }
+    buf_putc(out, '}');
+}
