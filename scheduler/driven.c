@@ -278,93 +278,6 @@ void driven_resume_stalled(struct scheduler *s)
     }
 }
 
-/* ---- events ---- */
-
-static void event_publish(struct scheduler *s, struct op *op, const struct workflow *w,
-                          Drover__V1__JobEvent *m, const char *kind)
-{
-    struct bus_message *message;
-
-    m->job_id = op->job;
-    m->workflow = (char *)w->full_name;
-    message = op_publish(s, op, &m->base, false, NULL);
-    message->exchange = "drover.events";
-    message->key = effects_printf(s->out, "%s.%s", *w->name ? w->name : "unnamed", kind);
-    message->job = effects_str(s->out, op->job);
-    message->transient = true;
-}
-
-/* Whether somebody has been told lately. A parked step is told of each time. */
-static bool told_lately(struct scheduler *s, const char *reason, const char *actor)
-{
-    const char *what = effects_printf(s->out, "%s %s", reason, actor);
-    size_t len = strlen(what);
-    struct told *told;
-
-    if (strcmp(reason, "PARKED") == 0)
-        return false;
-    HASH_FIND(hh, s->told, what, len, told);
-    if (!told) {
-        if (HASH_COUNT(s->told) >= MACHINE_TOLD_MAX)
-            told_free(s);
-        told = or_abort(malloc(sizeof(*told) + len + 1));
-        memcpy(told->what, what, len + 1);
-        HASH_ADD_KEYPTR(hh, s->told, told->what, len, told);
-    } else if (s->now < told->again) {
-        return true;
-    }
-    told->again = s->now + MACHINE_TELL_AGAIN_MS;
-    return false;
-}
-
-void told_free(struct scheduler *s)
-{
-    struct told *told, *next;
-
-    HASH_ITER(hh, s->told, told, next) {
-        HASH_DEL(s->told, told);
-        free(told);
-    }
-}
-
-static void alerts(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                   const struct workflow *w)
-{
-    for (uint32_t i = 0; i < driven->n_alerts && driven->alerts[i].step < w->n_steps; i++) {
-        Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
-        const struct workflow_step *step = &w->steps[driven->alerts[i].step];
-
-        m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT;
-        m.at = driven->now;
-        m.seq = driven->seq;
-        m.reason = effects_text(s->out, driven->alerts[i].reason);
-        if (told_lately(s, m.reason, step->forward.actor))
-            continue;
-        m.step = (char *)step->name;
-        log_warn("alert", LOG_S("reason", m.reason), LOG_S("job", op->job),
-                 LOG_S("step", step->name), LOG_S("actor", step->forward.actor));
-        event_publish(s, op, w, &m, "alert");
-    }
-}
-
-static void step_events(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                        const struct workflow *w)
-{
-    for (uint32_t i = 0; driven->step_events && i < driven->n_requests; i++) {
-        Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
-
-        m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_STEP;
-        m.at = driven->now;
-        m.seq = driven->seq;
-        m.step = (char *)w->steps[driven->requests[i].step].name;
-        m.step_state = DROVER__V1__STEP_STATE__STEP_STATE_RUNNING;
-        m.attempt = driven->requests[i].attempt;
-        m.steps_total = driven->steps;
-        m.steps_open = driven->open;
-        event_publish(s, op, w, &m, "step");
-    }
-}
-
 /* ---- going on ---- */
 
 static void drive_call(struct scheduler *s, struct op *op)
@@ -394,12 +307,12 @@ static void drive_more(struct scheduler *s, struct op *op)
 }
 
 void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-               const struct workflow *w)
+               struct workflow *w)
 {
     if (w) {
         requests(s, op, driven, w);
-        alerts(s, op, driven, w);
-        step_events(s, op, driven, w);
+        alerts_raise(s, op, driven, w);
+        step_events_tell(s, op, driven, w);
     }
     if (driven->settled) {
         s->stats.settled++;

@@ -38,7 +38,18 @@ struct op;
 typedef void op_fn(struct scheduler *s, struct op *op);
 typedef void op_answered_fn(struct scheduler *s, struct op *op, struct ops_reader *r);
 typedef void driven_fn(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                       const struct workflow *w);
+                       struct workflow *w);
+
+/* What is told of an actor that has no agent, or no queue. */
+struct alert {
+    struct workflow *workflow; /* the op's */
+    uint32_t step;
+    int64_t at;
+    uint64_t seq;
+    const char *reason;
+    bool over; /* the cause has passed */
+    char cause[16 + ID_NAME_MAX];
+};
 
 struct item {
     struct list link; /* in scheduler.items */
@@ -92,8 +103,11 @@ struct op {
     char token[WIRE_TOKEN_MAX + 1]; /* record, where no message holds it */
     struct buf buf;                 /* encoded input or result */
     struct buf buf2;                /* encoded labels or error */
+    struct buf index;               /* submit: its labels, as the store finds jobs by them */
     const Drover__V1__Progress *progress;
-    uint32_t *steps; /* drive: named steps; owned */
+    struct alert *alert;     /* told; owned */
+    struct listing *listing; /* list: what was found so far; owned */
+    uint32_t *steps;         /* drive: named steps; owned */
     uint32_t n_steps;
     uint64_t seq;       /* notice */
     uint32_t notices;   /* notice: tries before this one */
@@ -200,9 +214,22 @@ void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const
 
 /* What record, drive, submit and steer answer: requests, alerts, notices, more (driven.c). */
 void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-               const struct workflow *w);
+               struct workflow *w);
 
+/* Events (event.c): alerts, each cause once, and steps as they are dispatched. */
+void alerts_raise(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                  struct workflow *w);
+void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                      const struct workflow *w);
 void told_free(struct scheduler *s);
+
+/* Lists of jobs, over all partitions (list.c). */
+void list_jobs(struct scheduler *s, struct op *op);
+void listing_free(struct listing *l);
+
+/* The history of a job, and the registered workflows (history.c, catalog.c). */
+void history(struct scheduler *s, struct op *op);
+void catalog(struct scheduler *s, struct op *op);
 
 /* Publishes requests that waited for room, as far as there is some. */
 void driven_resume_stalled(struct scheduler *s);
@@ -229,6 +256,17 @@ void definition_load(struct scheduler *s, struct op *op, const struct ops_reader
 void definition_store(struct scheduler *s, struct op *op, op_fn *then);
 
 /* ---- messages (status.c) ---- */
+
+/* To a Control: an Answer with a code and nothing else. */
+void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode code,
+                    const char *reason);
+
+/* All but labels, data and steps; texts in the memory of the effects. */
+void status_job(struct scheduler *s, Drover__V1__JobStatus *m, struct bytes id,
+                const struct ops_job *job);
+
+/* The labels as the store keeps them; NULL for none. Freed like any Submit. */
+Drover__V1__Submit *status_labels(struct bytes encoded);
 
 void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job,
                    const struct workflow *w);

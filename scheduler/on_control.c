@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Control: one command about one job.
+ * ON Control: one command about one job, or a question about many.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,18 +8,6 @@
 
 #include "base/log.h"
 #include "scheduler/machine.h"
-
-static void answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode code,
-                   const char *reason)
-{
-    Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
-
-    m.job_id = op->job;
-    m.command_id = op->item->message.control->command_id;
-    m.code = code;
-    m.reason = (char *)reason;
-    op_reply(s, op, &m.base);
-}
 
 /* ---- Query ---- */
 
@@ -44,7 +32,8 @@ static void query_answered(struct scheduler *s, struct op *op, struct ops_reader
         return;
     }
     if (result) {
-        answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB, "there is no such job");
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
+                       "there is no such job");
         return;
     }
     memcpy(op->digest, job.definition.data,
@@ -72,7 +61,7 @@ static void cancel_call(struct scheduler *s, struct op *op)
 }
 
 static void on_steered(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                       const struct workflow *w)
+                       struct workflow *w)
 {
     static const struct {
         enum ops_code code;
@@ -89,7 +78,7 @@ static void on_steered(struct scheduler *s, struct op *op, const struct ops_driv
 
     for (size_t i = 0; i < array_size(answers); i++)
         if (answers[i].code == driven->code)
-            answer(s, op, answers[i].answer, answers[i].reason);
+            control_answer(s, op, answers[i].answer, answers[i].reason);
     on_driven(s, op, driven, w);
 }
 
@@ -132,9 +121,18 @@ void on_control(struct scheduler *s, struct item *item)
     case DROVER__V1__CONTROL__COMMAND_NOTIFY:
         notice_new(s, item, m->job_id, m->notify->seq, "");
         break;
+    case DROVER__V1__CONTROL__COMMAND_LIST_JOBS:
+        list_jobs(s, op);
+        break;
+    case DROVER__V1__CONTROL__COMMAND_HISTORY:
+        history(s, op);
+        break;
+    case DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS:
+        catalog(s, op);
+        break;
     default:
-        answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
-               "this server does not know the command");
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
+                       "this server does not know the command");
         break;
     }
     op_unref(s, op);

@@ -56,7 +56,7 @@ static void submit(struct scheduler *s, struct op *op)
 }
 
 static void on_submitted(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                         const struct workflow *w)
+                         struct workflow *w)
 {
     switch (driven->code) {
     case OPS_CREATED:
@@ -125,6 +125,12 @@ static void labels_append(struct buf *out, const Drover__V1__Submit *m)
     (void)wire_encode(&labels.base, false, out);
 }
 
+static void index_append(struct buf *out, const Drover__V1__Submit *m)
+{
+    for (size_t i = 0; i < m->n_labels; i++)
+        ops_label(out, m->labels[i]->name, m->labels[i]->value);
+}
+
 static void set_submit(struct op *op, const struct scheduler *s, const struct bus_delivery *d)
 {
     const Drover__V1__Submit *m = op->item->message.submit;
@@ -132,6 +138,7 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
     submission_digest(m, op->workflow, op->submission);
     payload_append(&op->buf, m->input);
     labels_append(&op->buf2, m);
+    index_append(&op->index, m);
     op->submitter = strdup(d->user_id);
     op->submit = (struct op_submit){
         .job = op->job,
@@ -150,6 +157,7 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
         .correlation = op->item->correlation,
         .input = buf_bytes(&op->buf),
         .labels = buf_bytes(&op->buf2),
+        .index = buf_bytes(&op->index),
         .traceparent = m->traceparent,
         .submitter = op->submitter,
         .json = op->item->json,

@@ -80,6 +80,9 @@ static struct op *op_free(struct scheduler *s, struct op *op)
     workflow_unref(op->workflow);
     buf_deinit(&op->buf);
     buf_deinit(&op->buf2);
+    buf_deinit(&op->index);
+    listing_free(op->listing);
+    free(op->alert);
     free(op->held);
     free(op->steps);
     free(op->submitter);
@@ -134,7 +137,7 @@ static void record_again(struct scheduler *s, struct op *op)
 }
 
 static void on_recorded(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                        const struct workflow *w)
+                        struct workflow *w)
 {
     switch (driven->code) {
     case OPS_RECORDED:

@@ -40,6 +40,11 @@ enum scheduler_source {
     SCHEDULER_EXPIRED,
 };
 
+/* EFFECT_ROLE: for the driver. */
+enum scheduler_effect {
+    SCHEDULER_ALERT, /* object: a text, the JobEvent of an alert in JSON; valid until the reset */
+};
+
 enum scheduler_event_type {
     SCHEDULER_STORE_UP, /* the store is there (again); has so many partitions */
     SCHEDULER_DELIVERY,
@@ -68,6 +73,7 @@ struct scheduler_stats {
     uint64_t unstarted, unroutable;
     uint64_t recovered; /* Recover commands */
     uint64_t dead_letters;
+    uint64_t alerts;
     uint64_t store_repeats; /* calls made again after no answer */
     uint64_t open;          /* deliveries not acknowledged */
 };

@@ -128,10 +128,10 @@ static void set_step(struct scheduler *s, Drover__V1__StepStatus *m, const struc
     m->result = payload_of(from->result);
 }
 
-static void set_job(struct scheduler *s, Drover__V1__JobStatus *m, const struct op *op,
-                    const struct ops_job *job)
+void status_job(struct scheduler *s, Drover__V1__JobStatus *m, struct bytes id,
+                const struct ops_job *job)
 {
-    m->job_id = op->job;
+    m->job_id = effects_text(s->out, id);
     m->workflow = effects_text(s->out, job->workflow);
     m->definition = effects_text(s->out, job->definition);
     m->current = state_of(job->current);
@@ -153,6 +153,23 @@ static void set_job(struct scheduler *s, Drover__V1__JobStatus *m, const struct 
     m->now = job->now;
 }
 
+Drover__V1__Submit *status_labels(struct bytes encoded)
+{
+    return encoded.len > 0 ? drover__v1__submit__unpack(NULL, encoded.len, encoded.data) : NULL;
+}
+
+void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode code,
+                    const char *reason)
+{
+    Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
+
+    m.job_id = op->job;
+    m.command_id = op->item->message.control->command_id;
+    m.code = code;
+    m.reason = (char *)reason;
+    op_reply(s, op, &m.base);
+}
+
 static void free_steps(Drover__V1__JobStatus *m)
 {
     for (size_t i = 0; i < m->n_steps; i++) {
@@ -171,12 +188,10 @@ void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job
     Drover__V1__Answer answer = DROVER__V1__ANSWER__INIT;
     Drover__V1__JobStatus status = DROVER__V1__JOB_STATUS__INIT;
     Drover__V1__StepStatus *steps = effects_alloc(s->out, job->n_steps * sizeof(*steps));
-    Drover__V1__Submit *labels =
-        job->labels.len > 0 ? drover__v1__submit__unpack(NULL, job->labels.len, job->labels.data)
-                            : NULL;
+    Drover__V1__Submit *labels = status_labels(job->labels);
     size_t whole;
 
-    set_job(s, &status, op, job);
+    status_job(s, &status, bytes_str(op->job), job);
     status.steps = effects_alloc(s->out, job->n_steps * sizeof(*status.steps));
     for (uint32_t i = 0; i < job->n_steps; i++) {
         if (job->steps[i].step >= w->n_steps)

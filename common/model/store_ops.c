@@ -154,9 +154,14 @@ bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struc
 
 /* ---- submit, record, drive, steer ---- */
 
+void ops_label(struct buf *out, const char *name, const char *value)
+{
+    buf_printf(out, "%zu:%s=%s", strlen(name) + 1 + strlen(value), name, value);
+}
+
 void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op)
 {
-    struct args a = args_new(fx, 24);
+    struct args a = args_new(fx, 25);
 
     put_str(&a, op->job);
     put_str(&a, op->digest);
@@ -172,6 +177,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     put_int(&a, op->priority);
     put_str(&a, op->reply_to);
     put_str(&a, op->correlation);
+    put(&a, op->index);
     put_str(&a, "input");
     put(&a, op->input);
     put_str(&a, "labels");
@@ -445,10 +451,10 @@ void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, con
     emit(&a, id, partition, "inspect");
 }
 
-/* The library's JOB_FIELDS and DATA_FIELDS. */
+/* The library's JOB_FIELDS and DATA_FIELDS, so many. */
+#define JOB_FIELDS 24
 static void read_job_fields(struct ops_reader *r, struct ops_job *out)
 {
-    out->now = get_ms(r);
     out->definition = get(r);
     out->current = get(r);
     out->desired = get(r);
@@ -485,6 +491,104 @@ static int read_found(struct ops_reader *r)
     return bytes_is(word, "FOUND") ? 0 : -EPROTO;
 }
 
+void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition, const struct op_list *op)
+{
+    struct args a = args_new(fx, 7 + (int)op->n_labels);
+
+    put_str(&a, "jobs");
+    if (op->before == INT64_MAX)
+        put_str(&a, "+inf");
+    else
+        put_int(&a, op->before);
+    put_str(&a, op->before_id);
+    put_int(&a, op->since);
+    put_int(&a, op->limit);
+    put_str(&a, op->phase);
+    put_str(&a, op->workflow);
+    for (size_t i = 0; i < op->n_labels; i++)
+        put_str(&a, effects_printf(fx, "%s=%s", op->labels[i], op->values[i]));
+    emit(&a, id, partition, "inspect");
+}
+
+int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out)
+{
+    *out = (struct ops_list){0};
+    if (read_found(r))
+        return -EPROTO;
+    out->now = get_ms(r);
+    out->more = get_flag(r);
+    out->last = bytes_is(*r->items, "+inf") ? (get(r), INT64_MAX) : get_ms(r);
+    out->last_id = get(r);
+    out->n = get_count(r, 1 + JOB_FIELDS);
+    out->jobs = effects_alloc(fx, out->n * sizeof(*out->jobs));
+    for (uint32_t i = 0; i < out->n; i++) {
+        out->jobs[i] = (struct ops_listed){.id = get(r)};
+        read_job_fields(r, &out->jobs[i].job);
+        out->jobs[i].job.now = out->now;
+    }
+    return result_of(r);
+}
+
+void ops_inspect_history(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                         uint64_t from, uint32_t limit)
+{
+    struct args a = args_new(fx, 4);
+
+    put_str(&a, "history");
+    put_str(&a, job);
+    put_int(&a, (int64_t)from);
+    put_int(&a, limit);
+    emit(&a, id, partition, "inspect");
+}
+
+int ops_read_history(struct ops_reader *r, struct effects *fx, struct ops_history *out)
+{
+    int found = read_found(r);
+
+    *out = (struct ops_history){0};
+    if (found)
+        return found;
+    out->definition = get(r);
+    out->first = (uint64_t)get_ms(r);
+    out->n = get_count(r, 1);
+    out->entries = effects_alloc(fx, out->n * sizeof(*out->entries));
+    for (uint32_t i = 0; i < out->n; i++)
+        out->entries[i] = get(r);
+    return result_of(r);
+}
+
+void ops_inspect_workflows(struct effects *fx, uint64_t id, uint32_t partition)
+{
+    struct args a = args_new(fx, 1);
+
+    put_str(&a, "workflows");
+    emit(&a, id, partition, "inspect");
+}
+
+int ops_read_workflows(struct ops_reader *r, struct effects *fx, struct ops_workflows *out)
+{
+    *out = (struct ops_workflows){0};
+    if (read_found(r))
+        return -EPROTO;
+    out->n = get_count(r, 3);
+    out->items = effects_alloc(fx, out->n * sizeof(*out->items));
+    for (uint32_t i = 0; i < out->n; i++) {
+        struct bytes name = get(r), digest = get(r);
+
+        out->items[i] = (struct ops_workflow){.name = name, .digest = digest, .steps = get_u32(r)};
+    }
+    return result_of(r);
+}
+
+void ops_inspect_workflow(struct effects *fx, uint64_t id, uint32_t partition, const char *name)
+{
+    struct args a = args_new(fx, 2);
+
+    put_str(&a, "workflow");
+    put_str(&a, name);
+    emit(&a, id, partition, "inspect");
+}
+
 int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out)
 {
     int found = read_found(r);
@@ -492,6 +596,7 @@ int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out)
     *out = (struct ops_job){0};
     if (found)
         return found;
+    out->now = get_ms(r);
     read_job_fields(r, out);
     out->input = get(r);
     out->n_steps = get_count(r, 5);
@@ -515,6 +620,7 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     *out = (struct ops_job){0};
     if (found)
         return found;
+    out->now = get_ms(r);
     read_job_fields(r, out);
     out->results = read_results(r, fx, &out->n_results);
     return result_of(r);
@@ -563,6 +669,15 @@ void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
     emit(&a, id, partition, "settle_owed");
 }
 
+void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause, bool over)
+{
+    struct args a = args_new(fx, 2);
+
+    put_str(&a, cause);
+    put_flag(&a, over);
+    emit(&a, id, partition, "told");
+}
+
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                const char *token, double fraction, const char *note)
 {
@@ -573,6 +688,11 @@ void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *
     put_str(&a, effects_printf(fx, "%.4f", fraction));
     put_str(&a, note);
     emit(&a, id, partition, "renew");
+}
+
+bool ops_read_told(struct ops_reader *r)
+{
+    return bytes_is(get(r), "NEWS");
 }
 
 int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out)

@@ -77,10 +77,14 @@ struct op_submit {
     const char *correlation;
     struct bytes input;  /* encoded Payload, empty for none */
     struct bytes labels; /* a Submit with nothing but labels, empty for none */
+    struct bytes index;  /* the labels as ops_label() writes them, one behind the other */
     const char *traceparent;
     const char *submitter;
     bool json; /* answer in JSON */
 };
+
+/* Appends a label to a list of them, as the store finds jobs by them. */
+void ops_label(struct buf *out, const char *name, const char *value);
 
 void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op);
 
@@ -226,6 +230,69 @@ struct ops_job {
     uint32_t n_results;
 };
 
+/* Jobs created at `before` with an id below `before_id`, or earlier; newest first. */
+struct op_list {
+    int64_t before; /* INT64_MAX: any time */
+    const char *before_id;
+    int64_t since;
+    uint32_t limit;
+    const char *phase;    /* "" for any */
+    const char *workflow; /* "name" or "name@version", "" for any */
+    const char *const *labels;
+    const char *const *values;
+    size_t n_labels;
+};
+
+void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition,
+                      const struct op_list *op);
+
+struct ops_listed {
+    struct bytes id;
+    struct ops_job job; /* without steps and data */
+};
+
+struct ops_list {
+    int64_t now;
+    bool more; /* beyond `last` */
+    int64_t last;
+    struct bytes last_id;
+    struct ops_listed *jobs;
+    uint32_t n;
+};
+
+int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out);
+
+void ops_inspect_history(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                         uint64_t from, uint32_t limit);
+
+struct ops_history {
+    struct bytes definition; /* digest */
+    uint64_t first;          /* of what is kept */
+    struct bytes *entries;   /* "seq time event …" */
+    uint32_t n;
+};
+
+/* Return: 0, 1 where there is no such job, or -EPROTO. */
+int ops_read_history(struct ops_reader *r, struct effects *fx, struct ops_history *out);
+
+void ops_inspect_workflows(struct effects *fx, uint64_t id, uint32_t partition);
+
+struct ops_workflow {
+    struct bytes name; /* with its version */
+    struct bytes digest;
+    uint32_t steps;
+};
+
+struct ops_workflows {
+    struct ops_workflow *items;
+    uint32_t n;
+};
+
+int ops_read_workflows(struct ops_reader *r, struct effects *fx, struct ops_workflows *out);
+
+/* By "name" (the newest) or "name@version"; answers like ops_inspect_definition(). */
+void ops_inspect_workflow(struct effects *fx, uint64_t id, uint32_t partition, const char *name);
+
 /* Return: 0, 1 where there is no such job, or -EPROTO. */
 int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out);
 int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *out);
@@ -256,6 +323,12 @@ struct op_notice {
 
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
                      const struct op_notice *notices, int n);
+
+/* @cause: what an alert is about; @over: it has passed. */
+void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause, bool over);
+
+/* Return: whether nobody was told of that cause yet. */
+bool ops_read_told(struct ops_reader *r);
 
 /* Answers: code, wanted, locked_until, now. */
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,

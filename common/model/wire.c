@@ -198,12 +198,13 @@ static bool workflow_ref_check(const char *ref, const struct path *where, struct
            check_fail(problem, where, "must be a name, or a name@version with a version from 1");
 }
 
-static bool labels_check(Drover__V1__Label *const *labels, size_t n, struct problem *problem)
+static bool labels_check(Drover__V1__Label *const *labels, size_t n, const struct path *up,
+                         struct problem *problem)
 {
     if (n > WIRE_LABELS_MAX)
-        return check_fail(problem, PATH(NULL, "labels"), "must be at most %d", WIRE_LABELS_MAX);
+        return check_fail(problem, PATH(up, "labels"), "must be at most %d", WIRE_LABELS_MAX);
     for (size_t i = 0; i < n; i++) {
-        const struct path *where = PATH_AT(NULL, "labels", i);
+        const struct path *where = PATH_AT(up, "labels", i);
 
         if (!check_text_given(labels[i]->name, WIRE_LABEL_NAME_MAX, PATH(where, "name"), problem) ||
             !check_text(labels[i]->value, WIRE_LABEL_VALUE_MAX, PATH(where, "value"), problem))
@@ -266,7 +267,7 @@ static bool submit_check(const Drover__V1__Submit *m, struct problem *problem)
     if (m->complete_by > 0 && m->complete_by <= m->start_at)
         return check_fail(problem, PATH(NULL, "complete_by"), "must be after start_at");
     return check_payload(m->input, WIRE_INPUT_MAX, PATH(NULL, "input"), problem) &&
-           labels_check(m->labels, m->n_labels, problem) &&
+           labels_check(m->labels, m->n_labels, NULL, problem) &&
            check_enum(&drover__v1__events__descriptor, (int)m->events, PATH(NULL, "events"),
                       problem) &&
            check_text(m->traceparent, WIRE_TRACEPARENT_MAX, PATH(NULL, "traceparent"), problem);
@@ -305,6 +306,16 @@ static bool recover_check(const Drover__V1__Recover *m, const struct path *where
     return true;
 }
 
+static bool list_check(const Drover__V1__ListJobs *m, const struct path *where,
+                       struct problem *problem)
+{
+    return (!*m->workflow || workflow_ref_check(m->workflow, PATH(where, "workflow"), problem)) &&
+           check_not_negative(m->since, PATH(where, "since"), problem) &&
+           check_not_negative(m->before, PATH(where, "before"), problem) &&
+           labels_check(m->labels, m->n_labels, where, problem) &&
+           check_text(m->after, WIRE_CURSOR_MAX, PATH(where, "after"), problem);
+}
+
 static bool command_check(const Drover__V1__Control *m, struct problem *problem)
 {
     switch (m->command_case) {
@@ -320,9 +331,21 @@ static bool command_check(const Drover__V1__Control *m, struct problem *problem)
                                   problem);
     case DROVER__V1__CONTROL__COMMAND_RECOVER:
         return recover_check(m->recover, PATH(NULL, "recover"), problem);
+    case DROVER__V1__CONTROL__COMMAND_LIST_JOBS:
+        return list_check(m->list_jobs, PATH(NULL, "list_jobs"), problem);
+    case DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS:
+        return !*m->list_workflows->workflow ||
+               workflow_ref_check(m->list_workflows->workflow,
+                                  PATH(PATH(NULL, "list_workflows"), "workflow"), problem);
     default:
         return true;
     }
+}
+
+bool wire_about_no_job(const Drover__V1__Control *m)
+{
+    return m->command_case == DROVER__V1__CONTROL__COMMAND_LIST_JOBS ||
+           m->command_case == DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS;
 }
 
 /* Asking, or asking again, does no harm: these need no command_id. */
@@ -331,6 +354,7 @@ static bool command_repeatable(const Drover__V1__Control *m)
     return m->command_case == DROVER__V1__CONTROL__COMMAND_QUERY ||
            m->command_case == DROVER__V1__CONTROL__COMMAND_RECOVER ||
            m->command_case == DROVER__V1__CONTROL__COMMAND_NOTIFY ||
+           m->command_case == DROVER__V1__CONTROL__COMMAND_HISTORY || wire_about_no_job(m) ||
            m->command_case == DROVER__V1__CONTROL__COMMAND__NOT_SET;
 }
 
@@ -338,7 +362,8 @@ static bool control_check(const Drover__V1__Control *m, struct problem *problem)
 {
     const struct path *id = PATH(NULL, "command_id");
 
-    return check_name(m->job_id, PATH(NULL, "job_id"), problem) &&
+    return (wire_about_no_job(m) ? check_name_if(m->job_id, PATH(NULL, "job_id"), problem)
+                                 : check_name(m->job_id, PATH(NULL, "job_id"), problem)) &&
            (command_repeatable(m) ? check_name_if(m->command_id, id, problem)
                                   : check_name(m->command_id, id, problem)) &&
            check_not_negative(m->issued_at, PATH(NULL, "issued_at"), problem) &&

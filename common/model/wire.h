@@ -34,7 +34,10 @@
 #define WIRE_STEPS_MAX 10000
 #define WIRE_EDGES_MAX 100000
 #define WIRE_LABELS_MAX 32
-#define WIRE_PAGE_MAX 1000       /* steps in one JobStatus */
+#define WIRE_PAGE_MAX 1000       /* steps in one JobStatus, entries of a history in one Answer */
+#define WIRE_LIST_MAX 200        /* jobs in one Answer ... */
+#define WIRE_LIST_DEFAULT 50     /* ... unless told otherwise */
+#define WIRE_CURSOR_MAX 160      /* bytes that say where a list goes on */
 #define WIRE_TAKE_DEFAULT_MAX 16 /* results a request carries unless told which */
 #define WIRE_PRIORITY_MAX 9
 
@@ -191,6 +194,9 @@ bool wire_reply_to_valid(const char *reply_to);
  * Return: false where it is neither.
  */
 bool wire_workflow_ref(const char *ref, struct bytes *name, uint32_t *version);
+
+/* Commands that ask for what is there, and name no job. */
+bool wire_about_no_job(const Drover__V1__Control *m);
 
 /* How much of a text fits @max bytes without cutting through a character. */
 size_t wire_text_fit(const char *text, size_t max);

@@ -20,10 +20,13 @@
 --   p defs          zset   definitions that no job uses yet, by the time they came
 --   p due           zset   unfinished jobs by a lower bound of their earliest moment of interest
 --   p open          zset   unfinished jobs by creation; p settled: the others by the time they ended
+--   p jobs          zset   all jobs by creation, for people; so are p failed: those in ERROR,
+--                          p w:<name>: those of a workflow, p l:<name>=<value>: those with a label
 --   p owed          zset   "<job> <seq>" notices, by the time to look after them
+--   p told          hash   "<reason> <actor>" -> until when the same alert is no news
 --   p leader        string "<supervisor> <until> <lease>"
 
-local BUILD = 1
+local BUILD = 2
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
 local CHUNK = 500                -- numbers in one piece of a list of dependents
@@ -36,15 +39,17 @@ local WAIT_SLACK = 1000          -- ms by which an unstarted request may come ba
 local DATA_MAX = 67108864        -- bytes of input and results of a job: 64 MiB
 local WAIT_CAP = 3600000         -- ms; the longest doubled wait for an agent
 local PAGE_BYTES = 1048576       -- of errors and results in one page of a job's steps
+local TOLD = 7200000             -- ms after its last sign that a cause counts as over
 local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
 local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
 
 -- While a library is loaded, Redis offers no standard library: these are set at the first call.
-local floor, min, max, format, match, gmatch, concat, call
+local floor, min, max, format, match, gmatch, sub, concat, call
 
 local function set_up()
   floor, min, max = math.floor, math.min, math.max
-  format, match, gmatch, concat = string.format, string.match, string.gmatch, table.concat
+  format, match, gmatch, sub = string.format, string.match, string.gmatch, string.sub
+  concat = table.concat
   call = redis.call
 end
 
@@ -209,7 +214,7 @@ end
 
 -- A step's record begins "X X S": only these can have a moment of interest.
 local function has_moment(text)
-  local state = text and string.sub(text, 5, 5)
+  local state = text and sub(text, 5, 5)
   return state == 'R' or state == 'B' or state == 'M' or state == 'P'
 end
 
@@ -285,6 +290,9 @@ local function settle(job, outcome, reason)
   call('ZREM', job.p .. 'due', job.id)
   call('ZREM', job.p .. 'open', job.id)
   call('ZADD', job.p .. 'settled', int(job.now), job.id)
+  if job.phase == 'ERROR' then
+    call('ZADD', job.p .. 'failed', call('HGET', job.key, 'created') or int(job.now), job.id)
+  end
   call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)
 end
 
@@ -374,6 +382,11 @@ local function lock(job, i, rec, fresh)
   note(job, 'dispatched', i, rec.attempt, rec.token)
 end
 
+local function alert(job, i, reason)
+  job.alerts[#job.alerts + 1] = {i = i, reason = reason}
+end
+
+-- Alerts once: not again where the attempt that a parked step is given now and then has failed, too.
 local function park(job, i, rec, reason, till)
   rec.state, rec.till = 'P', till
   job.records[i] = rec
@@ -381,7 +394,9 @@ local function park(job, i, rec, reason, till)
     touch(job, till)
   end
   note(job, 'parked', i, reason)
-  job.alerts[#job.alerts + 1] = {i = i, reason = 'PARKED'}
+  if reason ~= 'EXHAUSTED' or rec.failures == step_of(job.def, i).attempts then
+    alert(job, i, 'PARKED')
+  end
 end
 
 -- One piece of one spread: dependents learn that what they waited for is there.
@@ -656,6 +671,33 @@ local function resend(job, list)
   end
 end
 
+-- Indexes for people.
+
+-- "4:a=bc7:site=hh" -> the labels.
+local function labels_of(text)
+  local list, at = {}, 1
+  while at <= #text do
+    local len, start = match(text, '^(%d+):()', at)
+    if not len then
+      break
+    end
+    at = start + tonumber(len)
+    list[#list + 1] = sub(text, start, at - 1)
+  end
+  return list
+end
+
+local function index_keys(p, workflow, labels)
+  local keys = {p .. 'jobs'}
+  if workflow ~= '' then
+    keys[2] = p .. 'w:' .. match(workflow, '^[^@]*')
+  end
+  for _, label in ipairs(labels_of(labels)) do
+    keys[#keys + 1] = p .. 'l:' .. label
+  end
+  return keys
+end
+
 local function submit_again(p, job, digest, redelivered, reply_to, correlation)
   local out = {}
   if call('HGET', job.key, 'digest') ~= digest then
@@ -673,7 +715,7 @@ local function submit_again(p, job, digest, redelivered, reply_to, correlation)
 end
 
 -- submit: job digest definition workflow redelivered fresh by desired start_at complete_by events
---         priority reply_to correlation (field value)… for data
+--         priority reply_to correlation labels (field value)… for data
 local function submit(keys, a)
   local p, now = keys[1], now_ms()
   local id, digest, workflow, redelivered, fresh, by = a[1], a[2], a[4], a[5], a[6], a[7]
@@ -706,6 +748,9 @@ local function submit(keys, a)
     call('ZREM', p .. 'defs', found)
   end
   call('ZADD', p .. 'open', int(now), id)
+  for _, key in ipairs(index_keys(p, d[3] or '', a[15])) do
+    call('ZADD', key, int(now), id)
+  end
   local c = job.changed
   c.def, c.digest, c.current, c.desired, c.phase = found, digest, 'D', desired, job.phase
   c.turn, c.n, c.created, c.priority, c.bytes = '1', int(n), int(now), priority, '0'
@@ -720,7 +765,10 @@ local function submit(keys, a)
   end
   local data = {'reply_to', reply_to, 'correlation', correlation, 'complete_by', complete_by,
     'workflow', d[3] or ''}
-  for k = 15, #a, 2 do
+  if a[15] ~= '' then
+    put(data, 'index', a[15])
+  end
+  for k = 16, #a, 2 do
     if a[k + 1] ~= '' then
       put(data, a[k], a[k + 1])
       c.bytes = a[k] == 'input' and int(#a[k + 1]) or c.bytes
@@ -800,8 +848,8 @@ local function on_unstarted(job, i, rec, op)
   rec.unstarted = rec.unstarted + 1
   local routed = op.kind ~= 'X'
   note(job, routed and 'unstarted' or 'unroutable', i, rec.attempt, rec.token)
-  if op.kind ~= 'S' and rec.unstarted <= 2 then -- the first may have been unsent
-    job.alerts[1] = {i = i, reason = routed and 'NO_AGENT' or 'UNROUTABLE'}
+  if op.kind ~= 'S' then
+    alert(job, i, routed and 'NO_AGENT' or 'UNROUTABLE')
   end
   rec.token = '-'
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
@@ -847,6 +895,8 @@ local function record_one(p, now, by, op, budget, out)
   if rec.state ~= 'R' then
     if op.redelivered == '1' and rec.current == 'A' then
       resend(job, (dependents_at(job.def, i, 0)))
+    elseif op.redelivered == '1' and rec.state == 'P' then
+      alert(job, i, 'PARKED') -- whoever recorded it may not have come to tell
     end
     job.settled = finished(job) and op.redelivered == '1' and job.seq or 0
     put_driven(out, 'ALREADY', job)
@@ -856,12 +906,17 @@ local function record_one(p, now, by, op, budget, out)
     put_code(out, 'DATA_FULL', now)
     return
   end
+  local unserved = rec.unstarted > 0
   if op.kind == 'N' or op.kind == 'S' or op.kind == 'X' then
     on_unstarted(job, i, rec, op)
+    unserved = false
   elseif op.kind == rec.asked then
     on_success(job, i, rec, op)
   else
     on_failure(job, i, rec, op)
+  end
+  if unserved then
+    alert(job, i, 'SERVED') -- the actor has agents again: the next outage is news
   end
   save(job, by)
   put_driven(out, 'RECORDED', job)
@@ -1091,6 +1146,8 @@ local function drive_job(keys, a)
         drive_marked(job, i, rec, fresh)
       elseif rec.state == 'R' and a[4] == '1' then
         flying[#flying + 1] = i
+      elseif rec.state == 'P' and a[4] == '1' then
+        alert(job, i, 'PARKED')
       end
     end
   end
@@ -1179,36 +1236,146 @@ local function put_fields(out, key, fields)
 end
 
 -- inspect definition: digest -> FOUND blob | UNKNOWN
--- inspect job: job from count with_data -> FOUND now (job fields) (data fields) input
---              k × (step record error progress result), fewer than asked for where they are large
--- inspect notice: job limit step… -> FOUND now (job fields) (data fields) k × (step result): the
---              results of the named steps that have one, '' where it did not fit the limit
-local function inspect(keys, a)
-  local p, what, id = keys[1], a[1], a[2]
-  if what == 'definition' then
-    local blob = call('HGET', p .. 'def:' .. id, 'blob')
-    return blob and {'FOUND', blob} or {'UNKNOWN'}
+local function inspect_definition(p, a)
+  local blob = call('HGET', p .. 'def:' .. a[2], 'blob')
+  return blob and {'FOUND', blob} or {'UNKNOWN'}
+end
+
+-- inspect workflow: name or name@version -> FOUND blob | UNKNOWN
+local function inspect_workflow(p, a)
+  local digest = find_definition(p, '', a[2])
+  return digest and inspect_definition(p, {'', digest}) or {'UNKNOWN'}
+end
+
+-- inspect workflows -> FOUND n × (name@version digest steps)
+local function inspect_workflows(p)
+  local names, digests, all = {}, {}, call('HGETALL', p .. 'workflows')
+  for k = 1, #all, 2 do
+    if match(all[k], '@') then
+      names[#names + 1] = all[k]
+      digests[all[k]] = all[k + 1]
+    end
   end
-  local job, data = p .. 'job:' .. id, p .. 'data:' .. id
-  if call('EXISTS', job) == 0 then
+  table.sort(names)
+  local out = {'FOUND', int(#names)}
+  for _, name in ipairs(names) do
+    put(out, name, digests[name], call('HGET', p .. 'def:' .. digests[name], 'n') or '0')
+  end
+  return out
+end
+
+-- inspect history: job from limit -> FOUND definition first n × entry: from that number on, of which
+-- the first may have been cut off | UNKNOWN
+local function inspect_history(p, a)
+  local digest, key = call('HGET', p .. 'job:' .. a[2], 'def'), p .. 'hist:' .. a[2]
+  if not digest then
     return {'UNKNOWN'}
   end
-  local out = {'FOUND', int(now_ms())}
-  put_fields(out, job, JOB_FIELDS)
-  put_fields(out, data, DATA_FIELDS)
-  if what == 'notice' then
-    local room, count, results = tonumber(a[3]), 0, {}
-    for k = 4, min(#a, 3 + BUDGET) do
-      local size = call('HSTRLEN', data, 'r' .. a[k])
-      local fits = size <= room
-      if size > 0 then
+  local first = tonumber(match(call('LINDEX', key, 0) or '1', '^%d+'))
+  local start = max(tonumber(a[3]) - first, 0)
+  local entries = call('LRANGE', key, int(start), int(start + min(tonumber(a[4]), 1000) - 1))
+  local out = {'FOUND', digest, int(first), int(#entries)}
+  put(out, unpack(entries))
+  return out
+end
+
+-- Whether a job is one of those that are asked for.
+local function listed(p, id, phase, workflow, labels)
+  if phase ~= '' and call('HGET', p .. 'job:' .. id, 'phase') ~= phase then
+    return false
+  elseif workflow == '' and #labels == 0 then
+    return true
+  end
+  local data = call('HMGET', p .. 'data:' .. id, 'workflow', 'index')
+  local of = data[1] or ''
+  if workflow ~= '' and of ~= workflow and match(of, '^[^@]*') ~= workflow then
+    return false
+  end
+  local has = {}
+  for _, label in ipairs(labels_of(data[2] or '')) do
+    has[label] = true
+  end
+  for _, label in ipairs(labels) do
+    if not has[label] then
+      return false
+    end
+  end
+  return true
+end
+
+-- inspect jobs: before id since limit phase workflow label… -> FOUND now more last last_id
+--              n × (id (job fields) (data fields)): created at `before` and less than id, or earlier,
+--              newest first; `last` is how far it has looked
+local function inspect_jobs(p, a)
+  local before, id_before, since, limit = a[2], a[3], a[4], min(tonumber(a[5]), BUDGET)
+  local phase, workflow, labels = a[6], a[7], {}
+  for k = 8, #a do
+    labels[#labels + 1] = a[k]
+  end
+  local base = #labels > 0 and 'l:' .. labels[1]
+    or workflow ~= '' and 'w:' .. match(workflow, '^[^@]*')
+    or (phase == 'PENDING' or phase == 'PROCESSING') and 'open' or phase == 'ERROR' and 'failed' or 'jobs'
+  local list = call('ZREVRANGEBYSCORE', p .. base, before, since, 'WITHSCORES', 'LIMIT', '0', int(BUDGET))
+  local out, count, last, last_id = {'FOUND', int(now_ms()), '', '', '', ''}, 0, before, id_before
+  local more = #list == 2 * BUDGET
+  for k = 1, #list, 2 do
+    local id, created = list[k], int(tonumber(list[k + 1]))
+    if created ~= before or id_before == '' or id < id_before then
+      last, last_id = created, id
+      if listed(p, id, phase, workflow, labels) then
         count = count + 1
-        put(results, a[k], fits and call('HGET', data, 'r' .. a[k]) or '')
-        room = fits and room - size or room
+        out[#out + 1] = id
+        put_fields(out, p .. 'job:' .. id, JOB_FIELDS)
+        put_fields(out, p .. 'data:' .. id, DATA_FIELDS)
+        if count == limit then
+          more = more or k + 1 < #list
+          break
+        end
       end
     end
-    put(out, int(count), unpack(results))
-    return out
+  end
+  out[3], out[4], out[5], out[6] = more and '1' or '0', last, last_id, int(count)
+  return out
+end
+
+-- What both kinds of looking at one job begin with.
+local function job_facts(p, id)
+  if call('EXISTS', p .. 'job:' .. id) == 0 then
+    return nil
+  end
+  local out = {'FOUND', int(now_ms())}
+  put_fields(out, p .. 'job:' .. id, JOB_FIELDS)
+  put_fields(out, p .. 'data:' .. id, DATA_FIELDS)
+  return out
+end
+
+-- inspect notice: job limit step… -> FOUND now (job fields) (data fields) k × (step result): the
+--              results of the named steps that have one, '' where it did not fit the limit
+local function inspect_notice(p, a)
+  local out, data = job_facts(p, a[2]), p .. 'data:' .. a[2]
+  if not out then
+    return {'UNKNOWN'}
+  end
+  local room, count, results = tonumber(a[3]), 0, {}
+  for k = 4, min(#a, 3 + BUDGET) do
+    local size = call('HSTRLEN', data, 'r' .. a[k])
+    local fits = size <= room
+    if size > 0 then
+      count = count + 1
+      put(results, a[k], fits and call('HGET', data, 'r' .. a[k]) or '')
+      room = fits and room - size or room
+    end
+  end
+  put(out, int(count), unpack(results))
+  return out
+end
+
+-- inspect job: job from count with_data -> FOUND now (job fields) (data fields) input
+--              k × (step record error progress result), fewer than asked for where they are large
+local function inspect_job(p, a)
+  local out, job, data = job_facts(p, a[2]), p .. 'job:' .. a[2], p .. 'data:' .. a[2]
+  if not out then
+    return {'UNKNOWN'}
   end
   local from, n = tonumber(a[3]), tonumber(call('HGET', job, 'n'))
   local last = min(from + min(tonumber(a[4]), 1000), n) - 1
@@ -1241,6 +1408,29 @@ local function inspect(keys, a)
   return out
 end
 
+local inspections = {
+  definition = inspect_definition, workflow = inspect_workflow, workflows = inspect_workflows,
+  history = inspect_history, jobs = inspect_jobs, job = inspect_job, notice = inspect_notice,
+}
+
+-- inspect: what … : changes nothing
+local function inspect(keys, a)
+  return inspections[a[1]](keys[1], a)
+end
+
+-- told: cause over -> NEWS, KNOWN or OVER
+-- An alert is told once for each cause, whichever scheduler meets it; over = 1: it has passed.
+local function told(keys, a)
+  local p, now = keys[1], now_ms()
+  if a[2] == '1' then
+    call('HDEL', p .. 'told', a[1])
+    return {'OVER'}
+  end
+  local till = tonumber(call('HGET', p .. 'told', a[1]) or '0')
+  call('HSET', p .. 'told', a[1], int(now + TOLD))
+  return {(till > now and till <= now + TOLD) and 'KNOWN' or 'NEWS'}
+end
+
 local function forget_job(p, id)
   local key = p .. 'job:' .. id
   local digest = call('HGET', key, 'def')
@@ -1248,8 +1438,13 @@ local function forget_job(p, id)
     call('UNLINK', p .. 'def:' .. digest)
     cache[p .. 'def:' .. digest] = nil
   end
+  local data = call('HMGET', p .. 'data:' .. id, 'workflow', 'index')
+  for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do
+    call('ZREM', index, id)
+  end
   call('UNLINK', key, p .. 'data:' .. id, p .. 'hist:' .. id)
   call('ZREM', p .. 'settled', id)
+  call('ZREM', p .. 'failed', id)
 end
 
 -- forget: retention limit -> forgotten jobs, more
@@ -1372,5 +1567,6 @@ register('steer', steer, {'allow-oom'})
 register('settle_owed', settle_owed, {'allow-oom'})
 register('lead', lead, {'allow-oom'})
 register('inspect', inspect, {'no-writes', 'allow-oom'})
+register('told', told, {'allow-oom'})
 register('forget', forget, {'allow-oom'})
 register('sweep', sweep, {'allow-oom'})

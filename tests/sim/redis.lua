@@ -79,6 +79,15 @@ local function hash_put(hash, field, value)
   return added and 1 or 0
 end
 
+local function hash_remove(hash, field)
+  if hash.f[field] == nil then
+    return 0
+  end
+  hash.f[field] = nil
+  hash.n = hash.n - 1
+  return 1
+end
+
 local commands, writes = {}, {}
 
 function commands.HGET(a)
@@ -113,6 +122,17 @@ function writes.HSETNX(a)
   return hash_put(hash_for_write(a[1]), a[2], a[3])
 end
 
+function writes.HDEL(a)
+  local hash, removed = lookup(a[1], 'hash'), 0
+  for k = 2, hash and #a or 0 do
+    removed = removed + hash_remove(hash, a[k])
+  end
+  if hash and hash.n == 0 then
+    db[a[1]] = nil
+  end
+  return removed
+end
+
 function writes.HINCRBY(a)
   local by = integer(a[3])
   local hash = lookup(a[1], 'hash')
@@ -128,6 +148,15 @@ end
 function commands.HEXISTS(a)
   local hash = lookup(a[1], 'hash')
   return hash and hash.f[a[2]] and 1 or 0
+end
+
+function commands.HGETALL(a)
+  local hash, out = lookup(a[1], 'hash'), {}
+  for field, value in pairs(hash and hash.f or {}) do
+    insert(out, field)
+    insert(out, value)
+  end
+  return out
 end
 
 function commands.HSTRLEN(a)
@@ -153,6 +182,27 @@ local function range(length, first, last)
   first = first < 0 and math.max(length + first, 0) or first
   last = last < 0 and length + last or math.min(last, length - 1)
   return first + 1, last + 1
+end
+
+function commands.LRANGE(a)
+  local first, last = integer(a[2]), integer(a[3])
+  local list, out = lookup(a[1], 'list'), {}
+  if list then
+    first, last = range(#list.v, first, last)
+    for k = first, last do
+      out[#out + 1] = list.v[k]
+    end
+  end
+  return out
+end
+
+function commands.LINDEX(a)
+  local list = lookup(a[1], 'list')
+  if not list then
+    return false
+  end
+  local at = integer(a[2])
+  return list.v[(at < 0 and #list.v + at or at) + 1] or false
 end
 
 function writes.LTRIM(a)
@@ -270,6 +320,33 @@ local function bound(text)
   local digits = exclusive and text:sub(2) or text
   local number = digits == '' and 0 or plain_number(digits)
   return number or fail('ERR min or max is not a float'), exclusive
+end
+
+-- Newest first, always with WITHSCORES and LIMIT: as the store functions use it.
+function commands.ZREVRANGEBYSCORE(a)
+  if #a ~= 7 or a[4]:upper() ~= 'WITHSCORES' or a[5]:upper() ~= 'LIMIT' then
+    fail('ERR syntax error')
+  end
+  local skip, left = integer(a[6]), integer(a[7])
+  local most, below = bound(a[2])
+  local least, above = bound(a[3])
+  local zset, out = lookup(a[1], 'zset'), {}
+  for k = zset and #zset.order or 0, 1, -1 do
+    local member = zset.order[k]
+    local score = zset.score[member]
+    if score < least or (above and score == least) or left == 0 or skip < 0 then
+      break
+    elseif score < most or (not below and score == most) then
+      if skip > 0 then
+        skip = skip - 1
+      else
+        out[#out + 1] = member
+        out[#out + 1] = score_text(score)
+        left = left - 1
+      end
+    end
+  end
+  return out
 end
 
 function commands.ZRANGEBYSCORE(a)

@@ -407,6 +407,8 @@ void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome)
 
 void role_effect(struct process *p, const struct effect *e)
 {
+    if (p->role != ROLE_AGENT) /* an alert for people */
+        return;
     if (e->role.what == AGENT_START)
         handler_start(p, e->role.object);
     else

@@ -147,9 +147,12 @@ static void random_command(struct both *b)
         "HINCRBY k n i",
         "HEXISTS k n",
         "HSTRLEN k n",
+        "HDEL k n n",
         "RPUSH k n",
         "RPUSH k n n n",
         "LTRIM k i i",
+        "LRANGE k i i",
+        "LINDEX k i",
         "ZADD k s n",
         "ZADD k s n s n",
         "ZREM k n n",
@@ -158,6 +161,7 @@ static void random_command(struct both *b)
         "ZRANGE k i i WITHSCORES",
         "ZRANGEBYSCORE k b b",
         "ZRANGEBYSCORE k b b LIMIT i i",
+        "ZREVRANGEBYSCORE k b b WITHSCORES LIMIT i i",
         "GET k",
         "SET k n",
         "DEL k",
@@ -298,6 +302,7 @@ static void random_submit(struct both *b)
         .correlation = "",
         .input = bytes_str("input"),
         .labels = BYTES_EMPTY,
+        .index = timeline_chance(&b->t, 300000) ? bytes_str("8:site=a=b4:x=\n:") : BYTES_EMPTY,
         .traceparent = "",
         .submitter = "",
     };
@@ -368,12 +373,40 @@ static void random_renew(struct both *b)
 
 static void random_look(struct both *b)
 {
-    static const char *const indexes[] = {"due", "open", "settled", "owed", "defs"};
+    static const char *const indexes[] = {"due",  "open", "settled", "owed",
+                                          "defs", "jobs", "failed",  "l:site=a=b"};
     const char *key =
         effects_printf(&b->t.arena, "drover:{p0}:%s", one_of(b, indexes, array_size(indexes)));
 
     command(b, (const char *[]){"ZRANGE", key, "0", "-1", "WITHSCORES"}, 5);
     ops_inspect_job(&b->t.arena, 0, 0, any_job(b), 0, 100, true);
+    call_both(b, NULL);
+}
+
+static void random_list(struct both *b)
+{
+    static const char *const phases[] = {"", "", "PENDING", "PROCESSING", "PROCESSED", "ERROR"};
+    const char *label = "site", *value = "a=b";
+    const struct op_list op = {
+        .before = timeline_chance(&b->t, 500000) ? INT64_MAX : b->clock - 500,
+        .before_id = timeline_chance(&b->t, 500000) ? "" : any_job(b),
+        .since = timeline_chance(&b->t, 500000) ? 0 : b->clock - 2000,
+        .limit = (uint32_t)timeline_between(&b->t, 1, 4),
+        .phase = one_of(b, phases, array_size(phases)),
+        .workflow = timeline_chance(&b->t, 700000) ? "" : b->workflows[0]->full_name,
+        .labels = &label,
+        .values = &value,
+        .n_labels = timeline_chance(&b->t, 300000),
+    };
+
+    ops_inspect_jobs(&b->t.arena, 0, 0, &op);
+    call_both(b, NULL);
+    ops_inspect_workflows(&b->t.arena, 0, 0);
+    call_both(b, NULL);
+    ops_inspect_history(&b->t.arena, 0, 0, any_job(b), (uint64_t)timeline_between(&b->t, 0, 20),
+                        10);
+    call_both(b, NULL);
+    ops_told(&b->t.arena, 0, 0, "NO_AGENT a", timeline_chance(&b->t, 300000));
     call_both(b, NULL);
 }
 
@@ -402,7 +435,7 @@ static void random_call(struct both *b)
     static void (*const calls[])(struct both *) = {
         random_submit, random_submit, random_record, random_record, random_record,
         random_record, random_drive,  random_drive,  random_cancel, random_renew,
-        random_upkeep, random_upkeep, random_look,
+        random_upkeep, random_upkeep, random_look,   random_list,
     };
 
     b->clock += timeline_between(&b->t, 0, 400);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON ListWorkflows: what is registered. Every partition knows all of it; the first one is asked.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "scheduler/machine.h"
+
+static const char *wanted(const struct op *op)
+{
+    return op->item->message.control->list_workflows->workflow;
+}
+
+static void catalog_call(struct scheduler *s, struct op *op)
+{
+    if (*wanted(op))
+        ops_inspect_workflow(s->out, op_call_id(s, op), op->partition, wanted(op));
+    else
+        ops_inspect_workflows(s->out, op_call_id(s, op), op->partition);
+}
+
+static void answer_all(struct scheduler *s, struct op *op, struct ops_reader *r,
+                       Drover__V1__Answer *m)
+{
+    Drover__V1__WorkflowInfo *infos;
+    struct ops_workflows found;
+
+    if (ops_read_workflows(r, s->out, &found)) {
+        log_error("store_answer_broken", LOG_S("what", "workflows"));
+        return;
+    }
+    infos = effects_alloc(s->out, found.n * sizeof(*infos));
+    m->workflows = effects_alloc(s->out, found.n * sizeof(*m->workflows));
+    for (uint32_t i = 0; i < found.n; i++) {
+        drover__v1__workflow_info__init(&infos[i]);
+        infos[i].workflow = effects_text(s->out, found.items[i].name);
+        infos[i].definition = effects_text(s->out, found.items[i].digest);
+        infos[i].steps = found.items[i].steps;
+        m->workflows[m->n_workflows++] = &infos[i];
+    }
+    op_reply(s, op, &m->base);
+}
+
+static void answer_one(struct scheduler *s, struct op *op, struct ops_reader *r,
+                       Drover__V1__Answer *m)
+{
+    struct bytes blob;
+    int result = ops_read_definition(r, &blob);
+
+    if (result == 0)
+        m->definition = drover__v1__workflow__unpack(NULL, blob.len, blob.data);
+    if (result < 0 || (result == 0 && !m->definition)) {
+        log_error("store_answer_broken", LOG_S("workflow", wanted(op)));
+    } else if (result > 0) {
+        m->code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW;
+        m->reason = (char *)"no workflow of this name and version is registered";
+        op_reply(s, op, &m->base);
+    } else {
+        op_reply(s, op, &m->base);
+        drover__v1__workflow__free_unpacked(m->definition, NULL);
+    }
+}
+
+static void catalog_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
+
+    m.command_id = op->item->message.control->command_id;
+    m.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
+    if (*wanted(op))
+        answer_one(s, op, r, &m);
+    else
+        answer_all(s, op, r, &m);
+}
+
+void catalog(struct scheduler *s, struct op *op)
+{
+    op->partition = 0;
+    op_call(s, op, catalog_call, catalog_answered);
+}
