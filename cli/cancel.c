@@ -19,20 +19,6 @@ static bool superseded(const Drover__V1__Answer *answer)
     return answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED;
 }
 
-static int ask_header(struct session *s, const char *job, int64_t deadline,
-                      struct wire_message *answer)
-{
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__Query query = DROVER__V1__QUERY__INIT;
-    char id[ID_TOKEN_LEN + 1];
-
-    control_init(&m, job, id);
-    query.max_steps = 1;
-    m.command_case = DROVER__V1__CONTROL__COMMAND_QUERY;
-    m.query = &query;
-    return control_ask(s, &m, deadline, answer);
-}
-
 static int ask_cancel(struct session *s, const struct args *args, uint64_t if_seq, int64_t deadline,
                       struct wire_message *answer)
 {
@@ -57,7 +43,7 @@ static int cancel(struct session *s, const struct args *args, int64_t deadline,
     for (int tries = 0;; tries++) {
         const Drover__V1__JobStatus *status;
         uint64_t seq;
-        int r = ask_header(s, args->operands[0], deadline, answer);
+        int r = control_look(s, args->operands[0], deadline, answer);
 
         if (r || !answer->answer->status)
             return r;

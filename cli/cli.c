@@ -37,6 +37,19 @@ bool cli_color(const struct args *args)
                              getenv("TERM"));
 }
 
+int cli_outcome(Drover__V1__Outcome outcome)
+{
+    switch (outcome) {
+    case DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED:
+        return CLI_OK;
+    case DROVER__V1__OUTCOME__OUTCOME_COMPENSATED:
+    case DROVER__V1__OUTCOME__OUTCOME_CANCELLED:
+        return CLI_JOB_UNDONE;
+    default:
+        return CLI_JOB_FAILED;
+    }
+}
+
 int cli_version(const struct args *args)
 {
     puts("drover " DROVER_VERSION);
@@ -49,9 +62,14 @@ int cli_help(const struct args *args)
     const struct command *about = args->help ? args->command : NULL;
 
     if (!args->help && args->n_operands > 0) {
-        about = command_find(args->operands[0]);
+        int words;
+
+        about = command_find(args->operands[0], args->n_operands > 1 ? args->operands[1] : NULL,
+                             &words);
         if (!about) {
-            cli_complain("there is no command `%s`", args->operands[0]);
+            cli_complain("there is no command `%s%s%s`", args->operands[0],
+                         args->n_operands > 1 ? " " : "",
+                         args->n_operands > 1 ? args->operands[1] : "");
             return CLI_USAGE;
         }
     }

@@ -9,9 +9,9 @@
 
 #include "cli/command.h"
 
-/* Exit codes; docs/man/drover.1.scd lists them for people. */
+/* Exit codes; manual.c says them to people. */
 enum cli_exit {
-    CLI_OK = 0, /* done; for run: the job succeeded */
+    CLI_OK = 0, /* done; for run, watch and wait: the job succeeded */
     CLI_ERROR = 1,
     CLI_USAGE = 2,
     CLI_JOB_FAILED = 3,
@@ -26,16 +26,32 @@ enum cli_exit {
 int cli_submit(const struct args *args);
 int cli_run(const struct args *args);
 int cli_get(const struct args *args);
+int cli_watch(const struct args *args);
+int cli_wait(const struct args *args);
+int cli_list(const struct args *args);
+int cli_history(const struct args *args);
 int cli_cancel(const struct args *args);
+int cli_workflow_list(const struct args *args);
+int cli_workflow_show(const struct args *args);
+int cli_workflow_validate(const struct args *args);
+int cli_config(const struct args *args);
+int cli_completion(const struct args *args);
+int cli_manual(const struct args *args);
 int cli_import(const struct args *args);
 int cli_version(const struct args *args);
 int cli_help(const struct args *args);
+
+/* What the exit codes mean, a line each. */
+void cli_exit_help(struct buf *out);
 
 /* Prints "drover: ..." and a newline on stderr. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Complains of a problem, or of @error where nobody recorded one. Return: the exit code. */
 int cli_problem(int error, const struct problem *problem);
+
+/* The exit code for how a job ended. */
+int cli_outcome(Drover__V1__Outcome outcome);
 
 /* Output for people goes to a terminal that takes colours, and they are wanted. */
 bool cli_color(const struct args *args);

@@ -19,6 +19,8 @@ enum group {
     GROUP_DATA = 1 << 4,
     GROUP_REASON = 1 << 5,
     GROUP_IMPORT = 1 << 6,
+    GROUP_LIST = 1 << 7,
+    GROUP_FOLLOW = 1 << 8,
 };
 
 static const struct command COMMANDS[] = {
@@ -48,6 +50,17 @@ static const struct command COMMANDS[] = {
         .run = cli_run,
     },
     {
+        .name = "list",
+        .operands = "",
+        .summary = "List jobs, newest first",
+        .help =
+            "By creation. What is given must all hold; labels must all be there. Where there\n"
+            "may be more, standard error says how to go on. -o jsonl prints a JobStatus a line,\n"
+            "-o id is made for xargs.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_LIST,
+        .run = cli_list,
+    },
+    {
         .name = "get",
         .operands = "JOB",
         .summary = "Show a job and its steps",
@@ -56,6 +69,38 @@ static const struct command COMMANDS[] = {
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_get,
+    },
+    {
+        .name = "history",
+        .operands = "JOB",
+        .summary = "Show what happened to a job",
+        .help =
+            "An entry for everything that was recorded: dispatches, answers, expiries, commands.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_FOLLOW,
+        .min_operands = 1,
+        .max_operands = 1,
+        .run = cli_history,
+    },
+    {
+        .name = "watch",
+        .operands = "JOB",
+        .summary = "Follow a job to its end",
+        .help = "As `run` does it, for a job that is there. The exit code tells how it ended.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_DATA,
+        .min_operands = 1,
+        .max_operands = 1,
+        .run = cli_watch,
+    },
+    {
+        .name = "wait",
+        .operands = "JOB...",
+        .summary = "Wait until jobs have ended",
+        .help = "Prints a line for each job as it has ended, in the order given. The exit code is\n"
+                "that of the first job that did not succeed.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT,
+        .min_operands = 1,
+        .max_operands = INT32_MAX,
+        .run = cli_wait,
     },
     {
         .name = "cancel",
@@ -67,6 +112,35 @@ static const struct command COMMANDS[] = {
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_cancel,
+    },
+    {
+        .name = "workflow list",
+        .operands = "",
+        .summary = "List the registered workflows",
+        .help = "",
+        .groups = GROUP_BROKER | GROUP_OUTPUT,
+        .run = cli_workflow_list,
+    },
+    {
+        .name = "workflow show",
+        .operands = "NAME[@V]",
+        .summary = "Show a registered workflow",
+        .help = "The newest version unless V is given.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT,
+        .min_operands = 1,
+        .max_operands = 1,
+        .run = cli_workflow_show,
+    },
+    {
+        .name = "workflow validate",
+        .operands = "FILE|FOLDER...",
+        .summary = "Check workflow files before a scheduler reads them",
+        .help =
+            "Needs no broker. With -o json it prints what a Submit could carry as definition.\n",
+        .groups = GROUP_OUTPUT,
+        .min_operands = 1,
+        .max_operands = INT32_MAX,
+        .run = cli_workflow_validate,
     },
     {
         .name = "import",
@@ -81,6 +155,31 @@ static const struct command COMMANDS[] = {
         .run = cli_import,
     },
     {
+        .name = "config",
+        .operands = "",
+        .summary = "Print a configuration file with every setting explained",
+        .help = "What it sets are the defaults, as comments.\n",
+        .run = cli_config,
+    },
+    {
+        .name = "completion",
+        .operands = "bash",
+        .summary = "Print completion for a shell",
+        .help = "For this shell: eval \"$(drover completion bash)\"\n",
+        .min_operands = 1,
+        .max_operands = 1,
+        .run = cli_completion,
+    },
+    {
+        .name = "manual",
+        .operands = "drover|drover.cfg",
+        .summary = "Print the source of a man page",
+        .help = "For scdoc(1): drover manual drover.cfg | scdoc | man -l -\n",
+        .min_operands = 1,
+        .max_operands = 1,
+        .run = cli_manual,
+    },
+    {
         .name = "version",
         .operands = "",
         .summary = "Print the version",
@@ -92,7 +191,7 @@ static const struct command COMMANDS[] = {
         .operands = "[COMMAND]",
         .summary = "Explain a command",
         .help = "",
-        .max_operands = 1,
+        .max_operands = 2,
         .run = cli_help,
     },
 };
@@ -105,77 +204,144 @@ enum kind {
     KIND_FACTOR,
     KIND_LABEL,
     KIND_OUTPUT,
+    KIND_PHASE,
+    KIND_COUNT,
 };
 
 /* What a value must be, where anything can be wrong with it. */
 static const char *const WANTED[] = {
     [KIND_DURATION] = "a duration such as 500ms, 30s or 5m",
-    [KIND_MOMENT] = "a time such as 2026-01-31T12:00:00Z or +10m",
+    [KIND_MOMENT] = "a time such as 2026-01-31T12:00:00Z, +10m or -2h",
     [KIND_FACTOR] = "a number from 0 to 1000000000",
     [KIND_LABEL] = "NAME=VALUE, or one too many",
     [KIND_OUTPUT] = "table, json, jsonl or id",
+    [KIND_PHASE] = "pending, processing, processed or error",
+    [KIND_COUNT] = "a number from 1 to 1000000",
+};
+
+static const char *const OUTPUTS[] = {
+    [OUTPUT_TABLE] = "table",
+    [OUTPUT_JSON] = "json",
+    [OUTPUT_JSONL] = "jsonl",
+    [OUTPUT_ID] = "id",
+    NULL,
+};
+
+static const char *const PHASES[] = {
+    /* by Drover__V1__Phase, from its first value on */
+    "pending", "processing", "processed", "error", NULL,
 };
 
 struct option_row {
-    const char *name;
-    char letter;          /* 0 for none */
-    const char *argument; /* NULL for a flag */
+    struct command_option seen;
     enum kind kind;
-    size_t offset; /* in struct args */
-    enum group group;
-    const char *help;
+    size_t offset;   /* in struct args */
+    unsigned groups; /* commands of any of these take it */
 };
 
 #define TO(member) offsetof(struct args, member)
 
 static const struct option_row OPTIONS[] = {
-    {"workflow", 'w', "NAME[@V]", KIND_TEXT, TO(workflow), GROUP_SUBMIT,
-     "a registered workflow; the newest version unless V is given"},
-    {"id", 'i', "ID", KIND_TEXT, TO(id), GROUP_SUBMIT, "the job's id; default: a new one"},
-    {"input", 0, "TEXT|@FILE", KIND_TEXT, TO(input), GROUP_SUBMIT,
-     "the job's input: JSON where it is that, else text or bytes"},
-    {"label", 'l', "NAME=VALUE", KIND_LABEL, TO(labels), GROUP_SUBMIT, "may be given many times"},
-    {"start-at", 0, "TIME", KIND_MOMENT, TO(start_at), GROUP_SUBMIT,
-     "not before; 2026-01-31T12:00:00Z or +10m"},
-    {"complete-by", 0, "TIME", KIND_MOMENT, TO(complete_by), GROUP_SUBMIT,
-     "told to the agents; this version does not act on it"},
-    {"data", 'd', NULL, KIND_FLAG, TO(data), GROUP_DATA, "also the input, results and errors"},
-    {"reason", 'r', "TEXT", KIND_TEXT, TO(reason), GROUP_REASON, "for the job's history"},
-    {"actor", 'a', "NAME", KIND_TEXT, TO(actor), GROUP_IMPORT,
-     "the actor of every step; default: demo"},
-    {"scale", 's', "FACTOR", KIND_FACTOR, TO(scale), GROUP_IMPORT,
-     "times the runtime; default: 1; 0: no sleep at all"},
-    {"output", 'o', "FORMAT", KIND_OUTPUT, TO(output), GROUP_OUTPUT,
-     "table (default), json, jsonl or id"},
-    {"no-color", 0, NULL, KIND_FLAG, TO(no_color), GROUP_OUTPUT, "as the variable NO_COLOR"},
-    {"url", 'u', "URL", KIND_TEXT, TO(url), GROUP_BROKER,
-     "amqp://user:password@host:port/vhost; default: $DROVER_URL"},
-    {"config", 'c', "FILE", KIND_TEXT, TO(config), GROUP_BROKER,
-     "where the broker's address stands, unless a URL is given"},
-    {"timeout", 't', "DURATION", KIND_DURATION, TO(timeout_ms), GROUP_BROKER,
-     "give up after; 30s by default, but run follows for ever"},
-    {"verbose", 'v', NULL, KIND_FLAG, TO(verbose), GROUP_BROKER,
-     "log what happens on the connection"},
-    {"help", 'h', NULL, KIND_FLAG, TO(help), GROUP_ALL, "explain the command"},
-    {"version", 'V', NULL, KIND_FLAG, TO(version), GROUP_ALL, "print the version"},
+    {{"workflow", 'w', "NAME[@V]",
+      "a registered workflow; submit takes the newest version unless V is given"},
+     KIND_TEXT,
+     TO(workflow),
+     GROUP_SUBMIT | GROUP_LIST},
+    {{"id", 'i', "ID", "the job's id; default: a new one that sorts by time"},
+     KIND_TEXT,
+     TO(id),
+     GROUP_SUBMIT},
+    {{"input", 0, "TEXT|@FILE", "the job's input: JSON where it is that, else text or bytes"},
+     KIND_TEXT,
+     TO(input),
+     GROUP_SUBMIT},
+    {{"label", 'l', "NAME=VALUE", "may be given many times"},
+     KIND_LABEL,
+     TO(labels),
+     GROUP_SUBMIT | GROUP_LIST},
+    {{"start-at", 0, "TIME", "not before; 2026-01-31T12:00:00Z or +10m"},
+     KIND_MOMENT,
+     TO(start_at),
+     GROUP_SUBMIT},
+    {{"complete-by", 0, "TIME", "told to the agents; this version does not act on it"},
+     KIND_MOMENT,
+     TO(complete_by),
+     GROUP_SUBMIT},
+    {{"phase", 'p', "PHASE", "pending, processing, processed or error", PHASES},
+     KIND_PHASE,
+     TO(phase),
+     GROUP_LIST},
+    {{"since", 0, "TIME", "created then or later; 2026-01-31T12:00:00Z or -2h"},
+     KIND_MOMENT,
+     TO(since),
+     GROUP_LIST},
+    {{"before", 0, "TIME", "created before that"}, KIND_MOMENT, TO(before), GROUP_LIST},
+    {{"limit", 'n', "COUNT", "at most so many; default: 50"}, KIND_COUNT, TO(limit), GROUP_LIST},
+    {{"after", 0, "PLACE", "go on where another list ended"}, KIND_TEXT, TO(after), GROUP_LIST},
+    {{"follow", 'f', NULL, "go on until the job has ended"}, KIND_FLAG, TO(follow), GROUP_FOLLOW},
+    {{"data", 'd', NULL, "also the input, results and errors"}, KIND_FLAG, TO(data), GROUP_DATA},
+    {{"reason", 'r', "TEXT", "for the job's history"}, KIND_TEXT, TO(reason), GROUP_REASON},
+    {{"actor", 'a', "NAME", "the actor of every step; default: demo"},
+     KIND_TEXT,
+     TO(actor),
+     GROUP_IMPORT},
+    {{"scale", 's', "FACTOR", "times the runtime; default: 1; 0: no sleep at all"},
+     KIND_FACTOR,
+     TO(scale),
+     GROUP_IMPORT},
+    {{"output", 'o', "FORMAT", "table (default), json, jsonl or id", OUTPUTS},
+     KIND_OUTPUT,
+     TO(output),
+     GROUP_OUTPUT},
+    {{"no-color", 0, NULL, "as the variable NO_COLOR"}, KIND_FLAG, TO(no_color), GROUP_OUTPUT},
+    {{"url", 'u', "URL", "amqp://user:password@host:port/vhost; default: $DROVER_URL"},
+     KIND_TEXT,
+     TO(url),
+     GROUP_BROKER},
+    {{"config", 'c', "FILE", "where the broker's address stands, unless a URL is given"},
+     KIND_TEXT,
+     TO(config),
+     GROUP_BROKER},
+    {{"timeout", 't', "DURATION",
+      "give up after; default: 30s, but run, watch and wait go on for ever"},
+     KIND_DURATION,
+     TO(timeout_ms),
+     GROUP_BROKER},
+    {{"verbose", 'v', NULL, "log what happens on the connection"},
+     KIND_FLAG,
+     TO(verbose),
+     GROUP_BROKER},
+    {{"help", 'h', NULL, "explain the command"}, KIND_FLAG, TO(help), GROUP_ALL},
+    {{"version", 'V', NULL, "print the version"}, KIND_FLAG, TO(version), GROUP_ALL},
 };
 
 #define N_OPTIONS array_size(OPTIONS)
 #define HINT_SIZE 80   /* of an unknown word and what is near it */
 #define FACTOR_MAX 1e9 /* of --scale */
-#define CODE_BASE 256  /* getopt's codes for our rows, above every letter */
+#define COUNT_MAX 1000000
+#define CODE_BASE 256 /* getopt's codes for our rows, above every letter */
 
 /* -- Did you mean ------------------------------------------------------------------------------ */
 
-static void unknown_command(const char *word, struct problem *problem)
+static void unknown_command(const char *first, const char *second, struct problem *problem)
 {
+    char word[HINT_SIZE], hint[2 * HINT_SIZE];
     struct nearest nearest = nearest_to(word);
-    char hint[HINT_SIZE];
+    size_t len = strlen(first);
+    bool family = false;
 
     for (size_t i = 0; i < array_size(COMMANDS); i++)
+        family =
+            family || (strncmp(COMMANDS[i].name, first, len) == 0 && COMMANDS[i].name[len] == ' ');
+    snprintf(word, sizeof(word), "%s%s%s", first, family && second ? " " : "",
+             family && second ? second : "");
+    for (size_t i = 0; i < array_size(COMMANDS); i++)
         nearest_try(&nearest, COMMANDS[i].name);
-    problem_set(problem, "", "there is no command %s%s", word,
-                nearest_text(&nearest, hint, sizeof(hint)));
+    if (family && !second)
+        problem_set(problem, "", "%s what? See `drover help`", word);
+    else
+        problem_set(problem, "", "there is no command %s%s", word,
+                    nearest_text(&nearest, hint, sizeof(hint)));
 }
 
 /* @word as it was typed: "--nmae=x", "-x". */
@@ -186,7 +352,7 @@ static void unknown_option(const char *word, struct problem *problem)
 
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
     for (size_t i = 0; i < N_OPTIONS; i++) {
-        snprintf(known, sizeof(known), "--%s", OPTIONS[i].name);
+        snprintf(known, sizeof(known), "--%s", OPTIONS[i].seen.name);
         nearest_try(&nearest, known);
     }
     problem_set(problem, "", "there is no option %s%s", name,
@@ -195,22 +361,35 @@ static void unknown_option(const char *word, struct problem *problem)
 
 /* -- Parsing ----------------------------------------------------------------------------------- */
 
+/* The place of @text among @words, -1 for none. */
+static int take_word(const char *text, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (strcmp(words[i], text) == 0)
+            return i;
+    return -1;
+}
+
 static bool take_output(const char *text, enum output *out)
 {
-    static const char *const words[] = {
-        [OUTPUT_TABLE] = "table",
-        [OUTPUT_JSON] = "json",
-        [OUTPUT_JSONL] = "jsonl",
-        [OUTPUT_ID] = "id",
-    };
+    int at = take_word(text, OUTPUTS);
 
-    for (size_t i = 0; i < array_size(words); i++) {
-        if (strcmp(words[i], text) == 0) {
-            *out = (enum output)i;
-            return true;
-        }
-    }
-    return false;
+    *out = at >= 0 ? (enum output)at : OUTPUT_TABLE;
+    return at >= 0;
+}
+
+static bool take_phase(const char *text, Drover__V1__Phase *out)
+{
+    int at = take_word(text, PHASES);
+
+    *out = at >= 0 ? (Drover__V1__Phase)(at + DROVER__V1__PHASE__PHASE_PENDING)
+                   : DROVER__V1__PHASE__PHASE_UNSPECIFIED;
+    return at >= 0;
+}
+
+static bool take_count(const char *text, int64_t *out)
+{
+    return bytes_to_i64(bytes_str(text), out) && *out >= 1 && *out <= COUNT_MAX;
 }
 
 static bool take_factor(const char *text, double *out)
@@ -253,6 +432,10 @@ static bool take_value(const struct option_row *o, const char *text, int64_t now
         return take_label(text, args);
     case KIND_OUTPUT:
         return take_output(text, to);
+    case KIND_PHASE:
+        return take_phase(text, to);
+    case KIND_COUNT:
+        return take_count(text, to);
     }
     return false;
 }
@@ -270,14 +453,14 @@ static void getopt_tables(struct getopt_tables *t)
     t->letters[n++] = ':'; /* a missing argument is told apart from an unknown option */
     for (size_t i = 0; i < N_OPTIONS; i++) {
         t->longs[i] = (struct option){
-            .name = OPTIONS[i].name,
-            .has_arg = OPTIONS[i].argument ? required_argument : no_argument,
+            .name = OPTIONS[i].seen.name,
+            .has_arg = OPTIONS[i].seen.argument ? required_argument : no_argument,
             .val = CODE_BASE + (int)i,
         };
-        if (!OPTIONS[i].letter)
+        if (!OPTIONS[i].seen.letter)
             continue;
-        t->letters[n++] = OPTIONS[i].letter;
-        if (OPTIONS[i].argument)
+        t->letters[n++] = OPTIONS[i].seen.letter;
+        if (OPTIONS[i].seen.argument)
             t->letters[n++] = ':';
     }
     t->letters[n] = '\0';
@@ -290,7 +473,7 @@ static const struct option_row *option_of(int code)
     if (code >= CODE_BASE)
         return &OPTIONS[code - CODE_BASE];
     for (size_t i = 0; i < N_OPTIONS; i++)
-        if (OPTIONS[i].letter && OPTIONS[i].letter == code)
+        if (OPTIONS[i].seen.letter && OPTIONS[i].seen.letter == code)
             return &OPTIONS[i];
     return NULL;
 }
@@ -301,7 +484,7 @@ static void getopt_problem(const char *word, struct problem *problem)
     char letter[] = {'-', (char)optopt, '\0'};
 
     if (optopt >= CODE_BASE)
-        problem_set(problem, "", "--%s takes no value", OPTIONS[optopt - CODE_BASE].name);
+        problem_set(problem, "", "--%s takes no value", OPTIONS[optopt - CODE_BASE].seen.name);
     else
         unknown_option(optopt ? letter : word, problem);
 }
@@ -328,7 +511,7 @@ static int options_parse(int argc, char **argv, int64_t now, struct args *args, 
             return COMMAND_E_USAGE;
         }
         if (!take_value(o, optarg, now, args)) {
-            problem_set(problem, "", "--%s: '%s' is not %s", o->name, optarg, WANTED[o->kind]);
+            problem_set(problem, "", "--%s: '%s' is not %s", o->seen.name, optarg, WANTED[o->kind]);
             return COMMAND_E_USAGE;
         }
         used[o - OPTIONS] = true;
@@ -349,28 +532,28 @@ static int operands_check(const struct args *args, struct problem *problem)
 static int groups_check(const struct args *args, const bool *used, struct problem *problem)
 {
     for (size_t i = 0; i < N_OPTIONS; i++) {
-        if (used[i] && !(OPTIONS[i].group & (args->command->groups | GROUP_ALL))) {
+        if (used[i] && !(OPTIONS[i].groups & (args->command->groups | GROUP_ALL))) {
             problem_set(problem, "", "`%s` takes no option --%s", args->command->name,
-                        OPTIONS[i].name);
+                        OPTIONS[i].seen.name);
             return COMMAND_E_USAGE;
         }
     }
     return 0;
 }
 
-static int command_take(const char *name, struct args *args, struct problem *problem)
+static int command_take(char **words, int n, struct args *args, int *used, struct problem *problem)
 {
-    args->command = command_find(name);
+    args->command = command_find(words[0], n > 1 ? words[1] : NULL, used);
     if (args->command)
         return 0;
-    unknown_command(name, problem);
+    unknown_command(words[0], n > 1 ? words[1] : NULL, problem);
     return COMMAND_E_USAGE;
 }
 
 int command_parse(int argc, char **argv, int64_t now, struct args *args, struct problem *problem)
 {
     bool used[N_OPTIONS] = {false};
-    int r;
+    int r, words = 0;
 
     *args = (struct args){.scale = 1};
     r = options_parse(argc, argv, now, args, used, problem);
@@ -382,26 +565,46 @@ int command_parse(int argc, char **argv, int64_t now, struct args *args, struct 
         problem_set(problem, "", "what should be done?");
         return COMMAND_E_USAGE;
     }
-    r = command_take(argv[optind], args, problem);
+    r = command_take(argv + optind, argc - optind, args, &words, problem);
     if (r)
         return r;
-    args->operands = argv + optind + 1;
-    args->n_operands = argc - optind - 1;
+    args->operands = argv + optind + words;
+    args->n_operands = argc - optind - words;
     r = groups_check(args, used, problem);
     return r || args->help ? r : operands_check(args, problem);
 }
 
-const struct command *command_find(const char *name)
+const struct command *command_find(const char *first, const char *second, int *words)
 {
-    for (size_t i = 0; i < array_size(COMMANDS); i++)
-        if (strcmp(COMMANDS[i].name, name) == 0)
+    char both[HINT_SIZE];
+
+    snprintf(both, sizeof(both), "%s %s", first, second ? second : "");
+    for (size_t i = 0; i < array_size(COMMANDS); i++) {
+        *words = strchr(COMMANDS[i].name, ' ') ? 2 : 1;
+        if (strcmp(COMMANDS[i].name, *words == 2 ? both : first) == 0)
             return &COMMANDS[i];
+    }
+    return NULL;
+}
+
+const struct command *command_at(size_t n)
+{
+    return n < array_size(COMMANDS) ? &COMMANDS[n] : NULL;
+}
+
+const struct command_option *command_option_at(const struct command *command, size_t n)
+{
+    unsigned groups = command ? command->groups : GROUP_ALL | GROUP_BROKER | GROUP_OUTPUT;
+
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (OPTIONS[i].groups & groups && n-- == 0)
+            return &OPTIONS[i].seen;
     return NULL;
 }
 
 /* -- Help -------------------------------------------------------------------------------------- */
 
-static void option_help(const struct option_row *o, struct buf *out)
+static void option_help(const struct command_option *o, struct buf *out)
 {
     size_t begin = out->len;
 
@@ -414,12 +617,15 @@ static void option_help(const struct option_row *o, struct buf *out)
                o->help);
 }
 
-static void options_help(unsigned groups, struct buf *out)
+static void options_help(const struct command *command, struct buf *out)
 {
+    const struct command_option *o;
+
     buf_puts(out, "\nOptions:\n");
-    for (size_t i = 0; i < N_OPTIONS; i++)
-        if (OPTIONS[i].group & groups)
-            option_help(&OPTIONS[i], out);
+    for (size_t n = 0; (o = command_option_at(command, n)); n++)
+        option_help(o, out);
+    if (command)
+        option_help(&OPTIONS[N_OPTIONS - 2].seen, out); /* --help, which all commands take */
 }
 
 static void overview(struct buf *out)
@@ -427,8 +633,9 @@ static void overview(struct buf *out)
     buf_puts(out, "usage: drover COMMAND [OPTIONS]\n\n"
                   "Drives multi-step jobs to the state somebody asked for.\n\nCommands:\n");
     for (size_t i = 0; i < array_size(COMMANDS); i++)
-        buf_printf(out, "  %-10s%s\n", COMMANDS[i].name, COMMANDS[i].summary);
-    options_help(GROUP_ALL | GROUP_BROKER | GROUP_OUTPUT, out);
+        buf_printf(out, "  %-19s%s\n", COMMANDS[i].name, COMMANDS[i].summary);
+    options_help(NULL, out);
+    cli_exit_help(out);
     buf_puts(out, "\n`drover help COMMAND` explains a command, man drover everything.\n");
 }
 
@@ -442,5 +649,5 @@ void command_help(const struct command *command, struct buf *out)
                *command->operands ? " " : "", command->operands, command->summary);
     if (*command->help)
         buf_printf(out, "\n%s", command->help);
-    options_help(command->groups | GROUP_ALL, out);
+    options_help(command, out);
 }

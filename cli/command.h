@@ -2,7 +2,8 @@
 /*
  * Commands: the table of commands and options, and everything made from it
  *
- * One row a command, one row an option: parsing, help and "did you mean" read the same rows.
+ * One row a command, one row an option: parsing, "did you mean", help, completion and the man page
+ * read the same rows (the last two in manual.c).
  */
 #pragma once
 
@@ -24,7 +25,7 @@ enum output {
 struct args;
 
 struct command {
-    const char *name;
+    const char *name;     /* one word, or two: "workflow list" */
     const char *operands; /* as in the usage line; "" for none */
     const char *summary;  /* one line, in the list of commands */
     const char *help;     /* paragraphs below the usage line */
@@ -62,6 +63,22 @@ struct args {
 
     const char *actor;
     double scale;
+
+    Drover__V1__Phase phase; /* UNSPECIFIED: any */
+    int64_t since;
+    int64_t before;
+    int64_t limit;
+    const char *after;
+    bool follow;
+};
+
+/* An option, for whoever writes about it. */
+struct command_option {
+    const char *name;
+    char letter;          /* 0 for none */
+    const char *argument; /* NULL for a flag */
+    const char *help;
+    const char *const *words; /* what the argument can be, NULL-terminated; NULL: anything */
 };
 
 enum {
@@ -80,8 +97,14 @@ enum {
  */
 int command_parse(int argc, char **argv, int64_t now, struct args *args, struct problem *problem);
 
-/* NULL where there is none. */
-const struct command *command_find(const char *name);
+/* @second: the word behind the first, or NULL; *words is how many of them name the command.
+ * Return: NULL where there is none. */
+const struct command *command_find(const char *first, const char *second, int *words);
+
+/* The n-th command for people, and the n-th option that @command takes, or all of them take with
+ * NULL; NULL behind the last. */
+const struct command *command_at(size_t n);
+const struct command_option *command_option_at(const struct command *command, size_t n);
 
 /* What `drover help` and `drover help NAME` print; NULL: the overview. */
 void command_help(const struct command *command, struct buf *out);

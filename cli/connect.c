@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/connect.h"
 
-#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,48 +19,38 @@ int64_t cli_deadline(const struct args *args, int64_t default_ms)
     return deadline;
 }
 
-/* From the file, the environment and the defaults. */
-static int address_configured(const struct args *args, struct address *out, struct problem *problem)
-{
-    CLEANUP(config_free) struct config *config = NULL;
-    const struct config_source source = {.file = args->config, .environ = environ};
-    int r = config_load(&config, &source, problem);
-
-    if (r)
-        return r;
-    *out = (struct address){
-        .host = strdup(config->rabbitmq.host),
-        .port = (int)config->rabbitmq.port,
-        .vhost = strdup(config->rabbitmq.vhost),
-        .user = strdup(config->rabbitmq.user),
-        .password = strdup(config->rabbitmq.password),
-    };
-    return out->host && out->vhost && out->user && out->password ? 0 : -ENOMEM;
-}
-
-static int address_find(const struct args *args, struct address *out, struct problem *problem)
+/* Where the broker is: by --url, DROVER_URL, or else as the daemons find it. */
+static int config_find(const struct args *args, struct config **out, struct problem *problem)
 {
     const char *variable = getenv("DROVER_URL");
     const char *url = args->url ? args->url : variable;
+    CLEANUP(buf_deinit) struct buf set = {0};
+    struct config_source source = {.file = args->config, .environ = environ};
+    const char *sets[1];
     struct problem inner = {0};
     int r;
 
-    if (!url || !*url)
-        return address_configured(args, out, problem);
-    r = parse_url(url, out, &inner);
-    if (r)
-        problem_set(problem, args->url ? "--url" : "DROVER_URL", "%s%s%s", inner.field,
-                    *inner.field ? " " : "", inner.reason);
+    if (url && *url) {
+        buf_printf(&set, "rabbitmq.uri=%s", url);
+        sets[0] = buf_str(&set);
+        source.sets = sets;
+        source.n_sets = 1;
+    }
+    r = config_load(out, &source, &inner);
+    if (r && source.n_sets > 0 && strcmp(inner.field, "rabbitmq.uri") == 0)
+        problem_set(problem, args->url ? "--url" : "DROVER_URL", "%s", inner.reason);
+    else
+        *problem = inner;
     return r;
 }
 
 int cli_connect(const struct args *args, struct session **out)
 {
-    CLEANUP(address_deinit) struct address address = {0};
+    struct config *config = NULL;
     struct problem problem = {0};
-    int r = address_find(args, &address, &problem);
+    int r = config_find(args, &config, &problem);
 
     if (r == 0)
-        r = session_new(out, &address);
+        r = session_new(out, config);
     return r ? cli_problem(r, &problem) : CLI_OK;
 }

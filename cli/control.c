@@ -33,6 +33,19 @@ int control_ask(struct session *s, const Drover__V1__Control *m, int64_t deadlin
     return session_ask(s, &question, deadline, answer);
 }
 
+int control_look(struct session *s, const char *job, int64_t deadline, struct wire_message *answer)
+{
+    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
+    Drover__V1__Query query = DROVER__V1__QUERY__INIT;
+    char id[ID_TOKEN_LEN + 1];
+
+    control_init(&m, job, id);
+    query.max_steps = 1;
+    m.command_case = DROVER__V1__CONTROL__COMMAND_QUERY;
+    m.query = &query;
+    return control_ask(s, &m, deadline, answer);
+}
+
 int control_exit(const Drover__V1__Answer *answer)
 {
     CLEANUP(buf_deinit) struct buf reason = {0};
@@ -44,6 +57,9 @@ int control_exit(const Drover__V1__Answer *answer)
         return CLI_OK;
     case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB:
         cli_complain("there is no job %s", answer->job_id);
+        return CLI_NOT_FOUND;
+    case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW:
+        cli_complain("%s", buf_str(&reason));
         return CLI_NOT_FOUND;
     case DROVER__V1__ANSWER_CODE__ANSWER_CODE_WRONG_STATE:
     case DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED:

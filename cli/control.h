@@ -18,5 +18,8 @@ void control_init(Drover__V1__Control *m, const char *job, char id[ID_TOKEN_LEN 
 int control_ask(struct session *s, const Drover__V1__Control *m, int64_t deadline,
                 struct wire_message *answer);
 
+/* Asks for a job's status without its steps but the first. Return: as session_ask(). */
+int control_look(struct session *s, const char *job, int64_t deadline, struct wire_message *answer);
+
 /* Complains unless the answer is good news. Return: the exit code. */
 int control_exit(const Drover__V1__Answer *answer);

@@ -317,19 +317,6 @@ static int refresh(struct follow *f, int64_t deadline)
     return 0;
 }
 
-static int outcome_exit(Drover__V1__Outcome outcome)
-{
-    switch (outcome) {
-    case DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED:
-        return CLI_OK;
-    case DROVER__V1__OUTCOME__OUTCOME_COMPENSATED:
-    case DROVER__V1__OUTCOME__OUTCOME_CANCELLED:
-        return CLI_JOB_UNDONE;
-    default:
-        return CLI_JOB_FAILED;
-    }
-}
-
 static void put_end(const struct follow *f, struct buf *out)
 {
     const Drover__V1__JobStatus *status = status_of(f);
@@ -371,7 +358,7 @@ static int finish(struct follow *f, int64_t deadline)
     }
     put_end(f, &out);
     fputs(buf_str(&out), stdout);
-    return outcome_exit(status_of(f)->outcome);
+    return cli_outcome(status_of(f)->outcome);
 }
 
 /* The job goes on without us. */
@@ -455,13 +442,21 @@ static bool terminal(void)
     return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
+static int follow_job(const struct args *args, struct session *s, const char *job)
+{
+    CLEANUP(follow_deinit) struct follow f = {.args = args, .session = s, .job = job};
+
+    f.live = args->output == OUTPUT_TABLE && terminal();
+    f.color = cli_color(args);
+    f.began = clock_monotonic_ms();
+    return follow(&f, cli_deadline(args, 0));
+}
+
 int cli_run(const struct args *args)
 {
     CLEANUP(jobs_deinit) struct jobs jobs = {0};
     CLEANUP(session_free) struct session *s = NULL;
-    CLEANUP(follow_deinit) struct follow f = {.args = args};
     struct problem problem = {0};
-    int64_t deadline = cli_deadline(args, 0);
     int r = jobs_load(args, &jobs, &problem);
 
     if (r)
@@ -473,12 +468,13 @@ int cli_run(const struct args *args)
     r = cli_connect(args, &s);
     if (r == CLI_OK)
         r = submit_it(s, jobs.items[0], args);
-    if (r)
-        return r;
-    f.session = s;
-    f.job = jobs.items[0]->job_id;
-    f.live = args->output == OUTPUT_TABLE && terminal();
-    f.color = cli_color(args);
-    f.began = clock_monotonic_ms();
-    return follow(&f, deadline);
+    return r ? r : follow_job(args, s, jobs.items[0]->job_id);
+}
+
+int cli_watch(const struct args *args)
+{
+    CLEANUP(session_free) struct session *s = NULL;
+    int r = cli_connect(args, &s);
+
+    return r ? r : follow_job(args, s, args->operands[0]);
 }

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "cli/cli.h"
-#include "io/bus.h"
+#include "io/driver.h"
 
 #define NOT_FOUND "404 NOT_FOUND"
 #define CONNECT_MS 10000     /* to be connected the first time; a person waits */
@@ -28,7 +28,7 @@ struct session {
     uv_timer_t timer;
     uv_signal_t signals[2];
     struct bus *bus;
-    struct address address;
+    struct config *config;
     struct rng rng;
     char why[256];
     bool up;
@@ -92,7 +92,8 @@ static void on_down(void *ctx, const char *why)
     struct session *s = ctx;
 
     s->up = false;
-    set_why(s, "the connection to %s:%d was lost: %s", s->address.host, s->address.port, why);
+    set_why(s, "the connection to %s:%d was lost: %s", s->config->rabbitmq.host,
+            (int)s->config->rabbitmq.port, why);
 }
 
 /* What is not there may be declared any moment: a scheduler that was started just before does that.
@@ -103,11 +104,12 @@ static void on_refused(void *ctx, const char *why)
 
     if (strstr(why, NOT_FOUND)) {
         set_why(s, "the broker at %s:%d has no Drover yet, start a drover-scheduler: %s",
-                s->address.host, s->address.port, why);
+                s->config->rabbitmq.host, (int)s->config->rabbitmq.port, why);
         return;
     }
     s->error = SESSION_E_UNREACHABLE;
-    set_why(s, "the broker at %s:%d refuses: %s", s->address.host, s->address.port, why);
+    set_why(s, "the broker at %s:%d refuses: %s", s->config->rabbitmq.host,
+            (int)s->config->rabbitmq.port, why);
 }
 
 static bool take_answer(struct session *s, const struct bus_delivery *d)
@@ -226,8 +228,8 @@ static int wait_up(struct session *s, int64_t deadline)
         char why[200];
 
         bus_why(s->bus, why, sizeof(why));
-        set_why(s, "cannot reach the broker at %s:%d%s%s", s->address.host, s->address.port,
-                why[0] ? ": " : "", why);
+        set_why(s, "cannot reach the broker at %s:%d%s%s", s->config->rabbitmq.host,
+                (int)s->config->rabbitmq.port, why[0] ? ": " : "", why);
     }
     return SESSION_E_UNREACHABLE;
 }
@@ -312,31 +314,12 @@ static int bus_start(struct session *s)
         .on_delivery = on_delivery,
         .on_outcome = on_outcome,
     };
-    const struct bus_config config = {
-        .host = s->address.host,
-        .port = s->address.port,
-        .vhost = s->address.vhost,
-        .user = s->address.user,
-        .password = s->address.password,
-        .name = "drover-cli",
-        .prefetch = CONSUMER_PREFETCH,
-        .max_message_bytes = WIRE_MESSAGE_MAX,
-        .direct_reply = true,
-    };
+    struct bus_config config = driver_bus_config(s->config, "drover-cli");
 
+    config.declare = false;
+    config.prefetch = CONSUMER_PREFETCH;
+    config.direct_reply = true;
     return bus_new(&s->bus, &s->loop, &config, &callbacks, s);
-}
-
-static int address_copy(struct address *to, const struct address *from)
-{
-    *to = (struct address){
-        .host = strdup(from->host),
-        .port = from->port,
-        .vhost = strdup(from->vhost),
-        .user = strdup(from->user),
-        .password = strdup(from->password),
-    };
-    return to->host && to->vhost && to->user && to->password ? 0 : -ENOMEM;
 }
 
 static int handles_start(struct session *s)
@@ -367,17 +350,19 @@ static int session_alloc(struct session **out)
     return 0;
 }
 
-int session_new(struct session **out, const struct address *address)
+int session_new(struct session **out, struct config *config)
 {
     CLEANUP(session_free) struct session *s = NULL;
     int r = session_alloc(&s);
 
-    if (r == 0)
-        r = handles_start(s);
+    if (r) {
+        config_free(config);
+        return r;
+    }
+    s->config = config;
+    r = handles_start(s);
     if (r == 0)
         r = rng_seed_system(&s->rng);
-    if (r == 0)
-        r = address_copy(&s->address, address);
     if (r == 0)
         r = bus_start(s);
     if (r)
@@ -405,7 +390,7 @@ struct session *session_free(struct session *s)
     while (uv_run(&s->loop, UV_RUN_DEFAULT) != 0)
         ;
     uv_loop_close(&s->loop);
-    address_deinit(&s->address);
+    config_free(s->config);
     buf_deinit(&s->body);
     free(s);
     return NULL;

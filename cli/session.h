@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
-#include "cli/parse.h"
+#include "io/config.h"
 #include "model/wire.h"
 
 struct session;
@@ -34,8 +34,9 @@ struct session_question {
     enum wire_type answer; /* what is expected back */
 };
 
-/* Starts connecting; @address is copied. Return: 0 or -errno. */
-int session_new(struct session **out, const struct address *address);
+/* Starts connecting to the broker that @config names; it is the session's from now on, in any case.
+ * Return: 0 or -errno. */
+int session_new(struct session **out, struct config *config);
 
 /* Says good-bye to the broker, waiting a moment at most. Accepts NULL; returns NULL. */
 struct session *session_free(struct session *s);

@@ -90,6 +90,14 @@ void view_duration(struct buf *out, int64_t ms)
         buf_printf(out, "%" PRId64 "ms", ms);
 }
 
+void view_moment(struct buf *out, int64_t unix_ms)
+{
+    char iso[CLOCK_ISO_LEN + 1];
+
+    clock_iso(unix_ms, iso);
+    buf_puts(out, iso);
+}
+
 const char *view_word(const ProtobufCEnumDescriptor *type, int value)
 {
     const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(type, value);

@@ -36,6 +36,9 @@ void view_text(struct buf *out, const char *text, size_t max);
 /* "850ms", "4.2s", "2m10s", "3h04m", "5d02h"; a negative one as 0. */
 void view_duration(struct buf *out, int64_t ms);
 
+/* "2026-01-31T12:03:10.123Z" */
+void view_moment(struct buf *out, int64_t unix_ms);
+
 /* The name of an enum's value without its prefix: "RUNNING"; "" for 0 and what is not known. */
 const char *view_word(const ProtobufCEnumDescriptor *type, int value);
 const char *view_step_state(Drover__V1__StepState state);

@@ -59,6 +59,8 @@ static void set_word(struct scheduler *s, Drover__V1__HistoryEntry *m, char kind
         m->token = effects_text(s->out, word);
         break;
     case 'd':
+        while (word.len > 0 && word.data[word.len - 1] == ' ')
+            word.len--;
         m->detail = effects_text(s->out, word);
         break;
     default:

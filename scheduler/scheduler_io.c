@@ -7,10 +7,12 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "io/workflow_file.h"
+#include "scheduler/alert_io.h"
 
 struct scheduler_io {
     struct scheduler *machine;
     struct driver *driver;
+    struct alert_io *alerts; /* NULL: no command is set */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
@@ -70,6 +72,14 @@ static bool is_idle(const void *machine)
     return scheduler_idle(machine);
 }
 
+static void on_role(void *context, const struct effect *effect)
+{
+    struct scheduler_io *io = context;
+
+    if (io->alerts)
+        alert_io_run(io->alerts, effect->role.object);
+}
+
 static const struct driver_machine events = {
     .store_up = on_store_up,
     .delivery = on_delivery,
@@ -77,6 +87,7 @@ static const struct driver_machine events = {
     .outcome = on_outcome,
     .tick = on_tick,
     .idle = is_idle,
+    .role = on_role,
 };
 
 /* ---- life ---- */
@@ -110,6 +121,8 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
     r = scheduler_new(&io->machine, config->name, seed, SCHEDULER_UNCONFIRMED);
     if (!r && *config->scheduler.workflows)
         r = workflow_files_read(config->scheduler.workflows, register_workflow, io);
+    if (!r && *config->scheduler.alert_command)
+        r = alert_io_new(&io->alerts, loop, config->scheduler.alert_command);
     if (r)
         return r;
     return driver_new(&io->driver, loop,
@@ -120,12 +133,22 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                                               .store = &store});
 }
 
+static void on_alerts_closed(void *context)
+{
+    struct scheduler_io *io = context;
+
+    io->on_stopped(io->ctx);
+}
+
 static void on_closed(void *context)
 {
     struct scheduler_io *io = context;
 
     scheduler_io_dump(io);
-    io->on_stopped(io->ctx);
+    if (io->alerts)
+        alert_io_close(io->alerts, on_alerts_closed, io);
+    else
+        io->on_stopped(io->ctx);
 }
 
 void scheduler_io_stop(struct scheduler_io *io, int timeout_ms, void (*on_stopped)(void *ctx),
@@ -148,7 +171,7 @@ void scheduler_io_dump(struct scheduler_io *io)
              LOG_I("stale", s.stale), LOG_I("unknown", s.unknown), LOG_I("settled", s.settled),
              LOG_I("unstarted", s.unstarted), LOG_I("unroutable", s.unroutable),
              LOG_I("recovered", s.recovered), LOG_I("dead_letters", s.dead_letters),
-             LOG_I("store_repeats", s.store_repeats));
+             LOG_I("alerts", s.alerts), LOG_I("store_repeats", s.store_repeats));
     driver_dump(io->driver);
 }
 
@@ -157,6 +180,7 @@ struct scheduler_io *scheduler_io_free(struct scheduler_io *io)
     if (!io)
         return NULL;
     driver_free(io->driver);
+    alert_io_free(io->alerts);
     scheduler_free(io->machine);
     free(io);
     return NULL;

@@ -16,6 +16,7 @@
 #include "io/config.h"
 #include "io/store.h"
 #include "io/tree.h"
+#include "io/url.h"
 
 static_assert(STORE_PARTITIONS_MAX == 1024, "the range of redis.partitions, which people read");
 
@@ -102,6 +103,8 @@ static const struct setting settings[] = {
     {"drain_timeout", DURATION, DAEMONS, AT(drain_timeout_ms), "25s", 100, HOUR,
      .text = "how long a stop may take before the process just ends"},
 
+    {"rabbitmq.uri", SECRET, ALL, AT(rabbitmq.uri), "",
+     .text = "amqp://user:password@host:port/vhost; what it says goes before the next five"},
     {"rabbitmq.host", TEXT, ALL, AT(rabbitmq.host), "127.0.0.1", .fault = given_fault,
      .text = "where the broker is"},
     {"rabbitmq.port", INTEGER, ALL, AT(rabbitmq.port), "5672", 1, UINT16_MAX,
@@ -122,6 +125,8 @@ static const struct setting settings[] = {
     {"rabbitmq.declare", BOOLEAN, ALL, AT(rabbitmq.declare), "true",
      .text = "declare exchanges and queues; else they must be there"},
 
+    {"redis.uri", SECRET, STORE_USERS, AT(redis.uri), "",
+     .text = "redis://user:password@host:port/database; what it says goes before what follows"},
     {"redis.host", TEXT, STORE_USERS, AT(redis.host), "127.0.0.1", .fault = given_fault,
      .text = "where Redis or Valkey is"},
     {"redis.port", INTEGER, STORE_USERS, AT(redis.port), "6379", 1, UINT16_MAX,
@@ -149,6 +154,8 @@ static const struct setting settings[] = {
 
     {"scheduler.workflows", TEXT, CONFIG_SCHEDULER, AT(scheduler.workflows), "",
      .text = "folder whose *.cfg are registered at start"},
+    {"scheduler.alert_command", TEXT, CONFIG_SCHEDULER, AT(scheduler.alert_command), "",
+     .text = "program that gets each alert on standard input, a JobEvent in JSON"},
 
     {"supervisor.period", DURATION, CONFIG_SUPERVISOR, AT(supervisor.period_ms), "1s", 50, MINUTE,
      .text = "the longest time between two looks at what is due"},
@@ -573,6 +580,62 @@ static int default_name(struct config *c)
     return 0;
 }
 
+/* Hands a part of a URL over to a setting, if it is there. */
+static void take_part(const char **to, char **part)
+{
+    if (!*part)
+        return;
+    free((void *)*to);
+    *to = take(*part);
+}
+
+static int uri_problem(const char *path, const struct problem *inner, struct problem *problem)
+{
+    problem_set(problem, path, "%s%s%s", inner->field, *inner->field ? " " : "", inner->reason);
+    return CONFIG_E_INVALID;
+}
+
+static int take_rabbitmq_uri(struct config *c, struct problem *problem)
+{
+    CLEANUP(url_deinit) struct url url = {0};
+    struct problem inner = {0};
+    int ret = *c->rabbitmq.uri ? url_parse(c->rabbitmq.uri, "amqp://", &url, &inner) : 0;
+
+    if (ret)
+        return ret < 0 ? ret : uri_problem("rabbitmq.uri", &inner, problem);
+    take_part(&c->rabbitmq.host, &url.host);
+    take_part(&c->rabbitmq.user, &url.user);
+    take_part(&c->rabbitmq.password, &url.password);
+    if (url.path && *url.path) /* amqp://host/ leaves it as it is */
+        take_part(&c->rabbitmq.vhost, &url.path);
+    if (url.port)
+        c->rabbitmq.port = url.port;
+    return 0;
+}
+
+static int take_redis_uri(struct config *c, struct problem *problem)
+{
+    CLEANUP(url_deinit) struct url url = {0};
+    struct problem inner = {0};
+    int64_t database = c->redis.database;
+    int ret = *c->redis.uri ? url_parse(c->redis.uri, "redis://", &url, &inner) : 0;
+
+    if (ret)
+        return ret < 0 ? ret : uri_problem("redis.uri", &inner, problem);
+    if (url.path && *url.path &&
+        (!bytes_to_i64(bytes_str(url.path), &database) || database < 0 || database > INT_MAX)) {
+        problem_set(&inner, "path", "must be the number of a database");
+        return uri_problem("redis.uri", &inner, problem);
+    }
+    take_part(&c->redis.host, &url.host);
+    take_part(&c->redis.user, &url.user);
+    take_part(&c->redis.password, &url.password);
+    c->redis.database = database;
+    if (url.port)
+        c->redis.port = url.port;
+    return 0;
+}
+
 static int check_together(const struct config *c, struct problem *problem)
 {
     if (c->supervisor.lease_ms >= 2 * c->supervisor.period_ms)
@@ -593,6 +656,10 @@ static int load(struct owner *o, const struct config_source *source, struct prob
         ret = set_from_environment(&o->config, source->environ, problem);
     for (int i = 0; ret == 0 && i < source->n_sets; i++)
         ret = set_from_argument(&o->config, source->sets[i], problem);
+    if (ret == 0)
+        ret = take_rabbitmq_uri(&o->config, problem);
+    if (ret == 0)
+        ret = take_redis_uri(&o->config, problem);
     if (ret == 0)
         ret = check_together(&o->config, problem);
     return ret == 0 ? default_name(&o->config) : ret;
@@ -716,4 +783,144 @@ void config_describe(enum config_role role, FILE *out)
         describe_type(s, out);
         fputs(")\n", out);
     }
+}
+
+/* ---- all settings, for people ---- */
+
+static void print_roles(const struct setting *s, FILE *out)
+{
+    static const struct {
+        unsigned role;
+        const char *name;
+    } roles[] = {{CONFIG_SCHEDULER, "scheduler"},
+                 {CONFIG_AGENT, "agent"},
+                 {CONFIG_SUPERVISOR, "supervisor"},
+                 {CONFIG_CLI, "drover"}};
+    const char *separator = "";
+
+    for (size_t i = 0; i < array_size(roles); i++) {
+        if (s->roles & roles[i].role) {
+            fprintf(out, "%s%s", separator, roles[i].name);
+            separator = ", ";
+        }
+    }
+}
+
+/* The default as it would stand in a file. */
+static void print_default(const struct setting *s, FILE *out)
+{
+    bool quoted = s->type != INTEGER && s->type != BOOLEAN;
+
+    fprintf(out, quoted ? "\"%s\"" : "%s", s->otherwise);
+}
+
+/* "rabbitmq.host" stands in group "rabbitmq", "name" in none. */
+static int group_of(const struct setting *s)
+{
+    const char *dot = strchr(s->path, '.');
+
+    return dot ? (int)(dot - s->path) : 0;
+}
+
+static void sample_setting(const struct setting *s, FILE *out)
+{
+    int group = group_of(s);
+    const char *pad = group > 0 ? "    " : "", *name = s->path + group + (group > 0);
+    char variable[VARIABLE_SIZE];
+
+    variable_of(s, variable);
+    fprintf(out, "%s# %s (", pad, s->text);
+    describe_type(s, out);
+    fprintf(out, ")\n%s# ", pad);
+    if (s->type == TREE) {
+        fprintf(out, "%s = ( ... );\n", name);
+        return;
+    }
+    fprintf(out, "%s%s\n%s# %s = ", variable,
+            s->type == SECRET ? "; or the name of a file that holds it, with _FILE behind" : "",
+            pad, name);
+    print_default(s, out);
+    fputs(";\n", out);
+}
+
+void config_sample(FILE *out)
+{
+    const char *open = "";
+    int open_len = 0;
+
+    fputs("# Drover's configuration: one file for all roles, each takes what concerns it.\n"
+          "# What stands here as a comment is the default. The environment goes before the file,\n"
+          "# the command line (--set PATH=VALUE) before that.\n",
+          out);
+    for (size_t i = 0; i < array_size(settings); i++) {
+        const struct setting *s = &settings[i];
+        int len = group_of(s);
+
+        if (len != open_len || strncmp(open, s->path, (size_t)len) != 0) {
+            fputs(open_len > 0 ? "};\n\n" : "\n", out);
+            if (len > 0)
+                fprintf(out, "%.*s = {\n", len, s->path);
+        } else {
+            fputc('\n', out);
+        }
+        open = s->path;
+        open_len = len;
+        sample_setting(s, out);
+    }
+    fputs(open_len > 0 ? "};\n" : "", out);
+}
+
+/* Text in which nothing is markup. */
+static void print_plain(const char *text, FILE *out)
+{
+    for (; *text; text++)
+        fprintf(out, strchr("\\_*<>#.", *text) ? "\\%c" : "%c", *text);
+}
+
+static void manual_setting(const struct setting *s, FILE *out)
+{
+    char variable[VARIABLE_SIZE];
+    char *type = NULL;
+    size_t size;
+    FILE *memory = open_memstream(&type, &size);
+
+    if (!memory)
+        abort();
+    describe_type(s, memory);
+    fclose(memory);
+    variable_of(s, variable);
+    fprintf(out, "*%s*\n\t", s->path);
+    print_plain(s->text, out);
+    fputs(" (", out);
+    print_plain(type, out);
+    fputs("). Used by ", out);
+    print_roles(s, out);
+    if (s->type != TREE) {
+        fputs(". Variable ", out);
+        print_plain(variable, out);
+    }
+    fputs(".\n\n", out);
+    free(type);
+}
+
+void config_manual(FILE *out)
+{
+    fputs(
+        "drover.cfg(5)\n\n# NAME\n\ndrover.cfg - configuration of Drover\n\n# DESCRIPTION\n\n"
+        "One file in the language of libconfig for all roles, given with *--config*; each takes\n"
+        "what concerns it, and checks all of it. A setting that nobody knows is an error.\n"
+        "*drover config* prints a file with every setting explained, *--check-config* of a daemon\n"
+        "the settings in force.\n\n"
+        "A value comes from the last of these that gives one: the default, the file, the\n"
+        "environment, the command line (*--set* _PATH_=_VALUE_). The variable of *a.b* is\n"
+        "DROVER\\_A\\_\\_B; that of a secret can have \\_FILE behind it, and then names a file\n"
+        "that holds the value.\n\n"
+        "Durations are \"1500ms\", \"30s\", \"5m\", \"1h\", \"7d\", or an integer of "
+        "milliseconds.\n"
+        "@include works as libconfig has it, relative to the folder of the file.\n\n"
+        "# SETTINGS\n\n",
+        out);
+    for (size_t i = 0; i < array_size(settings); i++)
+        manual_setting(&settings[i], out);
+    fputs("# SEE ALSO\n\n*drover*(1)\n", out);
 }

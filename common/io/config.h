@@ -48,6 +48,7 @@ struct config {
     const char *name; /* of this process among its like; default <host>-<pid> */
     int64_t drain_timeout_ms;
     struct {
+        const char *uri; /* taken apart: what it says stands below */
         const char *host;
         int64_t port;
         const char *vhost;
@@ -59,6 +60,7 @@ struct config {
         bool declare;
     } rabbitmq;
     struct {
+        const char *uri; /* likewise */
         const char *host;
         int64_t port;
         const char *socket; /* wins over host and port */
@@ -74,7 +76,8 @@ struct config {
         int format; /* enum log_format */
     } log;
     struct {
-        const char *workflows; /* a folder */
+        const char *workflows;     /* a folder */
+        const char *alert_command; /* path of a program */
     } scheduler;
     struct {
         int64_t period_ms;
@@ -116,3 +119,9 @@ void config_print(const struct config *c, FILE *out);
 
 /* One paragraph for each setting that concerns @role: type, default, range, text. */
 void config_describe(enum config_role role, FILE *out);
+
+/* A configuration file with every setting explained; what it sets are the defaults, as comments. */
+void config_sample(FILE *out);
+
+/* The man page drover.cfg(5), in scdoc's language. */
+void config_manual(FILE *out);

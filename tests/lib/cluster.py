@@ -78,6 +78,11 @@ def merged(base, more):
     return out
 
 
+def own_environment():
+    """Without settings of the shell that runs the tests: they would go before those of the test."""
+    return {k: v for k, v in os.environ.items() if not (k.startswith("DROVER_") and "__" in k)}
+
+
 class Daemon:
     """One process of a role. Started again under the same name after its end."""
 
@@ -106,7 +111,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **SANITIZER_OPTIONS},
+                env={**own_environment(), **SANITIZER_OPTIONS},
                 start_new_session=True,
             )
         _running.add(self)

@@ -276,6 +276,71 @@ static void test_printing_keeps_secrets(void **state)
     free(text);
 }
 
+static void test_uris(void **state)
+{
+    static const struct {
+        const char *uri, *host;
+        int port;
+        const char *vhost, *user, *password;
+    } good[] = {
+        {"amqp://h", "h", 5672, "/", "guest", "guest"},
+        {"amqp://h:1/", "h", 1, "/", "guest", "guest"},
+        {"amqp://u:p@h:65535/v", "h", 65535, "v", "u", "p"},
+        {"amqp://u@h", "h", 5672, "/", "u", "guest"},
+        {"amqp://u%40x:p%2f%3a@h/%2fv", "h", 5672, "/v", "u@x", "p/:"},
+        {"amqp://u:p@w@[::1]:7/v", "::1", 7, "v", "u", "p@w"},
+    };
+
+    for (size_t i = 0; i < array_size(good); i++) {
+        char variable[96];
+        char *environment[] = {variable, NULL};
+        CLEANUP(config_free) struct config *c = NULL;
+
+        snprintf(variable, sizeof(variable), "DROVER_RABBITMQ__URI=%s", good[i].uri);
+        c = load(NULL, environment, NULL);
+        assert_string_equal(c->rabbitmq.host, good[i].host);
+        assert_int_equal(c->rabbitmq.port, good[i].port);
+        assert_string_equal(c->rabbitmq.vhost, good[i].vhost);
+        assert_string_equal(c->rabbitmq.user, good[i].user);
+        assert_string_equal(c->rabbitmq.password, good[i].password);
+    }
+}
+
+static void test_uri_of_the_store(void **state)
+{
+    CLEANUP(config_free)
+    struct config *c =
+        load("redis = { uri = \"redis://:secret@cache:7000/3\"; prefix = \"x:\"; };", NULL, NULL);
+
+    assert_string_equal(c->redis.host, "cache");
+    assert_int_equal(c->redis.port, 7000);
+    assert_int_equal(c->redis.database, 3);
+    assert_string_equal(c->redis.password, "secret");
+    assert_string_equal(c->redis.prefix, "x:");
+}
+
+static void test_uris_refused(void **state)
+{
+    static const char *const bad[] = {"h",           "http://h",     "amqps://h",      "amqp://",
+                                      "amqp://h:x",  "amqp://h:0",   "amqp://h:65536", "amqp://:1",
+                                      "amqp://h/%2", "amqp://h/%zz", "amqp://h/%00"};
+
+    for (size_t i = 0; i < array_size(bad); i++) {
+        CLEANUP(buf_deinit) struct buf set = {0};
+        struct problem problem = {0};
+        struct config *c = NULL;
+        const char *sets[1];
+
+        buf_printf(&set, "rabbitmq.uri=%s", bad[i]);
+        sets[0] = buf_str(&set);
+        assert_int_equal(
+            config_load(&c, &(struct config_source){.sets = sets, .n_sets = 1}, &problem),
+            CONFIG_E_INVALID);
+        assert_string_equal(problem.field, "rabbitmq.uri");
+        assert_true(*problem.reason);
+    }
+}
+
 static void test_durations(void **state)
 {
     static const struct {
@@ -493,14 +558,25 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),         cmocka_unit_test(test_file),
-        cmocka_unit_test(test_file_refused),     cmocka_unit_test(test_file_missing),
-        cmocka_unit_test(test_included_file),    cmocka_unit_test(test_the_nearer_source_wins),
-        cmocka_unit_test(test_variable_refused), cmocka_unit_test(test_secret_from_a_file),
-        cmocka_unit_test(test_argument_refused), cmocka_unit_test(test_printing_keeps_secrets),
-        cmocka_unit_test(test_durations),        cmocka_unit_test(test_workflow),
-        cmocka_unit_test(test_workflow_refused), cmocka_unit_test(test_half_a_workflow),
-        cmocka_unit_test(test_folder),           cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_file_refused),
+        cmocka_unit_test(test_file_missing),
+        cmocka_unit_test(test_included_file),
+        cmocka_unit_test(test_the_nearer_source_wins),
+        cmocka_unit_test(test_variable_refused),
+        cmocka_unit_test(test_secret_from_a_file),
+        cmocka_unit_test(test_argument_refused),
+        cmocka_unit_test(test_printing_keeps_secrets),
+        cmocka_unit_test(test_uris),
+        cmocka_unit_test(test_uri_of_the_store),
+        cmocka_unit_test(test_uris_refused),
+        cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_workflow),
+        cmocka_unit_test(test_workflow_refused),
+        cmocka_unit_test(test_half_a_workflow),
+        cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_examples),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * History: what happened to a job, entry by entry; --follow goes on until it has ended
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/connect.h"
+#include "cli/control.h"
+#include "cli/view.h"
+#include "model/json.h"
+
+#define POLL_MS 500
+
+struct history {
+    const struct args *args;
+    struct session *session;
+    uint64_t next; /* the first entry that was not shown yet */
+    uint64_t shown;
+    bool ended;
+};
+
+static int ask_page(const struct history *h, int64_t deadline, struct wire_message *answer)
+{
+    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
+    Drover__V1__History query = DROVER__V1__HISTORY__INIT;
+    char id[ID_TOKEN_LEN + 1];
+
+    control_init(&m, h->args->operands[0], id);
+    query.from_seq = h->next;
+    m.command_case = DROVER__V1__CONTROL__COMMAND_HISTORY;
+    m.history = &query;
+    return control_ask(h->session, &m, deadline, answer);
+}
+
+static void put_line(const Drover__V1__HistoryEntry *e, struct buf *out)
+{
+    buf_printf(out, "%6llu  ", (unsigned long long)e->seq);
+    view_moment(out, e->at);
+    buf_puts(out, "  ");
+    view_text(out, e->event, 0);
+    buf_puts(out, *e->step ? " " : "");
+    view_text(out, e->step, 0);
+    if (e->attempt > 1)
+        buf_printf(out, ", attempt %u", e->attempt);
+    buf_puts(out, *e->detail ? ": " : "");
+    view_text(out, e->detail, 0);
+}
+
+static void show(struct history *h, const Drover__V1__HistoryEntry *e)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+
+    if (h->args->output == OUTPUT_ID)
+        buf_printf(&out, "%llu", (unsigned long long)e->seq);
+    else if (h->args->output == OUTPUT_TABLE)
+        put_line(e, &out);
+    else
+        json_from_message(&e->base, &out);
+    if (h->args->output == OUTPUT_JSON)
+        fputs(h->shown == 0 ? "[" : ",\n", stdout);
+    fputs(buf_str(&out), stdout);
+    if (h->args->output != OUTPUT_JSON)
+        putchar('\n');
+    h->shown++;
+    h->next = e->seq + 1;
+    h->ended = strcmp(e->event, "settled") == 0;
+}
+
+/* Return: 0, or the exit code; *n is how many entries there were. */
+static int show_page(struct history *h, int64_t deadline, size_t *n)
+{
+    CLEANUP(wire_free) struct wire_message answer = {0};
+    int r = ask_page(h, deadline, &answer);
+
+    if (r)
+        return session_complain(h->session, r);
+    r = control_exit(answer.answer);
+    if (r)
+        return r;
+    if (h->shown == 0 && answer.answer->history_first > 1)
+        fprintf(stderr, "entries before %llu were cut off\n",
+                (unsigned long long)answer.answer->history_first);
+    for (size_t i = 0; i < answer.answer->n_history; i++)
+        show(h, answer.answer->history[i]);
+    fflush(stdout);
+    *n = answer.answer->n_history;
+    return 0;
+}
+
+static int history(struct history *h, int64_t deadline)
+{
+    size_t n;
+
+    for (;;) {
+        int r = show_page(h, deadline, &n);
+
+        if (r)
+            return r;
+        if (n > 0)
+            continue;
+        if (!h->args->follow || h->ended)
+            return CLI_OK;
+        if (clock_monotonic_ms() >= deadline)
+            return CLI_TIMED_OUT;
+        if (session_wait(h->session, clock_monotonic_ms() + POLL_MS))
+            return CLI_INTERRUPTED;
+    }
+}
+
+int cli_history(const struct args *args)
+{
+    CLEANUP(session_free) struct session *s = NULL;
+    struct history h = {.args = args};
+    int r = cli_connect(args, &s);
+
+    if (r)
+        return r;
+    h.session = s;
+    r = history(&h, cli_deadline(args, args->follow ? 0 : CONNECT_ANSWER_MS));
+    if (args->output == OUTPUT_JSON && (h.shown > 0 || r == CLI_OK))
+        puts(h.shown == 0 ? "[]" : "]");
+    return r;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * List: jobs, newest first, page after page until there are as many as were asked for
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/connect.h"
+#include "cli/control.h"
+#include "cli/view.h"
+#include "model/json.h"
+
+#define LIMIT_DEFAULT 50
+
+struct list {
+    const struct args *args;
+    struct session *session;
+    struct table table;
+    uint64_t shown;
+    char next[WIRE_CURSOR_MAX + 1]; /* "": there are no more */
+};
+
+/* ---- asking ---- */
+
+static int ask_page(struct list *l, uint32_t limit, int64_t deadline, struct wire_message *answer)
+{
+    const struct args *args = l->args;
+    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
+    Drover__V1__ListJobs query = DROVER__V1__LIST_JOBS__INIT;
+    Drover__V1__Label labels[WIRE_LABELS_MAX], *pointers[WIRE_LABELS_MAX];
+    CLEANUP(buf_deinit) struct buf names = {0};
+    char id[ID_TOKEN_LEN + 1];
+
+    control_init(&m, "", id);
+    query.phase = args->phase;
+    query.workflow = (char *)(args->workflow ? args->workflow : "");
+    query.since = args->since;
+    query.before = args->before;
+    query.limit = limit;
+    query.after = l->next;
+    query.labels = pointers;
+    for (size_t i = 0; i < args->n_labels; i++) { /* first, because the buf moves as it grows */
+        buf_append(&names, args->labels[i], strcspn(args->labels[i], "="));
+        buf_putc(&names, '\0');
+    }
+    for (size_t i = 0, at = 0; i < args->n_labels; i++) {
+        drover__v1__label__init(&labels[i]);
+        labels[i].name = (char *)buf_str(&names) + at;
+        at += strlen(labels[i].name) + 1;
+        labels[i].value = strchr(args->labels[i], '=') + 1;
+        pointers[query.n_labels++] = &labels[i];
+    }
+    m.command_case = DROVER__V1__CONTROL__COMMAND_LIST_JOBS;
+    m.list_jobs = &query;
+    return control_ask(l->session, &m, deadline, answer);
+}
+
+/* ---- showing ---- */
+
+static enum view_color color_of(const Drover__V1__JobStatus *job)
+{
+    if (job->phase == DROVER__V1__PHASE__PHASE_ERROR)
+        return VIEW_RED;
+    return job->phase == DROVER__V1__PHASE__PHASE_PROCESSED ? VIEW_GREEN : VIEW_PLAIN;
+}
+
+static void add_titles(struct table *t)
+{
+    static const char *const titles[] = {"JOB", "WORKFLOW", "STATE", "STEPS", "CREATED", "FOR"};
+
+    t->columns = array_size(titles);
+    for (size_t i = 0; i < array_size(titles); i++)
+        table_add(t, VIEW_BOLD, "%s", titles[i]);
+}
+
+static void add_row(struct table *t, const Drover__V1__JobStatus *job)
+{
+    CLEANUP(buf_deinit) struct buf created = {0}, length = {0};
+    bool unfinished = job->outcome == DROVER__V1__OUTCOME__OUTCOME_UNSPECIFIED;
+
+    view_moment(&created, job->created);
+    view_duration(&length, (unfinished ? job->now : job->updated) - job->created);
+    table_add(t, VIEW_PLAIN, "%s", job->job_id);
+    table_add(t, VIEW_PLAIN, "%s", job->workflow);
+    table_add(t, color_of(job), "%s", view_job_state(job));
+    table_add(t, VIEW_PLAIN, "%u/%u", job->steps_total - job->steps_open, job->steps_total);
+    table_add(t, VIEW_PLAIN, "%s", buf_str(&created));
+    table_add(t, VIEW_PLAIN, "%s", buf_str(&length));
+}
+
+static void show(struct list *l, const Drover__V1__JobStatus *job)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+
+    switch (l->args->output) {
+    case OUTPUT_TABLE:
+        add_row(&l->table, job);
+        break;
+    case OUTPUT_ID:
+        puts(job->job_id);
+        break;
+    case OUTPUT_JSON:
+        buf_puts(&out, l->shown == 0 ? "[" : ",\n");
+        json_from_message(&job->base, &out);
+        fputs(buf_str(&out), stdout);
+        break;
+    case OUTPUT_JSONL:
+        json_from_message(&job->base, &out);
+        puts(buf_str(&out));
+        break;
+    }
+    l->shown++;
+}
+
+static void show_end(struct list *l)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+
+    if (l->args->output == OUTPUT_JSON)
+        puts(l->shown == 0 ? "[]" : "]");
+    if (l->args->output == OUTPUT_TABLE && l->shown > 0) {
+        table_print(&l->table, cli_color(l->args), 0, &out);
+        fputs(buf_str(&out), stdout);
+    } else if (l->shown == 0) {
+        fputs("no such jobs\n", stderr);
+    }
+    fflush(stdout);
+    if (*l->next)
+        fprintf(stderr, "there may be more, with --after %s\n", l->next);
+}
+
+static int list(struct list *l, int64_t deadline)
+{
+    uint64_t limit = l->args->limit ? (uint64_t)l->args->limit : LIMIT_DEFAULT;
+
+    snprintf(l->next, sizeof(l->next), "%s", l->args->after ? l->args->after : "");
+    do {
+        CLEANUP(wire_free) struct wire_message answer = {0};
+        uint64_t left = limit - l->shown;
+        int r =
+            ask_page(l, left < WIRE_LIST_MAX ? (uint32_t)left : WIRE_LIST_MAX, deadline, &answer);
+
+        if (r)
+            return session_complain(l->session, r);
+        r = control_exit(answer.answer);
+        if (r)
+            return r;
+        for (size_t i = 0; i < answer.answer->n_jobs && l->shown < limit; i++)
+            show(l, answer.answer->jobs[i]);
+        snprintf(l->next, sizeof(l->next), "%s", answer.answer->next);
+    } while (*l->next && l->shown < limit);
+    show_end(l);
+    return CLI_OK;
+}
+
+int cli_list(const struct args *args)
+{
+    CLEANUP(session_free) struct session *s = NULL;
+    struct list l = {.args = args};
+    int r = cli_connect(args, &s);
+
+    if (r)
+        return r;
+    l.session = s;
+    add_titles(&l.table);
+    r = list(&l, cli_deadline(args, CONNECT_ANSWER_MS));
+    table_deinit(&l.table);
+    return r;
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Wait: until jobs have ended, in the order in which they are named. The status is asked for again
+ * and again: nothing is missed for good, whatever gets lost.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/connect.h"
+#include "cli/control.h"
+#include "cli/view.h"
+#include "model/json.h"
+
+#define POLL_MIN_MS 100
+#define POLL_MAX_MS 1000
+#define LOOK_MS 10000 /* for one status; then it is asked for again */
+
+static void print(const Drover__V1__JobStatus *status, const struct args *args)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+
+    if (args->output == OUTPUT_TABLE)
+        buf_printf(&out, "%s %s", status->job_id, view_job_state(status));
+    else if (args->output == OUTPUT_ID)
+        buf_puts(&out, status->job_id);
+    else
+        json_from_message(&status->base, &out);
+    puts(buf_str(&out));
+    fflush(stdout);
+}
+
+static bool ended(const struct wire_message *answer)
+{
+    const Drover__V1__JobStatus *status = answer->answer->status;
+
+    return !status || status->outcome != DROVER__V1__OUTCOME__OUTCOME_UNSPECIFIED;
+}
+
+/* Return: as session_ask(); after 0 the job has ended, or there is none. */
+static int wait_for(struct session *s, const char *job, int64_t deadline,
+                    struct wire_message *answer)
+{
+    int64_t interval = POLL_MIN_MS;
+
+    for (;;) {
+        int64_t now = clock_monotonic_ms(), limit = now + LOOK_MS;
+        int r = control_look(s, job, limit < deadline ? limit : deadline, answer);
+
+        if (r == 0 && ended(answer))
+            return 0;
+        if (r == 0)
+            wire_free(answer);
+        now = clock_monotonic_ms();
+        if (r && (r != SESSION_E_TIMEOUT || now >= deadline))
+            return r;
+        if (now >= deadline)
+            return SESSION_E_TIMEOUT;
+        if (session_wait(s, now + interval < deadline ? now + interval : deadline))
+            return SESSION_E_INTERRUPTED;
+        interval = interval * 3 / 2 < POLL_MAX_MS ? interval * 3 / 2 : POLL_MAX_MS;
+    }
+}
+
+static int wait_one(struct session *s, const char *job, const struct args *args, int64_t deadline)
+{
+    CLEANUP(wire_free) struct wire_message answer = {0};
+    int r = wait_for(s, job, deadline, &answer);
+
+    if (r == SESSION_E_TIMEOUT) {
+        cli_complain("timed out; job %s has not ended, see: drover get %s", job, job);
+        return CLI_TIMED_OUT;
+    }
+    if (r)
+        return session_complain(s, r);
+    r = control_exit(answer.answer);
+    if (r || !answer.answer->status)
+        return r;
+    print(answer.answer->status, args);
+    return cli_outcome(answer.answer->status->outcome);
+}
+
+int cli_wait(const struct args *args)
+{
+    CLEANUP(session_free) struct session *s = NULL;
+    int64_t deadline = cli_deadline(args, 0);
+    int first = CLI_OK, r = cli_connect(args, &s);
+
+    if (r)
+        return r;
+    for (int i = 0; i < args->n_operands; i++) {
+        r = wait_one(s, args->operands[i], args, deadline);
+        if (r == CLI_TIMED_OUT || r == CLI_INTERRUPTED || r == CLI_UNREACHABLE)
+            return r;
+        if (first == CLI_OK)
+            first = r;
+    }
+    return first;
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/alert_io.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/list.h"
+#include "base/log.h"
+
+struct waiting {
+    struct list link;
+    char event[];
+};
+
+/* One run of the program. */
+struct run {
+    struct alert_io *owner;
+    uv_process_t process;
+    uv_pipe_t in;
+    uv_timer_t limit;
+    uv_write_t write;
+    struct waiting *alert; /* owned */
+    unsigned handles;      /* to be closed */
+};
+
+struct alert_io {
+    uv_loop_t *loop;
+    const char *command;
+    struct list waiting;
+    unsigned n_waiting;
+    struct run *running;
+    void (*on_closed)(void *ctx);
+    void *ctx;
+    uv_timer_t later; /* on_closed is never called from within close() */
+};
+
+static void run_next(struct alert_io *a);
+
+/* ---- the end ---- */
+
+static void on_all_closed(uv_handle_t *handle)
+{
+    struct alert_io *a = handle->data;
+
+    a->on_closed(a->ctx);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct run *run = handle->data;
+    struct alert_io *a = run->owner;
+
+    if (--run->handles > 0)
+        return;
+    a->running = NULL;
+    free(run->alert);
+    free(run);
+    if (a->on_closed)
+        uv_close((uv_handle_t *)&a->later, on_all_closed);
+    else
+        run_next(a);
+}
+
+static void close_once(void *handle)
+{
+    if (!uv_is_closing(handle))
+        uv_close(handle, on_handle_closed);
+}
+
+static void run_end(struct run *run)
+{
+    close_once(&run->process);
+    close_once(&run->in);
+    close_once(&run->limit);
+}
+
+static void on_ended(uv_process_t *process, int64_t status, int signal)
+{
+    struct run *run = process->data;
+
+    if (status != 0 || signal != 0)
+        log_error("alert_command_failed", LOG_S("command", run->owner->command),
+                  LOG_I("status", status), LOG_I("signal", signal));
+    run_end(run);
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    struct run *run = timer->data;
+
+    log_error("alert_command_too_slow", LOG_S("command", run->owner->command),
+              LOG_I("limit_ms", ALERT_LIMIT_MS));
+    uv_process_kill(&run->process, SIGKILL);
+}
+
+/* ---- the start ---- */
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct run *run = write->data;
+
+    close_once(&run->in); /* whether it was read or not is the program's own business */
+}
+
+static void feed(struct run *run)
+{
+    uv_buf_t buf = uv_buf_init(run->alert->event, (unsigned)strlen(run->alert->event));
+
+    run->write.data = run;
+    if (uv_write(&run->write, (uv_stream_t *)&run->in, &buf, 1, on_written))
+        close_once(&run->in);
+}
+
+static void run_start(struct alert_io *a, struct waiting *alert)
+{
+    struct run *run = or_abort(calloc(1, sizeof(*run)));
+    char *args[] = {(char *)a->command, NULL};
+    uv_stdio_container_t stdio[] = {
+        {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&run->in},
+        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+    };
+    const uv_process_options_t options = {
+        .exit_cb = on_ended, .file = a->command, .args = args, .stdio_count = 3, .stdio = stdio};
+    int r;
+
+    run->owner = a;
+    run->alert = alert;
+    run->handles = 3;
+    a->running = run;
+    uv_pipe_init(a->loop, &run->in, 0);
+    uv_timer_init(a->loop, &run->limit);
+    r = uv_spawn(a->loop, &run->process, &options);
+    run->process.data = run->in.data = run->limit.data = run;
+    if (r) {
+        log_error("alert_command_failed", LOG_S("command", a->command),
+                  LOG_S("why", uv_strerror(r)));
+        run_end(run);
+        return;
+    }
+    uv_timer_start(&run->limit, on_limit, ALERT_LIMIT_MS, 0);
+    feed(run);
+}
+
+static void run_next(struct alert_io *a)
+{
+    struct list *next = a->running ? NULL : list_pop(&a->waiting);
+
+    if (!next)
+        return;
+    a->n_waiting--;
+    run_start(a, list_entry(next, struct waiting, link));
+}
+
+void alert_io_run(struct alert_io *a, const char *event)
+{
+    size_t size = strlen(event) + 1;
+    struct waiting *alert;
+
+    if (a->on_closed)
+        return;
+    if (a->n_waiting >= ALERTS_WAITING) {
+        log_error("alert_command_busy", LOG_I("waiting", a->n_waiting));
+        return;
+    }
+    alert = or_abort(malloc(sizeof(*alert) + size));
+    list_init(&alert->link);
+    memcpy(alert->event, event, size);
+    list_append(&a->waiting, &alert->link);
+    a->n_waiting++;
+    run_next(a);
+}
+
+/* ---- life ---- */
+
+int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command)
+{
+    struct alert_io *a = calloc(1, sizeof(*a));
+
+    if (!a)
+        return -ENOMEM;
+    a->loop = loop;
+    a->command = command;
+    list_init(&a->waiting);
+    uv_timer_init(loop, &a->later);
+    a->later.data = a;
+    *out = a;
+    return 0;
+}
+
+void alert_io_close(struct alert_io *a, void (*on_closed)(void *ctx), void *ctx)
+{
+    a->on_closed = on_closed;
+    a->ctx = ctx;
+    if (!a->running)
+        uv_close((uv_handle_t *)&a->later, on_all_closed);
+    else if (uv_is_active((uv_handle_t *)&a->running->process))
+        uv_process_kill(&a->running->process, SIGKILL); /* its alert is in the log */
+}
+
+struct alert_io *alert_io_free(struct alert_io *a)
+{
+    if (!a)
+        return NULL;
+    for (struct list *l; (l = list_pop(&a->waiting));)
+        free(list_entry(l, struct waiting, link));
+    free(a);
+    return NULL;
+}
