@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `drover` against a real broker: what it prints, and how it exits."""
 
+import contextlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -19,23 +21,53 @@ HELLO = {"definition": {"steps": [
 WAITS = {"definition": {"steps": [{"name": "only", "actor": "hand", "action": "wait"}]}}
 
 
-class Cli(cluster.TestCase):
+ORDER = """name = "order"; version = %d;
+steps = ( { name = "reserve"; actor = "hand"; },
+          { name = "charge"; actor = "hand"; after = ["reserve"]; } );
+"""
+NO_STEPS = {"desired": "DISABLED"}  # ends at once, taken back before it began
+
+
+class Case(cluster.TestCase):
     def setUp(self):
         super().setUp()
-        self.c = self.cluster()
+        self.workflows = self.directory / "workflows"
+        self.workflows.mkdir()
+        for version in (1, 2):
+            (self.workflows / f"order{version}.cfg").write_text(ORDER % version)
+        self.c = self.cluster(
+            settings={"scheduler": {"scheduler": {"workflows": str(self.workflows)}}}
+        )
 
-    def drover(self, *words, body=None, url=None):
-        """Runs it; returns exit code, stdout and stderr."""
+    def command(self, *words, body=None, url=None):
+        """What subprocess takes to run it. The URL goes by the environment: arguments are public."""
         rabbit = self.c.rabbit
         url = url or (f"amqp://{rabbit.user}:{rabbit.password}@{servers.HOST}:{rabbit.port}/"
                       f"{self.c.name}")
+        return {
+            "args": [wire.BUILD / "cli" / "drover", *words],
+            "text": True,
+            "env": {**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, "DROVER_URL": url},
+        }
+
+    def drover(self, *words, body=None, url=None):
+        """Runs it; returns exit code, stdout and stderr."""
         done = subprocess.run(
-            [wire.BUILD / "cli" / "drover", *words, "--url", url],
+            **self.command(*words, url=url),
             input=json.dumps(body) if body is not None else None,
-            capture_output=True, text=True, timeout=120,
+            capture_output=True, timeout=120,
         )
+        self.assertNotRegex(done.stderr, cluster.SANITIZER)
         return done.returncode, done.stdout, done.stderr
 
+    def good(self, *words, **more):
+        """Runs what must succeed without a word on stderr; returns stdout."""
+        code, out, err = self.drover(*words, **more)
+        self.assertEqual((0, ""), (code, err))
+        return out
+
+
+class Cli(Case):
     def test_run(self):
         code, out, err = self.drover("run", "-", "--id", "hello", "--input", '{"a": 1}',
                                      "-o", "json", body=HELLO)
@@ -84,6 +116,168 @@ class Cli(cluster.TestCase):
         self.assertIn("workflow", err)
         code, _, err = self.drover("frobnicate")
         self.assertEqual(2, code)
+
+    def test_list(self):
+        """Every filter, paging, and each form of output."""
+        for i in range(5):
+            labels = ["-l", f"n={i}", "-l", "site=a=b"] if i < 3 else []
+            self.good("submit", "--workflow", "order" if i % 2 else "order@1", "--id", f"o{i}",
+                      "-o", "id", *labels)
+        self.good("submit", "-", "--id", "ended", "-o", "id", body=HELLO)
+        self.good("submit", "-", "--id", "undone", "-o", "id", body={**HELLO, **NO_STEPS})
+        self.good("submit", "-", "--id", "later", "--start-at", "+1h", "-o", "id", body=HELLO)
+        self.good("cancel", "o4")
+        self.c.client.reply(self.c.client.consume_step("hand"))  # one of o0 to o4, maybe o4's
+        self.assertEqual("ended SUCCEEDED\n", self.good("wait", "ended"))
+
+        def ids(*words):
+            return self.good("list", "-o", "id", *words).split()
+
+        everything = ["later", "undone", "ended", "o4", "o3", "o2", "o1", "o0"]
+        self.assertEqual(everything, ids())
+        self.assertEqual(["o3", "o1"], ids("-w", "order@2"))
+        self.assertEqual(["o4", "o3", "o2", "o1", "o0"], ids("-w", "order"))
+        self.assertEqual(["o2", "o1", "o0"], ids("-l", "site=a=b"))
+        self.assertEqual(["o1"], ids("-l", "site=a=b", "-l", "n=1"))
+        self.assertEqual(["o2", "o0"], ids("-l", "site=a=b", "-w", "order@1"))
+        self.assertEqual(["later"], ids("-p", "pending"))
+        self.assertEqual(["undone", "ended"], ids("-p", "processed"))
+        self.assertEqual(everything, ids("--since", "-1h"))
+        self.assertEqual(everything, ids("--before", "+1m"))
+        code, out, err = self.drover("list", "-o", "id", "--before", "-1h")
+        self.assertEqual((0, "", "no such jobs\n"), (code, out, err))
+
+        pages, place = [], []
+        while True:
+            code, out, err = self.drover("list", "-o", "id", "-n", "3", *place)
+            self.assertEqual(0, code)
+            pages.append(out.split())
+            if "--after" not in err:
+                break
+            place = ["--after", err.split()[-1]]
+        self.assertEqual(everything, sum(pages, []))
+        self.assertEqual([3, 3, 2], [len(page) for page in pages])
+
+        self.assertEqual(everything, [job["jobId"] for job in json.loads(self.good("list", "-o", "json"))])
+        lines = [json.loads(line) for line in self.good("list", "-o", "jsonl").splitlines()]
+        self.assertEqual(everything, [job["jobId"] for job in lines])
+        self.assertEqual({"n": "1", "site": "a=b"},
+                         {label["name"]: label["value"] for label in lines[6]["labels"]})
+        table = self.good("list").splitlines()
+        self.assertEqual("JOB WORKFLOW STATE STEPS CREATED FOR".split(), table[0].split())
+        self.assertEqual("order@2", table[5].split()[1])
+        self.assertNotIn("\033", "".join(table))
+        code, _, err = self.drover("list", "--after", "nowhere")
+        self.assertEqual(1, code)
+        self.assertIn("after", err)
+
+    def test_history(self):
+        """The events of a job, in the words of the store; --follow goes on to the end."""
+        self.good("submit", "-w", "order", "--id", "h", "-o", "id")
+        with subprocess.Popen(**self.command("history", "h", "--follow", "-o", "jsonl"),
+                              stdout=subprocess.PIPE) as follower:
+            self.c.client.reply(self.c.client.consume_step("hand"))
+            self.c.client.reply(self.c.client.consume_step("hand"))
+            entries = [json.loads(line) for line in follower.stdout]
+        self.assertEqual(0, follower.returncode)
+        self.assertEqual(
+            ["created", "dispatched reserve", "done reserve", "dispatched charge", "done charge",
+             "settled"],
+            [f"{e['event']} {e.get('step', '')}".strip() for e in entries])
+        self.assertEqual([str(i + 1) for i in range(6)], [e["seq"] for e in entries])
+        self.assertEqual("SUCCEEDED", entries[-1]["detail"])
+        self.assertEqual(entries, json.loads(self.good("history", "h", "-o", "json")))
+        self.assertRegex(self.good("history", "h"), r"3  \S+Z  done reserve\n")
+        self.assertEqual(5, self.drover("history", "nobody")[0])
+
+    def test_watch_and_wait(self):
+        """Each outcome has its exit code; what is not over in time is 124."""
+        fails = {"definition": {"steps": [{"name": "a", "actor": "hand", "retry":
+                 {"maximumAttempts": 1}}]}}
+        self.good("submit", "-", "--id", "good", "-o", "id", body=HELLO)
+        code, out, err = self.drover("watch", "good")
+        self.assertEqual((0, ""), (code, err))
+        self.assertIn("3 of 3" if "3 of 3" in out else "2 of 2", out)
+        self.good("submit", "-", "--id", "stopped", "-o", "id", body=fails)
+        request = self.c.client.consume_step("hand")
+        code, out, err = self.drover("wait", "stopped", "--timeout", "500ms")
+        self.assertEqual((124, ""), (code, out))
+        self.assertIn("timed out", err)
+        self.assertEqual(124, self.drover("watch", "stopped", "--timeout", "500ms")[0])
+        self.good("cancel", "stopped")
+        self.c.client.reply(request)
+        code, out, err = self.drover("wait", "good", "stopped", "nobody")
+        self.assertEqual((4, "good SUCCEEDED\nstopped CANCELLED\n"), (code, out))
+        self.assertIn("no job nobody", err)
+        self.assertEqual(4, self.drover("watch", "stopped")[0])
+        self.assertEqual(5, self.drover("wait", "nobody")[0])
+        self.assertEqual(5, self.drover("watch", "nobody")[0])
+
+    def test_workflows(self):
+        self.assertEqual("order@1\norder@2\n", self.good("workflow", "list", "-o", "id"))
+        self.assertIn("DEFINITION", self.good("workflow", "list"))
+        shown = json.loads(self.good("workflow", "show", "order", "-o", "json"))
+        self.assertEqual(("order", 2), (shown["name"], shown["version"]))
+        self.assertEqual("order@1\n", self.good("workflow", "show", "order@1", "-o", "id"))
+        self.assertRegex(self.good("workflow", "show", "order"), r"charge +hand +charge .*reserve")
+        code, _, err = self.drover("workflow", "show", "nothing-like-it")
+        self.assertEqual(5, code)
+        self.assertIn("registered", err)
+        out = self.good("workflow", "validate", str(self.workflows))
+        self.assertIn("order1.cfg: order@1, 2 steps\n", out)
+        bad = self.directory / "bad.cfg"
+        bad.write_text('name = "x";\nversion = 1;\nsteps = ( { nmae = "a"; } );\n')
+        code, out, err = self.drover("workflow", "validate", str(bad), str(self.workflows))
+        self.assertEqual(1, code)
+        self.assertIn("bad.cfg:3", err)
+        self.assertIn("did you mean name?", err)
+        self.assertIn("order@2", out)
+
+    def test_texts(self):
+        """What is made from the tables, and needs no broker."""
+        nowhere = f"amqp://{servers.HOST}:1/"
+        for words in (["help"], ["help", "workflow", "list"], ["list", "--help"], ["version"]):
+            self.assertIn("drover", self.drover(*words, url=nowhere)[1])
+        completion = self.drover("completion", "bash", url=nowhere)[1]
+        script = completion + (
+            "COMP_WORDS=(drover list -p e) COMP_CWORD=3; _drover; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(drover workflow v) COMP_CWORD=2; _drover; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(drover wa) COMP_CWORD=1; _drover; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(drover workflow show --js) COMP_CWORD=3; _drover; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(drover get --da) COMP_CWORD=2; _drover; echo ${COMPREPLY[@]}\n")
+        done = subprocess.run(["bash"], input=script, capture_output=True, text=True)
+        self.assertEqual(("error\nvalidate\nwatch wait\n\n--data\n", ""), (done.stdout, done.stderr))
+        for page in ("drover", "drover.cfg"):
+            self.assertTrue(self.drover("manual", page, url=nowhere)[1].startswith(f"{page}("))
+        sample = self.directory / "sample.cfg"
+        sample.write_text(self.drover("config", url=nowhere)[1])
+        checked = subprocess.run(
+            [wire.BUILD / "scheduler" / "drover-scheduler", "--config", sample, "--check-config"],
+            capture_output=True, text=True, env=cluster.own_environment())
+        self.assertEqual((0, ""), (checked.returncode, checked.stderr))
+        self.assertEqual(5, self.drover("manual", "nothing", url=nowhere)[0])
+
+    def test_a_terminal(self):
+        """Colours and redrawing on a terminal only, and not where they are not wanted."""
+        self.good("submit", "-", "--id", "t", "-o", "id", body={**HELLO, **NO_STEPS})
+
+        def on_terminal(**variables):
+            command = self.command("list")
+            command["env"].update({"TERM": "xterm", **variables})
+            ours, theirs = os.openpty()
+            with subprocess.Popen(**command, stdout=theirs, stdin=theirs) as process:
+                os.close(theirs)
+                seen = b""
+                with contextlib.suppress(OSError):
+                    while chunk := os.read(ours, 65536):
+                        seen += chunk
+            os.close(ours)
+            self.assertEqual(0, process.returncode)
+            return seen
+
+        self.assertIn(b"\033[", on_terminal())
+        self.assertNotIn(b"\033[", on_terminal(NO_COLOR="1"))
+        self.assertNotIn(b"\033[", on_terminal(TERM="dumb"))
 
     def test_no_broker(self):
         """It says which address, and why."""
