@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev bench: figures as ratios to the bare loop of the same run
 
-    bench.py --build DIR [throughput] [limit] [--jobs N] [--window W] [--repeat R] [--json]
+    bench.py --build DIR [throughput] [limit] [find] [--jobs N] [--window W] [--repeat R] [--json]
 
 A fresh private RabbitMQ and Redis for each measure; bare loop and Drover take turns, so that what
 the machine does meanwhile hits both. Each figure is the median of the repetitions, with the least
@@ -20,6 +20,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "lib"))
+import find  # noqa: E402
 import servers  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -205,16 +206,30 @@ def show(line):
 def main():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n")[0])
     parser.add_argument("measures", nargs="*", default=["throughput", "limit"],
-                        help="throughput, limit (always measured: the ratio needs it)")
+                        help="throughput, limit (measured with it: the ratio needs it), find")
     parser.add_argument("--build", default=str(ROOT / "build"), help="build folder")
     parser.add_argument("--jobs", type=int, default=2000, help="jobs of 5 steps in a repetition")
     parser.add_argument("--window", type=int, default=200, help="jobs in flight")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions of each measure")
+    parser.add_argument("--find-jobs", type=int, default=100_000, help="jobs in the store of find")
     parser.add_argument("--json", action="store_true", help="one line of JSON a measure")
     options = parser.parse_args()
-    unknown = set(options.measures) - {"throughput", "limit"}
+    options.root = ROOT
+    unknown = set(options.measures) - {"throughput", "limit", "find"}
     if unknown:
         parser.error("no such measure: " + " ".join(sorted(unknown)))
+    if {"throughput", "limit"} & set(options.measures):
+        loops(options)
+    if "find" in options.measures:
+        with Stack(options.build) as stack:
+            lines = find.measure(stack, options)
+        for line in lines:
+            print(json.dumps(line)) if options.json else find.show(line)
+        print(f"{lines[0]['jobs']} jobs, {lines[0]['bytes_per_job']} bytes of Redis each")
+
+
+def loops(options):
+    """The bare loop, and Drover where that is asked for."""
     bare, drover = [], []
     with Stack(options.build) as one, Stack(options.build) as other:
         for turn in range(options.repeat):

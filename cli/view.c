@@ -458,6 +458,21 @@ static void header(const Drover__V1__JobStatus *job, bool color, struct buf *out
     table_print(&t, color, 0, out);
 }
 
+/* Text of many lines, each made harmless; a newline at the end makes no empty one. */
+static void put_lines(struct buf *out, const char *text, size_t len)
+{
+    while (len > 0) {
+        const char *end = memchr(text, '\n', len);
+        size_t line = end ? (size_t)(end - text) : len;
+
+        put_text(out, text, line, 0);
+        len -= line + (end != NULL);
+        text += line + (end != NULL);
+        if (len > 0)
+            buf_putc(out, '\n');
+    }
+}
+
 static void put_payload(const char *title, const Drover__V1__Payload *p, struct buf *out)
 {
     struct bytes data;
@@ -474,7 +489,7 @@ static void put_payload(const char *title, const Drover__V1__Payload *p, struct 
     }
     buf_puts(out, ":\n");
     if (wire_utf8_valid(data))
-        put_text(out, (const char *)data.data, data.len, 0);
+        put_lines(out, (const char *)data.data, data.len);
     else
         buf_printf(out, "%zu bytes", data.len);
     buf_putc(out, '\n');

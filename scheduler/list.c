@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * ON ListJobs: one partition after the other is asked for its newest jobs, and what they find is
- * merged, newest first. A partition that looked at many without finding enough is asked a few times
- * only; how far it has looked then bounds the whole page, because what it has not seen may be newer
- * than what others have found. Such a page is short, and says where the next one begins.
+ * merged, newest first; once a page is full, the others only for what is newer than its last. A
+ * partition that looked at many without finding enough is asked a few times only; how far it has
+ * looked then bounds the whole page, because what it has not seen may be newer than what others
+ * have found. Such a page is short, and says where the next one begins.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,6 +36,8 @@ struct listing {
     unsigned calls;        /* ... and how often it was asked */
     struct place limit_at; /* nothing beyond is known of every partition */
     bool more;
+    int64_t since; /* of interest: the query's, or the last of a page that is full already ... */
+    bool pruned;   /* ... and then what is older was not asked for */
     struct listed *items; /* room for limit + one call's worth */
     uint32_t n;
 };
@@ -98,7 +101,7 @@ static void keep_sure(struct listing *l)
     while (sure < l->n && sure < l->limit &&
            (!l->more || !is_before(&l->limit_at, &l->items[sure].place)))
         sure++;
-    if (sure == l->limit && sure < l->n)
+    if (sure == l->limit && (sure < l->n || l->pruned))
         l->more = true;
     if (sure == l->limit && sure > 0) /* the page is full: go on behind its last */
         l->limit_at = l->items[sure - 1].place;
@@ -157,7 +160,7 @@ static void list_call(struct scheduler *s, struct op *op)
     ops_inspect_jobs(s->out, op_call_id(s, op), op->partition,
                      &(struct op_list){.before = l->at.created,
                                        .before_id = l->at.id,
-                                       .since = q->since,
+                                       .since = l->since,
                                        .limit = l->limit - l->found,
                                        .phase = phase_word(q->phase),
                                        .workflow = q->workflow,
@@ -185,6 +188,22 @@ static void add(struct scheduler *s, struct listing *l, const struct ops_listed 
     item->place.created = from->job.created;
     snprintf(item->place.id, sizeof(item->place.id), "%s", status.job_id);
     item->status = buf_bytes(&encoded);
+}
+
+/* A partition is done with. A page that is full is only bettered by what is as new as its last. */
+static void merge(struct listing *l)
+{
+    qsort(l->items, l->n, sizeof(*l->items), by_place);
+    if (l->n > l->limit) {
+        cut(l, l->limit);
+        if (!l->more || is_before(&l->items[l->n - 1].place, &l->limit_at))
+            l->limit_at = l->items[l->n - 1].place;
+        l->more = true;
+    }
+    if (l->n == l->limit && l->items[l->n - 1].place.created > l->since) {
+        l->since = l->items[l->n - 1].place.created;
+        l->pruned = true;
+    }
 }
 
 /* Takes what one call has found. Return: whether the partition is to be asked again. */
@@ -218,13 +237,7 @@ static void list_answered(struct scheduler *s, struct op *op, struct ops_reader 
         return;
     }
     if (!take_found(s, l, &found)) {
-        qsort(l->items, l->n, sizeof(*l->items), by_place);
-        if (l->n > l->limit) {
-            cut(l, l->limit);
-            if (!l->more || is_before(&l->items[l->n - 1].place, &l->limit_at))
-                l->limit_at = l->items[l->n - 1].place;
-            l->more = true;
-        }
+        merge(l);
         if (++op->partition == s->partitions) {
             list_answer(s, op);
             return;
@@ -252,6 +265,7 @@ void list_jobs(struct scheduler *s, struct op *op)
     }
     l->items = or_abort(calloc(2 * l->limit, sizeof(*l->items)));
     l->at = l->from;
+    l->since = q->since;
     op->partition = 0;
     op_call(s, op, list_call, list_answered);
 }

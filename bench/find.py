@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding jobs: `drover list` and `get` as whole processes, on a store with a hundred thousand jobs
+
+The jobs are put into the store by the very function that a scheduler calls, without the messages:
+nine of ten have ended, one in a thousand has a label of its own. The ratio is to the same command on
+the empty store of the same run, which is the cost of a process, a connection and a round trip.
+"""
+
+import statistics
+import subprocess
+import time
+
+import redis
+
+WORKFLOWS = {"name": "hello", "steps": 3}
+PARTITIONS = 16
+BATCH = 2000
+
+COMMANDS = {
+    "get": ["get", "job-050000"],
+    "list": ["list"],
+    "list processing": ["list", "-p", "processing"],
+    "list error": ["list", "-p", "error"],
+    "list workflow": ["list", "-w", "hello"],
+    "list label": ["list", "-l", "rare=yes"],
+    "list workflow label phase": ["list", "-w", "hello@1", "-l", "rare=yes", "-p", "processed"],
+    "list since": ["list", "--since", "-1h", "-o", "id"],
+    "list 200": ["list", "-n", "200"],
+    "history": ["history", "job-050000"],
+}
+
+
+def partition(job):
+    value = 2166136261
+    for byte in job.encode():
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return f"drover:{{p{value % PARTITIONS}}}:"
+
+
+def submission(number):
+    """Arguments of drover1_submit, in its order."""
+    rare = number % 1000 == 0
+    return [
+        f"job-{number:06d}", f"digest{number}", "", "hello", "0", f"{number:016x}", "bench",
+        "A" if number % 10 == 0 else "D", "0", "0", "job", "0", "", "", "8:rare=yes" if rare else "",
+        "input", "x" * 100, "labels", "", "traceparent", "", "submitter", "", "format", "",
+    ]
+
+
+def preload(port, jobs):
+    """Bytes of the store that a job takes."""
+    server = redis.Redis("127.0.0.1", port)
+    before = server.info("memory")["used_memory"]
+    for first in range(0, jobs, BATCH):
+        pipeline = server.pipeline(transaction=False)
+        for number in range(first, min(first + BATCH, jobs)):
+            words = submission(number)
+            pipeline.fcall("drover1_submit", 1, partition(words[0]), *words)
+        codes = {answer[0] for answer in pipeline.execute()}
+        assert codes == {b"CREATED"}, codes
+    return (server.info("memory")["used_memory"] - before) / jobs
+
+
+def timed(stack, words, repeat):
+    """Wall-clock ms of the command, each time."""
+    taken = []
+    for _ in range(repeat):
+        began = time.monotonic()
+        done = subprocess.run([stack.build / "cli/drover", *words], env=stack.env,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        taken.append(1000 * (time.monotonic() - began))
+        assert done.returncode in (0, 5), done
+    return taken
+
+
+def measure(stack, options):
+    """One line for each command."""
+    stack.start("scheduler", stack.build / "scheduler/drover-scheduler", "--set",
+                f"scheduler.workflows={options.root / 'workflows'}", ready="bus_up")
+    empty = {name: timed(stack, words, options.repeat * 5) for name, words in COMMANDS.items()}
+    bytes_per_job = preload(stack.redis.port, options.find_jobs)
+    lines = []
+    for name, words in COMMANDS.items():
+        taken = sorted(timed(stack, words, options.repeat * 10))
+        base = statistics.median(empty[name])
+        lines.append({
+            "name": name, "value": round(statistics.median(taken), 1), "unit": "ms",
+            "min": round(taken[0], 1), "max": round(taken[-1], 1),
+            "empty": round(base, 1), "ratio": round(statistics.median(taken) / base, 2),
+            "jobs": options.find_jobs, "bytes_per_job": round(bytes_per_job),
+        })
+    return lines
+
+
+def show(line):
+    print(f"{line['name']:<26} {line['value']:>6.1f} ms  ({line['min']:.1f} to {line['max']:.1f})  "
+          f"empty store {line['empty']:.1f} ms  ratio {line['ratio']:.2f}")
