@@ -289,5 +289,78 @@ class Cli(Case):
         self.assertIn("refused", err)
 
 
+class Lists(cluster.TestCase):
+    """Pages over many partitions, and over many jobs that are not asked for."""
+
+    def preload(self, c, jobs):
+        """Puts (id, active, label) into the store by the function that a scheduler calls."""
+        pipeline = c.store.redis.pipeline(transaction=False)
+        for number, (job_id, active, label) in enumerate(jobs):
+            pipeline.fcall(
+                "drover1_submit", 1, c.store.partition(job_id), job_id, "digest", "", "order", "0",
+                f"{number:016x}", "test", "A" if active else "D", "0", "0", "job", "0", "", "",
+                f"{len(label)}:{label}" if label else "")
+        self.assertEqual({"CREATED"}, {answer[0] for answer in pipeline.execute()})
+
+    def created(self, c, job_id):
+        return int(c.store.job(job_id)["created"])
+
+    def pages(self, c, limit, **query):
+        """Ids page by page."""
+        found, after = [], ""
+        while True:
+            answer = c.client.control("", list_jobs=wire.ListJobs(limit=limit, after=after, **query))
+            self.assertEqual(wire.ANSWER_CODE_DONE, answer.code)
+            found.append([job.job_id for job in answer.jobs])
+            after = answer.next
+            if not after:
+                return found
+
+    def start(self, partitions):
+        workflows = self.directory / "workflows"
+        workflows.mkdir()
+        (workflows / "order.cfg").write_text(ORDER % 1)
+        c = self.cluster(agents=0, supervisors=0, settings={"scheduler": {
+            "redis": {"partitions": partitions}, "scheduler": {"workflows": str(workflows)}}})
+        c.store.partitions = partitions
+        servers.wait_for(lambda: c.store.total("defs") == 0 and c.store.keys("workflows"),
+                         "the workflow to be registered")
+        return c
+
+    def test_many_partitions(self):
+        c = self.start(8)
+        jobs = [(f"job-{i * 7919 % 1000:03d}", i % 3 != 0, "odd=yes" if i % 2 else "")
+                for i in range(600)]
+        self.preload(c, jobs)
+        self.preload(c, [("last", True, "odd=yes")])
+
+        def expected(wanted):
+            ids = [job_id for job_id, active, label in [*jobs, ("last", True, "odd=yes")]
+                   if wanted(active, label)]
+            return sorted(ids, key=lambda job_id: (self.created(c, job_id), job_id), reverse=True)
+
+        odd = wire.Label(name="odd", value="yes")
+        for limit in (17, 200):
+            for wanted, query in (
+                (lambda active, label: True, {}),
+                (lambda active, label: label, {"labels": [odd]}),
+                (lambda active, label: not active, {"phase": wire.PHASE_PROCESSED}),
+                (lambda active, label: active and label,
+                 {"phase": wire.PHASE_PROCESSING, "labels": [odd], "workflow": "order@1"}),
+            ):
+                pages = self.pages(c, limit, **query)
+                self.assertEqual(expected(wanted), sum(pages, []))
+                self.assertLessEqual(max(map(len, pages)), limit)
+
+    def test_far_between(self):
+        """What is asked for stands behind thousands that are not: pages are short, and go on."""
+        c = self.start(1)
+        self.preload(c, [(f"old-{i}", False, "") for i in range(3)])
+        self.preload(c, [(f"new-{i}", True, "") for i in range(4500)])
+        pages = self.pages(c, 50, phase=wire.PHASE_PROCESSED)
+        self.assertEqual(["old-2", "old-1", "old-0"], sum(pages, []))
+        self.assertGreater(len(pages), 1)
+
+
 if __name__ == "__main__":
     tap.main()
