@@ -35,6 +35,7 @@ static int config_find(const struct args *args, struct config **out, struct prob
         sets[0] = buf_str(&set);
         source.sets = sets;
         source.n_sets = 1;
+        source.secret_sets = true; /* --url is documented as what others can see */
     }
     r = config_load(out, &source, &inner);
     if (r && source.n_sets > 0 && strcmp(inner.field, "rabbitmq.uri") == 0)

@@ -532,7 +532,8 @@ static int set_from_environment(struct config *c, char *const *environment, stru
 
 /* ---- the command line ---- */
 
-static int set_from_argument(struct config *c, const char *argument, struct problem *problem)
+static int set_from_argument(struct config *c, const char *argument, bool secrets,
+                             struct problem *problem)
 {
     size_t len = strcspn(argument, "=");
     char path[PATH_SIZE];
@@ -545,6 +546,15 @@ static int set_from_argument(struct config *c, const char *argument, struct prob
     s = find(path);
     if (!s)
         return unknown(path, &origin, problem);
+    if (s->type == SECRET && !secrets) {
+        char variable[VARIABLE_SIZE];
+
+        variable_of(s, variable);
+        return origin_problem(&origin, problem,
+                              "is a secret, and arguments are public: set %s, or %s_FILE to the "
+                              "name of a file that holds it",
+                              variable, variable);
+    }
     return set(c, s, argument + len + 1, &origin, problem);
 }
 
@@ -655,7 +665,7 @@ static int load(struct owner *o, const struct config_source *source, struct prob
     if (ret == 0)
         ret = set_from_environment(&o->config, source->environ, problem);
     for (int i = 0; ret == 0 && i < source->n_sets; i++)
-        ret = set_from_argument(&o->config, source->sets[i], problem);
+        ret = set_from_argument(&o->config, source->sets[i], source->secret_sets, problem);
     if (ret == 0)
         ret = take_rabbitmq_uri(&o->config, problem);
     if (ret == 0)

@@ -9,7 +9,7 @@
  *     the file           rabbitmq = { host = "broker"; };
  *     the environment    DROVER_RABBITMQ__HOST=broker; DROVER_RABBITMQ__PASSWORD_FILE=/run/secret
  *                        for what is secret
- *     the command line   --set rabbitmq.host=broker
+ *     the command line   --set rabbitmq.host=broker; not for what is secret
  *
  * All roles read the same file, and check all of it. A setting that nobody knows is an error; so is
  * an environment variable DROVER_…__…. Durations are "1500ms", "30s", "5m", "1h", "7d", or an
@@ -96,6 +96,7 @@ struct config_source {
     char *const *environ;    /* NULL for none */
     const char *const *sets; /* "path=value" */
     int n_sets;
+    bool secret_sets; /* they may set secrets: they are no command line that others can see */
 };
 
 /**

@@ -253,6 +253,7 @@ static void test_argument_refused(void **state)
     expect_refused(NULL, NULL, "redis.prot=1", "--set", "did you mean redis.port?");
     expect_refused(NULL, NULL, "redis.port", "--set", "must be followed by = and a value");
     expect_refused(NULL, NULL, "agent.actors=1", "--set", "in the file only");
+    expect_refused(NULL, NULL, "redis.password=hush", "--set", "DROVER_REDIS__PASSWORD_FILE");
 }
 
 static void test_printing_keeps_secrets(void **state)
@@ -334,7 +335,8 @@ static void test_uris_refused(void **state)
         buf_printf(&set, "rabbitmq.uri=%s", bad[i]);
         sets[0] = buf_str(&set);
         assert_int_equal(
-            config_load(&c, &(struct config_source){.sets = sets, .n_sets = 1}, &problem),
+            config_load(&c, &(struct config_source){.sets = sets, .n_sets = 1, .secret_sets = true},
+                        &problem),
             CONFIG_E_INVALID);
         assert_string_equal(problem.field, "rabbitmq.uri");
         assert_true(*problem.reason);
