@@ -5,6 +5,7 @@ Lives through restarts of the broker: its reply queue is durable, and every call
 new connection. So one of its publishes can arrive twice, which Drover is made for.
 """
 
+import contextlib
 import itertools
 import threading
 
@@ -40,7 +41,8 @@ class Client:
 
     def close(self):
         if self._connection and self._connection.is_open:
-            self._connection.close()
+            with contextlib.suppress(*LOST):  # the broker may have been away since
+                self._connection.close()
 
     def call(self, function, timeout=60):
         """function(channel), repeated on a new channel while the broker is away."""

@@ -83,6 +83,15 @@ def own_environment():
     return {k: v for k, v in os.environ.items() if not (k.startswith("DROVER_") and "__" in k)}
 
 
+def _lines(settings):
+    """None leaves a setting out; "@include" names a file in the same folder."""
+    for key, value in settings.items():
+        if key == "@include":
+            yield f'@include "{value}"\n'
+        elif value is not None:
+            yield f"{key} = {libconfig(value)};\n"
+
+
 class Daemon:
     """One process of a role. Started again under the same name after its end."""
 
@@ -91,9 +100,7 @@ class Daemon:
         self.config = directory / f"{name}.cfg"
         self.log = directory / f"{name}.log"
         self.log.touch()
-        self.config.write_text(
-            "".join(f"{key} = {libconfig(value)};\n" for key, value in settings.items())
-        )
+        self.config.write_text("".join(_lines(settings)))
         self.exit_codes = []  # of ends that were not kills
         self._process = None
         self._ups = 0
@@ -204,6 +211,10 @@ class Store:
     def job(self, job_id):
         return self.redis.hgetall(self.partition(job_id) + "job:" + job_id)
 
+    def steps(self, job_id):
+        """Index -> the words of the step's record, of all that were touched."""
+        return {int(k): v.split() for k, v in self.job(job_id).items() if k.isdigit()}
+
     def progress(self, job_ids):
         """(open steps, phase) of each job, in one round trip."""
         pipeline = self.redis.pipeline(transaction=False)
@@ -283,8 +294,9 @@ BUILTIN = {"name": "demo", "handler": "builtin"}
 
 
 class Cluster:
-    def __init__(self, rabbit, redis_server, directory, settings=None):
-        self.rabbit, self.redis = rabbit, redis_server
+    def __init__(self, rabbit, redis_server, directory, settings=None, actor="demo"):
+        """@settings: role -> what differs; @actor: one that all agents serve."""
+        self.rabbit, self.redis, self.actor = rabbit, redis_server, actor
         self.directory = pathlib.Path(directory)
         self.name = f"t{random.SystemRandom().getrandbits(48):012x}"
         self.store = Store(redis_server.port, self.name + ":")
@@ -297,6 +309,11 @@ class Cluster:
     @property
     def daemons(self):
         return self.supervisors + self.agents + self.schedulers
+
+    @property
+    def url(self):
+        login = f"{self.rabbit.user}:{self.rabbit.password}"
+        return f"amqp://{login}@{servers.HOST}:{self.rabbit.port}/{self.name}"
 
     # --- configuration ---
 
@@ -378,7 +395,8 @@ class Cluster:
             self._check_alive()
             return self.client.queue(queue)[1] >= consumers
 
-        for queue, role in (("drover.submit", "scheduler"), ("drover.task.demo", "agent")):
+        task_queue = f"drover.task.{self.actor}"
+        for queue, role in (("drover.submit", "scheduler"), (task_queue, "agent")):
             count = roles.count(role)
             what = f"{count} consumers of {queue}"
             servers.wait_for(lambda q=queue, n=count: consumed(q, n), what, timeout * SLOW)
@@ -440,8 +458,8 @@ class TestCase(unittest.TestCase):
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
 
-    def cluster(self, schedulers=1, agents=1, supervisors=1, settings=None):
-        cluster = Cluster(self.rabbit, self.redis, self.directory, settings)
+    def cluster(self, schedulers=1, agents=1, supervisors=1, settings=None, actor="demo"):
+        cluster = Cluster(self.rabbit, self.redis, self.directory, settings, actor)
         self.addCleanup(self._end, cluster)
         cluster.start(schedulers, agents, supervisors)
         return cluster
