@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the three services share: a book with one row for each effect, and an HTTP server before it
+
+    POST /<action>/<order>      header Idempotency-Key; the body is the JSON that drover-agent sends
+    GET /book                   the whole book, and how often the service was called
+
+Whoever calls may call again, for he may not have heard the answer: a key that is in the book is
+given the same answer once more, and nothing is written. Rows are only added. Taking something back
+is a row too; it names the key that it undoes, whether that was ever seen or not, and from then on
+that key is refused: an undo may overtake what it undoes.
+"""
+
+import argparse
+import collections
+import contextlib
+import http.server
+import json
+import signal
+import sqlite3
+import sys
+import threading
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS book (
+    number   INTEGER PRIMARY KEY,
+    key      TEXT NOT NULL UNIQUE,
+    order_id TEXT NOT NULL,
+    action   TEXT NOT NULL,
+    content  TEXT NOT NULL,         -- JSON: what was reserved, charged or sent
+    undoes   TEXT                   -- the key that this row takes back
+);
+CREATE INDEX IF NOT EXISTS undone ON book (undoes);
+"""
+
+
+class Refused(Exception):
+    """What would be wrong however often it is tried: the caller gets a 4xx."""
+
+
+class Book:
+    def __init__(self, path):
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, check_same_thread=False, timeout=30)
+        self._db.row_factory = sqlite3.Row
+        self._db.executescript(SCHEMA)
+
+    def _find(self, column, key):
+        return self._db.execute(f"SELECT * FROM book WHERE {column} = ?", [key]).fetchone()
+
+    def write(self, key, order_id, action, content, undoes=None):
+        """Returns (the number of this key's row, whether it was there before)."""
+        content = json.dumps(content, sort_keys=True)
+        with self._lock, self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            if self._find("undoes", key):
+                raise Refused(f"{key} was taken back")
+            row = self._find("key", key)
+            if row is None:
+                new = (key, order_id, action, content, undoes)
+                insert = "INSERT INTO book VALUES (NULL, ?, ?, ?, ?, ?)"
+                return self._db.execute(insert, new).lastrowid, False
+            if tuple(row)[2:] != (order_id, action, content, undoes):
+                raise Refused(f"{key} was used for something else")
+            return row["number"], True
+
+    def rows(self):
+        with self._lock:
+            rows = [dict(row) for row in self._db.execute("SELECT * FROM book ORDER BY number")]
+        return [{**row, "content": json.loads(row["content"])} for row in rows]
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    """One call, on a thread of its own. Each of the three services is a subclass."""
+
+    timeout = 30  # seconds for a client to send what it has announced
+    do, undo = None, None  # names of the action and of the one that takes it back
+
+    def content(self, document):
+        """What goes into the book, from the JSON that came; KeyError where that lacks something."""
+        raise NotImplementedError
+
+    def respond(self, action, order_id, key, document):
+        """Does the work. Return: status, body and headers of the answer; None to give none."""
+        undoes = document["forward_key"] if action == self.undo else None
+        content = {} if undoes else self.content(document)
+        number, repeated = self.server.book.write(key, order_id, action, content, undoes)
+        if repeated:
+            self.server.count("repeated")
+        return 200, {action: number, **content}, {}
+
+    def do_POST(self):
+        self.server.count("calls")
+        _, action, order_id = (self.path.split("/") + ["", ""])[:3]
+        key = self.headers["Idempotency-Key"]
+        try:
+            length = int(self.headers["Content-Length"] or 0)
+            document = json.loads(self.rfile.read(length) or "{}")
+            if action not in (self.do, self.undo) or not order_id:
+                answer = 404, {"error": f"no such action: {self.path}"}, {}
+            elif not key:
+                answer = 400, {"error": "Idempotency-Key is missing"}, {}
+            else:
+                answer = self.respond(action, order_id, key, document)
+        except Refused as refusal:
+            answer = 409, {"error": str(refusal)}, {}
+        except (ValueError, KeyError, TypeError) as problem:
+            answer = 400, {"error": f"{type(problem).__name__}: {problem}"}, {}
+        if answer:
+            self.answer(*answer)
+        else:
+            self.log_request("no answer")
+
+    def do_GET(self):
+        if self.path == "/book":
+            self.answer(200, {**self.server.counts(), "rows": self.server.book.rows()})
+        else:
+            self.answer(404, {"error": f"no such page: {self.path}"})
+
+    def answer(self, status, body, headers=None):
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {**(headers or {}), "Content-Type": "application/json"}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        with contextlib.suppress(ConnectionError):  # the caller is gone, and will call again
+            self.end_headers()
+            self.wfile.write(data)
+
+    def log_request(self, code="-", size="-"):
+        key = self.headers["Idempotency-Key"] or ""
+        self.log_message('"%s" %s %s', self.requestline, code, key)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = False  # a stop waits for the calls that are under way
+    request_queue_size = 128
+
+    def __init__(self, service, options):
+        super().__init__((options.address, options.port), service)
+        self.options, self.book = options, Book(options.book)
+        self._counts, self._lock = collections.Counter(calls=0, repeated=0), threading.Lock()
+
+    def count(self, what):
+        """Returns how many there are of it now."""
+        with self._lock:
+            self._counts[what] += 1
+            return self._counts[what]
+
+    def counts(self):
+        with self._lock:
+            return dict(self._counts)
+
+
+def parser(name, port, description):
+    options = argparse.ArgumentParser(prog=f"{name}.py", description=description)
+    options.add_argument("--address", default="127.0.0.1", help="to listen on (%(default)s)")
+    options.add_argument("--port", type=int, default=port, help="0: any that is free (%(default)s)")
+    options.add_argument("--book", default=f"{name}.db", help="SQLite file (%(default)s)")
+    return options
+
+
+def serve(service, options):
+    """Serves until SIGTERM or SIGINT; then ends what was begun."""
+    with Server(service, options) as server:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sys.exit(0))
+        host, port = server.server_address[:2]
+        print(f"{sys.argv[0]}: http://{host}:{port}, book in {options.book}", flush=True)
+        server.serve_forever()

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A shop that has its orders carried out by Drover, and forgets none
+
+    shop.py place 3                     three orders into the database; needs no broker
+    shop.py --url amqp://... run        hands them to Drover, and notes what becomes of them
+    shop.py list                        what is known of each
+
+An order and the message that hands it over are written in one transaction, the message into a
+table of outgoing ones (the outbox): neither is ever there without the other. run publishes what is
+in the outbox until a Receipt says that Drover has recorded it. The job's id is the order's, so that
+saying it twice makes one job. Kill any of this at any moment and start it again: all it needs to
+know is in the database.
+"""
+
+import argparse
+import json
+import random
+import secrets
+import signal
+import sqlite3
+import sys
+import time
+
+import pika
+import pika.exceptions
+
+LOOK_S = 0.2  # the longest time between two looks into the outbox
+REPEAT_S = 5  # what has no Receipt by then is published again
+RECONNECT_S = 1
+
+CUSTOMERS = ("Ada", "Barbara", "Edsger", "Grace", "Leslie", "Tony")
+PRICES = {"atlas": 4900, "comic": 895, "cookbook": 2450, "novel": 1290}  # in cents
+ENDS = {"OUTCOME_SUCCEEDED": "completed"}  # other outcomes are called as they are
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS orders (
+    id TEXT PRIMARY KEY, customer TEXT, item TEXT, quantity INTEGER, amount INTEGER,
+    state TEXT DEFAULT 'placed',        -- then received, and completed; or refused, cancelled, ...
+    seq INTEGER DEFAULT 0);             -- of the end that was told; an older one is not news
+CREATE TABLE IF NOT EXISTS outbox (
+    order_id TEXT PRIMARY KEY REFERENCES orders,
+    submit TEXT NOT NULL,               -- made once and kept: repeated, it must be the same
+    receipt TEXT);                      -- none: still to be handed over
+"""
+
+
+class Shop:
+    """The database. Each function is one transaction."""
+
+    def __init__(self, path):
+        self.db = sqlite3.connect(path, timeout=30)
+        self.db.row_factory = sqlite3.Row
+        self.db.execute("PRAGMA journal_mode = WAL")  # one writes while others read
+        self.db.executescript(SCHEMA)
+
+    def place(self, customer, item, quantity):
+        order_id = f"order-{secrets.token_hex(6)}"
+        amount = quantity * PRICES[item]
+        order = {"customer": customer, "item": item, "quantity": quantity, "amount": amount}
+        submit = {"jobId": order_id, "workflow": "order", "input": {"json": order}}
+        with self.db:
+            self.db.execute(
+                "INSERT INTO orders (id, customer, item, quantity, amount) VALUES (?, ?, ?, ?, ?)",
+                [order_id, customer, item, quantity, amount],
+            )
+            self.db.execute(
+                "INSERT INTO outbox (order_id, submit) VALUES (?, ?)",
+                [order_id, json.dumps(submit)],
+            )
+        return order_id
+
+    def outgoing(self):
+        query = "SELECT order_id, submit FROM outbox WHERE receipt IS NULL"
+        return self.db.execute(query).fetchall()
+
+    def forget_receipts(self):
+        """Of all orders that have not ended: they are handed over once more."""
+        which = "(SELECT id FROM orders WHERE seq = 0)"
+        with self.db:
+            self.db.execute(f"UPDATE outbox SET receipt = NULL WHERE order_id IN {which}")
+
+    def receipt(self, order_id, code):
+        state = "received" if code in ("CREATED", "ALREADY") else "refused"
+        with self.db:
+            self.db.execute("UPDATE outbox SET receipt = ? WHERE order_id = ?", [code, order_id])
+            self._advance(order_id, state, 0, "seq = 0 AND state != :state")
+
+    def end(self, order_id, outcome, seq):
+        with self.db:
+            state = ENDS.get(outcome) or outcome.removeprefix("OUTCOME_").lower()
+            self._advance(order_id, state, seq, "seq < :seq")
+
+    def _advance(self, order_id, state, seq, condition):
+        values = {"id": order_id, "state": state, "seq": seq}
+        update = f"UPDATE orders SET state = :state, seq = :seq WHERE id = :id AND {condition}"
+        if self.db.execute(update, values).rowcount:
+            print(order_id, state, flush=True)
+
+    def all_ended(self):
+        query = "SELECT 1 FROM orders WHERE state IN ('placed', 'received') LIMIT 1"
+        return not self.db.execute(query).fetchone()
+
+
+class Session:
+    """One connection to the broker, with a reply queue that lives as long.
+
+    The ends of jobs with a Receipt on an earlier queue must now come to this one: so all that is
+    open is handed over again, which moves its notices here and is answered ALREADY. Such a job may
+    have ended in between, when there was no queue to tell; so ALREADY is followed by a question."""
+
+    def __init__(self, shop, connection):
+        self.shop = shop
+        self.sent = {}  # order -> when it was published
+        self.channel = connection.channel()
+        self.channel.confirm_delivery()
+        self.queue = self.channel.queue_declare("", exclusive=True).method.queue
+        shop.forget_receipts()
+
+    def publish(self, exchange, key, body):
+        """Return: whether the broker has it in a queue."""
+        kept = pika.BasicProperties(
+            delivery_mode=2, content_type="application/json", reply_to=self.queue
+        )
+        try:
+            self.channel.basic_publish(exchange, key, body, kept, mandatory=True)
+            return True
+        except (pika.exceptions.UnroutableError, pika.exceptions.NackError):
+            return False  # there will be another look
+
+    def relay(self):
+        """A confirm tells only that the broker has it; the Receipt, that Drover has."""
+        for order_id, submit in self.shop.outgoing():
+            if time.monotonic() >= self.sent.get(order_id, -REPEAT_S) + REPEAT_S:
+                self.publish("drover.submit", "submit", submit)
+                self.sent[order_id] = time.monotonic()
+
+    def on_receipt(self, order_id, receipt):
+        code = receipt["code"].removeprefix("RECEIPT_CODE_")
+        if "reason" in receipt:
+            print(order_id, code, receipt.get("field", ""), receipt["reason"], flush=True)
+        if code == "RETRY_LATER":
+            return  # the relay will
+        if code == "ALREADY":
+            question = {"jobId": order_id, "commandId": order_id, "query": {"maxSteps": 1}}
+            if not self.publish("drover.control", "control", json.dumps(question)):
+                return  # without a receipt it is handed over again, and then asked again
+        self.shop.receipt(order_id, code)
+        self.sent.pop(order_id, None)
+
+    def on_message(self, kind, message):
+        order_id = message.get("jobId")
+        if kind == "drover.v1.Receipt":
+            self.on_receipt(order_id, message)
+        elif kind in ("drover.v1.JobEvent", "drover.v1.Answer"):
+            news = message.get("status", message)
+            if news.get("outcome"):
+                self.shop.end(order_id, news["outcome"], int(news["seq"]))
+
+    def run(self, until_done):
+        """Returns at the end; raises where the connection ends first."""
+        look = 0
+        inbox = self.channel.consume(self.queue, auto_ack=True, inactivity_timeout=LOOK_S)
+        for method, properties, body in inbox:
+            if method:
+                self.on_message(properties.type, json.loads(body))
+            if time.monotonic() >= look:
+                self.relay()
+                look = time.monotonic() + LOOK_S
+                if until_done and self.shop.all_ended():
+                    return
+        raise pika.exceptions.ConsumerCancelled("the reply queue is gone")
+
+
+def run(shop, url, until_done):
+    parameters = pika.URLParameters(url)
+    parameters.heartbeat, parameters.blocked_connection_timeout = 10, 30
+    while True:
+        try:
+            with pika.BlockingConnection(parameters) as connection:
+                print("connected", flush=True)
+                return Session(shop, connection).run(until_done)
+        except (pika.exceptions.AMQPError, OSError) as problem:
+            print(f"no broker: {problem!r}", flush=True)
+            time.sleep(RECONNECT_S)
+
+
+def place(shop, count):
+    for _ in range(count):
+        customer, item = random.choice(CUSTOMERS), random.choice(list(PRICES))
+        print(shop.place(customer, item, random.randint(1, 3)), flush=True)
+
+
+def show(shop):
+    for row in shop.db.execute("SELECT * FROM orders ORDER BY rowid"):
+        what = f"{row['quantity']} x {row['item']} for {row['customer']}"
+        print(f"{row['id']}  {row['state']:10} {row['amount'] / 100:8.2f} EUR  {what}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="shop.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--db", default="shop.db", help="SQLite file (%(default)s)")
+    parser.add_argument("--url", default="amqp://guest:guest@127.0.0.1/%2F", help="of the broker")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("place", help="place orders").add_argument("count", type=int)
+    runner = verbs.add_parser("run", help="hand orders to Drover and listen, until SIGTERM")
+    runner.add_argument("--until-done", action="store_true", help="end when every order has")
+    verbs.add_parser("list", help="show all orders")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    shop = Shop(options.db)
+    if options.verb == "place":
+        place(shop, options.count)
+    elif options.verb == "run":
+        run(shop, options.url, options.until_done)
+    else:
+        show(shop)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
