@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded workflows, imported and submitted with the command line; their steps only sleep
+
+The end is a check: every job done, no step begun before what it waits for.
+"""
+
+import json
+import re
+import subprocess
+
+import stage
+from stage import say
+
+import cluster
+import servers
+import wire
+
+SCALE = 0.004  # of the runtimes of real workloads, which take up to an hour
+SLOTS = 64  # steps that an agent works on at a time
+GIVE_UP_S = 600
+
+
+class Job:
+    """One job, as its submission describes it and as the store tells."""
+
+    def __init__(self, submission):
+        self.submission = submission
+        self.id = submission["jobId"]
+        self.steps = submission["definition"]["steps"]
+        self.names = [step["name"] for step in self.steps]
+        self.after = {step["name"]: step.get("after", []) for step in self.steps}
+        self.edges = sum(map(len, self.after.values()))
+        self.done = 0
+        self.settled = False
+        self.history = []
+
+    def outcome(self):
+        return next((entry[3] for entry in self.history if entry[2] == "settled"), "unfinished")
+
+    def count(self, event):
+        return sum(entry[2] == event for entry in self.history)
+
+    def seconds(self):
+        return (int(self.history[-1][1]) - int(self.history[0][1])) / 1000
+
+    def too_early(self):
+        """Steps that were dispatched before all that they wait for was done."""
+        done, found = set(), []
+        for entry in self.history:
+            if entry[2] == "done":
+                done.add(self.names[int(entry[3])])
+            elif entry[2] == "dispatched":
+                name = self.names[int(entry[3])]
+                if not done.issuperset(self.after[name]):
+                    found.append(name)
+        return found
+
+
+class Recorded:
+    def __init__(self, drover, files, scale):
+        self.drover, self.scale = drover, scale
+        self.jobs = self._import(files)
+        self.steps = sum(len(job.names) for job in self.jobs)
+        self.murders = stage.Murders(drover, "steps")
+
+    def _command(self, *arguments, text=None):
+        done = subprocess.run(
+            [str(wire.BUILD / "cli" / "drover"), *map(str, arguments)],
+            input=text,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"drover {arguments[0]} failed with {done.returncode}")
+        return done.stdout
+
+    def _import(self, files):
+        """Has the files turned into submissions, and gives each an id that a person can read."""
+        lines = self._command("import", "--actor", "demo", "--scale", self.scale, *files)
+        jobs = []
+        for number, line in enumerate(lines.splitlines(), 1):
+            submission = json.loads(line)
+            name = submission["labels"][0]["value"] if submission["labels"] else "job"
+            submission["jobId"] = re.sub(r"[^A-Za-z0-9._-]", "-", f"{name}.{number}")
+            jobs.append(Job(submission))
+        return jobs
+
+    def submit(self):
+        edges = sum(job.edges for job in self.jobs)
+        say(f"drover submit: {len(self.jobs)} jobs, {self.steps} steps, {edges} edges")
+        submissions = "\n".join(json.dumps(job.submission) for job in self.jobs)
+        self._command("submit", "--url", self.drover.url, "-o", "id", "-", text=submissions)
+        say("all are recorded in Redis: whatever happens now, they will be done")
+
+    def _look(self):
+        running = [job for job in self.jobs if not job.settled]
+        store = self.drover.store
+        for job, (steps, phase) in zip(running, store.progress([job.id for job in running])):
+            job.done = len(job.names) - steps
+            job.settled = phase in ("PROCESSED", "ERROR")
+            if job.settled:
+                job.history = store.history(job.id)
+                say(f"{job.outcome()} {job.id}: {len(job.names)} steps in {job.seconds():.1f} s")
+        self.murders.look(sum(job.done for job in self.jobs), self.steps)
+        return all(job.settled for job in self.jobs)
+
+    def follow(self):
+        servers.wait_for(self._look, "the jobs to end", GIVE_UP_S)
+
+    def summary(self):
+        """Prints what came of it. Return: whether all is well."""
+        good = [job for job in self.jobs if job.outcome() == "SUCCEEDED"]
+        early = sum(len(job.too_early()) for job in self.jobs)
+        requests = sum(job.count("dispatched") for job in self.jobs)
+        expired = sum(job.count("expired") for job in self.jobs)
+        unanswered = self.steps - sum(job.count("done") for job in self.jobs)
+        say()
+        print(f"  jobs done            {len(good)} of {len(self.jobs)}")
+        print(f"  steps done           {self.steps - unanswered} of {self.steps}, each once")
+        print(f"  begun too early      {early}")
+        print(f"  requests             {requests}, leases expired {expired}")
+        print("  killed               agent-1, scheduler-1")
+        return len(good) == len(self.jobs) and unanswered == 0 and early == 0
+
+
+def run(files, scale):
+    settings = {"agent": {"agent": {"concurrency": SLOTS, "actors": [cluster.BUILTIN]}}}
+    drover = stage.start(stage.folder(), settings)
+    recorded = Recorded(drover, files, scale)
+    recorded.submit()
+    recorded.follow()
+    good = recorded.summary()
+    return 0 if stage.end(drover) and good else 1
