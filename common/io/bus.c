@@ -4,11 +4,15 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "io/bus_internal.h"
+
+#define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent any more */
 
 /* --- configuration ---------------------------------------------------------------------------- */
 
@@ -149,6 +153,22 @@ int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id)
     return 0;
 }
 
+int bus_pulse(struct bus *bus)
+{
+    char sent[24];
+    const struct bus_message m = {
+        .exchange = BUS_PULSE_EXCHANGE,
+        .key = bus->pulse_key,
+        .message_id = sent,
+        .transient = true,
+    };
+
+    if (!bus->stats.pulse)
+        return 0;
+    snprintf(sent, sizeof(sent), "%" PRIu64, uv_hrtime());
+    return bus_publish(bus, &m, 0);
+}
+
 void bus_ack(struct bus *bus, uint64_t handle)
 {
     if (!handle)
@@ -208,6 +228,19 @@ static bool was_lost(const struct link_shared *link, uint64_t connects_seen)
     return !link->up || link->connects != connects_seen;
 }
 
+/* What bus_pulse() sent says when it was sent. Others may write to the exchange, too. */
+static void report_pulse(struct bus *bus, const struct bus_delivery *d)
+{
+    int64_t now = (int64_t)uv_hrtime();
+    int64_t sent;
+
+    if (!bytes_to_i64(bytes_str(d->message_id), &sent) || sent <= 0 || sent > now)
+        return;
+    bus->pulse_refusals = 0;
+    if (bus->callbacks.on_pulse)
+        bus->callbacks.on_pulse(bus->ctx, (now - sent) / 1000);
+}
+
 /* Levels, not edges: what went and came between two looks shows in the number of connects. */
 static void report_links(struct bus *bus, const struct snapshot *s)
 {
@@ -223,6 +256,8 @@ static void report_links(struct bus *bus, const struct snapshot *s)
     bus->seen.publisher_refusals = s->publisher.refusals;
     bus->seen.consumer_refusals = s->consumer.refusals;
     bus->stats.connects = s->publisher.connects + s->consumer.connects;
+    bus->stats.pulse =
+        s->publisher.up && s->consumer.pulse && bus->pulse_refusals < PULSE_REFUSALS_MAX;
     if (bus->stats.up && (publisher_lost || consumer_lost)) {
         bus->stats.up = false;
         if (running && call->on_down)
@@ -244,6 +279,13 @@ static void report_links(struct bus *bus, const struct snapshot *s)
     }
 }
 
+/* Where there is no right to write to the exchange each one costs a connection. */
+static void count_refusal(struct bus *bus)
+{
+    if (++bus->pulse_refusals == PULSE_REFUSALS_MAX)
+        bus->stats.pulse = false;
+}
+
 static void report_settled(struct bus *bus, struct list *settled)
 {
     struct list *node;
@@ -257,6 +299,8 @@ static void report_settled(struct bus *bus, struct list *settled)
         bus->stats.returned += m->outcome == BUS_RETURNED;
         if (m->id && bus->callbacks.on_outcome)
             bus->callbacks.on_outcome(bus->ctx, m->id, m->outcome);
+        if (m->outcome == BUS_NACKED && strcmp(m->message.exchange, BUS_PULSE_EXCHANGE) == 0)
+            count_refusal(bus);
         free(m);
     }
 }
@@ -267,14 +311,17 @@ static void report_deliveries(struct bus *bus, struct list *deliveries)
     struct list *node;
 
     while ((node = list_pop(deliveries))) {
-        struct bus_delivery *d = &list_entry(node, struct incoming, node)->delivery;
+        struct incoming *in = list_entry(node, struct incoming, node);
 
         if (bus->state != BUS_RUNNING) {
-            bus_delivery_free(d);
-            continue;
+            bus_delivery_free(&in->delivery);
+        } else if (in->pulse) {
+            report_pulse(bus, &in->delivery);
+            bus_delivery_free(&in->delivery);
+        } else {
+            bus->stats.delivered++;
+            bus->callbacks.on_delivery(bus->ctx, &in->delivery);
         }
-        bus->stats.delivered++;
-        bus->callbacks.on_delivery(bus->ctx, d);
     }
 }
 
@@ -400,6 +447,15 @@ void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx))
     uv_timer_start(&bus->close_timer, on_close_timeout, (uint64_t)timeout_ms, 0);
 }
 
+/* Nobody else's: the key of pulses, and how the names of their queues begin. */
+static void name_pulses(struct bus *bus)
+{
+    char token[ID_TOKEN_LEN + 1];
+
+    id_token(rng_next(&bus->consumer.link.rng), token);
+    snprintf(bus->pulse_key, sizeof(bus->pulse_key), BUS_PULSE_EXCHANGE ".%s", token);
+}
+
 /* What the loop needs in a bus that has no threads yet. Return: 0 or -errno. */
 static int init_memory(struct bus *bus, const struct bus_config *config)
 {
@@ -417,6 +473,7 @@ static int init_memory(struct bus *bus, const struct bus_config *config)
     copied = config_copy(&bus->config, config);
     publishes = link_init(&bus->publisher.link, bus, &publisher_role);
     consumes = link_init(&bus->consumer.link, bus, &consumer_role);
+    name_pulses(bus);
     return copied ? copied : publishes ? publishes : consumes;
 }
 

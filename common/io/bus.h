@@ -16,6 +16,8 @@
  *  - It reconnects for ever, with capped and jittered backoff, and subscribes again.
  *  - A message that makes the broker close the channel (no such exchange, no right to it) is found
  *    out and refused (BUS_NACKED); the others are sent again.
+ *  - That a connection is up proves little: its thread may hang, the broker may have forgotten the
+ *    consumers. A pulse does: it goes out where publishes go and comes in where deliveries come.
  *
  * Order of effects, everywhere: store, then publish (confirmed), then ack.
  */
@@ -57,6 +59,7 @@ struct bus_config {
     int n_queues;                   /* 0: there is no consuming connection */
     bool direct_reply; /* also consume amq.rabbitmq.reply-to on the publishing channel ... */
     int direct_source; /* ... and hand over what arrives with this source; no ack needed */
+    bool pulse;        /* consume a queue of its own as well, for bus_pulse() */
 };
 
 /* Frees a delivery that on_delivery handed over. Returns NULL. */
@@ -70,13 +73,15 @@ struct bus_callbacks {
                                                        must act; it keeps trying all the same */
     void (*on_delivery)(void *ctx, struct bus_delivery *d); /* moves ownership */
     void (*on_outcome)(void *ctx, uint64_t id, enum bus_outcome outcome);
-    void (*on_blocked)(void *ctx, bool blocked); /* memory or disk alarm at the broker */
+    void (*on_blocked)(void *ctx, bool blocked);  /* memory or disk alarm at the broker */
+    void (*on_pulse)(void *ctx, int64_t took_us); /* a pulse has come back */
     void (*on_batch_end)(void *ctx); /* every delivery and outcome that was there was handed over */
 };
 
 struct bus_stats {
     bool up;
     bool blocked;
+    bool pulse;        /* what bus_pulse() sends should come back */
     uint64_t connects; /* successful, of both connections */
     uint64_t published;
     uint64_t confirmed;
@@ -111,8 +116,15 @@ int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
 typedef void (*bus_look_cb)(void *ctx, uint32_t messages, uint32_t consumers);
 
 /* Looks at a queue; @cb runs on the loop thread, or never where the connection is lost before. A
- * look while another is under way takes its place. @queue is kept, not copied. */
+ * queue that is not there has neither. A look while another is under way takes its place. @queue is
+ * kept, not copied. */
 void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx);
+
+/* Sends a message from the publishing connection through the broker to the consuming one; on_pulse
+ * runs when it arrives. Never acknowledged, and no part of the prefetch. Nothing is sent while
+ * stats.pulse is false: not up, or the broker has refused the queue or the exchange, which was told
+ * (on_refused, or logged) and changes nothing else. Return: 0 or -ENOMEM. */
+int bus_pulse(struct bus *bus);
 
 /* Acknowledge one delivery. Acks of one turn are sent together, `multiple` where that is exact. */
 void bus_ack(struct bus *bus, uint64_t handle);

@@ -4,6 +4,9 @@
  *
  * A delivery tag means something on its own connection only, so a handle carries the connection's
  * number in its upper bits: acks of an earlier connection are void, the broker delivers again.
+ *
+ * Pulses come over the same channel, so that they prove something, but need no ack: to the broker
+ * they are settled when sent, and here their tag is from the start one that is done with.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,11 +19,12 @@
 #define HANDLE_TAG_MASK ((UINT64_C(1) << HANDLE_TAG_BITS) - 1)
 #define HANDLE_EPOCH_MASK ((UINT64_C(1) << (64 - HANDLE_TAG_BITS)) - 1)
 #define TAGS_SIZE_MIN 256
+#define PULSE_TAG BUS_PULSE_EXCHANGE /* of the consumer; those of the others are their queues */
 
 enum tag_state {
     TAG_OPEN,   /* delivered */
     TAG_ACKING, /* to be acknowledged in this turn */
-    TAG_ACKED,  /* acknowledged singly: an earlier one is still open */
+    TAG_ACKED,  /* acknowledged singly, an earlier one is still open; or in no need of it */
 };
 
 static struct consumer *consumer_of(struct link *link)
@@ -157,14 +161,40 @@ static int send_acks(struct consumer *c)
 
 /* --- the link --------------------------------------------------------------------------------- */
 
-static int consume(struct consumer *c, const char *queue)
+static int consume(struct consumer *c, const char *queue, const char *tag, bool no_ack)
 {
     char what[BUS_WHY_LEN];
 
     amqp_basic_consume(c->link.amqp, BUS_CHANNEL, amqp_cstring_bytes(queue),
-                       amqp_cstring_bytes(queue), 0, 0, 0, amqp_empty_table);
+                       amqp_cstring_bytes(tag), 0, no_ack, 0, amqp_empty_table);
     snprintf(what, sizeof(what), "consuming queue %s", queue);
     return link_check_rpc(&c->link, what);
+}
+
+static int declare_pulse(struct link *link, const void *queue)
+{
+    return topology_declare_pulse(link, queue);
+}
+
+/* A queue for each connection: that of a lost one may still be there, and closed to us. What may be
+ * refused is asked for aside: afterwards, consuming it cannot fail on the channel that counts. */
+static int consume_pulse(struct consumer *c)
+{
+    struct link *link = &c->link;
+    char queue[BUS_PULSE_KEY_LEN + 24];
+    bool refused = false;
+    int r;
+
+    snprintf(queue, sizeof(queue), "%s.%llu", link->bus->pulse_key, (unsigned long long)c->epoch);
+    r = link_aside(link, declare_pulse, queue, &refused);
+    if (refused)
+        link_report_refused(link);
+    if (!r && !refused)
+        r = consume(c, queue, PULSE_TAG, true);
+    pthread_mutex_lock(&link->bus->lock);
+    link->shared.pulse = !r && !refused;
+    pthread_mutex_unlock(&link->bus->lock);
+    return r;
 }
 
 static int consumer_ready(struct link *link)
@@ -177,8 +207,10 @@ static int consumer_ready(struct link *link)
     c->low = c->high = 0;
     amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, config->prefetch, 0);
     r = link_check_rpc(link, "prefetch");
+    if (config->pulse && !r && !c->stopping)
+        r = consume_pulse(c);
     for (int i = 0; i < config->n_queues && !r && !c->stopping; i++)
-        r = consume(c, config->queues[i].name);
+        r = consume(c, config->queues[i].name, config->queues[i].name, false);
     c->stopped = c->stopping;
     return r;
 }
@@ -254,14 +286,19 @@ static const struct bus_queue *find_queue(const struct bus_config *config, amqp_
 static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
 {
     struct consumer *c = consumer_of(link);
+    bool pulse =
+        bytes_is(bytes_of(deliver->consumer_tag.bytes, deliver->consumer_tag.len), PULSE_TAG);
     const struct bus_queue *queue = find_queue(&link->bus->config, deliver->consumer_tag);
 
-    if (!queue || deliver->delivery_tag != c->high + 1)
+    if ((!queue && !pulse) || deliver->delivery_tag != c->high + 1)
         return link_fail(link, LINK_E_LOST, "broker sent a delivery out of place");
     if (tags_grow(c) < 0)
         return link_fail(link, LINK_E_LOST, "out of memory for a delivery");
     c->high++;
-    *tag_state(c, c->high) = TAG_OPEN;
+    *tag_state(c, c->high) = pulse ? TAG_ACKED : TAG_OPEN;
+    link->assembly.pulse = pulse;
+    if (pulse)
+        return 0;
     link->assembly.handle = (c->epoch & HANDLE_EPOCH_MASK) << HANDLE_TAG_BITS | c->high;
     link->assembly.source = queue->source;
     link->assembly.redelivered = deliver->redelivered;

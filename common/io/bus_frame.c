@@ -105,6 +105,7 @@ static int head_delivery(struct link *link, const amqp_basic_properties_t *prope
     a->incoming = incoming_new(properties, oversize ? limit : (size_t)a->left);
     if (!a->incoming)
         return link_fail(link, LINK_E_LOST, "out of memory for a delivery");
+    a->incoming->pulse = a->pulse;
     a->incoming->delivery.handle = a->handle;
     a->incoming->delivery.source = a->source;
     a->incoming->delivery.redelivered = a->redelivered;

@@ -21,6 +21,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/id.h"
 #include "base/list.h"
 #include "base/rng.h"
 #include "io/bus.h"
@@ -32,6 +33,8 @@
 #define BUS_TRACE_HEADER "traceparent"
 #define BUS_RESENT_HEADER "drover-resent"
 #define BUS_SERIAL_HEADER "drover-publish" /* names a mandatory message in its basic.return */
+#define BUS_PULSE_EXCHANGE "drover.pulse"
+#define BUS_PULSE_KEY_LEN (sizeof(BUS_PULSE_EXCHANGE) + ID_TOKEN_LEN) /* "drover.pulse.<token>" */
 
 enum link_error {
     LINK_E_LOST = 1, /* the connection is gone or useless: connect again */
@@ -59,6 +62,7 @@ struct outgoing {
 /* A delivery on its way in. */
 struct incoming {
     struct list node;
+    bool pulse;                   /* ours, not the role's */
     struct bus_delivery delivery; /* points into text */
     char *body;                   /* where delivery.body is filled from */
     char text[];
@@ -76,6 +80,7 @@ struct assembly {
     uint64_t handle;
     int source;
     bool redelivered;
+    bool pulse;
     struct incoming *incoming; /* a delivery, once headed; of its body ... */
     size_t stored;             /* ... so many bytes are there */
 };
@@ -88,6 +93,7 @@ struct link_shared {
     bool ended;   /* the thread is about to return */
     bool up;
     bool blocked;
+    bool pulse; /* pulses are consumed */
     uint64_t connects;
     uint64_t refusals;
     char why[BUS_WHY_LEN]; /* of the last loss or refusal */
@@ -198,6 +204,8 @@ struct bus {
     struct acks acks;       /* to be handed over at the end of the turn */
     bool acks_lost;
     uint64_t serial;
+    char pulse_key[BUS_PULSE_KEY_LEN + 1]; /* read by the consumer's thread, too */
+    unsigned pulse_refusals;               /* by the exchange, since one came back */
     struct {
         uint64_t publisher_connects;
         uint64_t consumer_connects;
@@ -302,6 +310,11 @@ void link_set_blocked(struct link *link, bool blocked);
 /* Marks the start of calls that may block; the link's next wait marks the end. */
 void link_busy(struct link *link);
 
+/* Makes calls that the broker may refuse without harm to the rest, on a channel of their own.
+ * Return: 0, also where it refused, which *refused then tells; or link_error. */
+int link_aside(struct link *link, int (*call)(struct link *link, const void *what),
+               const void *what, bool *refused);
+
 /* Looks at what the loop wants. */
 void link_take_orders(struct link *link);
 
@@ -333,6 +346,10 @@ int topology_ensure(struct link *link);
 
 /* Declares the task queue of an actor on a channel. */
 int topology_declare_task(struct link *link, amqp_channel_t channel, const char *actor);
+
+/* Declares a queue of this connection for pulses, on the side channel, and proves that it may be
+ * read. */
+int topology_declare_pulse(struct link *link, const char *queue);
 
 /* --- bus_publisher.c, bus_consumer.c --- */
 

@@ -78,6 +78,28 @@ int link_check_rpc(struct link *link, const char *what)
     return link_check_reply(link, what, amqp_get_rpc_reply(link->amqp));
 }
 
+int link_aside(struct link *link, int (*call)(struct link *link, const void *what),
+               const void *what, bool *refused)
+{
+    amqp_channel_close_ok_t ok = {0};
+    int r;
+
+    amqp_channel_open(link->amqp, BUS_SIDE_CHANNEL);
+    r = link_check_rpc(link, "channel");
+    if (r)
+        return r;
+    r = call(link, what);
+    *refused = r == LINK_E_REFUSED;
+    if (*refused)
+        return link_check(
+            link, "channel",
+            amqp_send_method(link->amqp, BUS_SIDE_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok));
+    if (r)
+        return r;
+    return link_check_reply(link, "channel",
+                            amqp_channel_close(link->amqp, BUS_SIDE_CHANNEL, AMQP_REPLY_SUCCESS));
+}
+
 /* --- towards the loop ------------------------------------------------------------------------- */
 
 static void report_up(struct link *link)
@@ -98,6 +120,7 @@ static void report_down(struct link *link, bool refused)
     pthread_mutex_lock(&bus->lock);
     link->shared.up = false;
     link->shared.blocked = false;
+    link->shared.pulse = false;
     link->shared.refusals += refused;
     memcpy(link->shared.why, link->why, sizeof(link->why));
     pthread_mutex_unlock(&bus->lock);

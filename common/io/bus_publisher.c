@@ -144,33 +144,25 @@ static void note_actor(struct publisher *p, const char *name)
     list_append(&p->actors, &actor->node);
 }
 
+static int declare_actor(struct link *link, const void *actor)
+{
+    return topology_declare_task(link, BUS_SIDE_CHANNEL, actor);
+}
+
 /* Once a connection and actor. On a channel of its own: a refusal (the queue is there with other
  * arguments) must not take the confirms of the others with it. The message is sent all the same. */
 static int ensure_actor(struct publisher *p, const char *actor)
 {
-    struct link *link = &p->link;
+    bool refused = false;
     int r;
 
     if (knows_actor(p, actor))
         return 0;
     note_actor(p, actor);
-    amqp_channel_open(link->amqp, BUS_SIDE_CHANNEL);
-    r = link_check_rpc(link, "channel");
-    if (r)
-        return r;
-    r = topology_declare_task(link, BUS_SIDE_CHANNEL, actor);
-    if (r == LINK_E_REFUSED) {
-        amqp_channel_close_ok_t ok = {0};
-
-        link_report_refused(link);
-        return link_check(
-            link, "channel",
-            amqp_send_method(link->amqp, BUS_SIDE_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok));
-    }
-    if (r)
-        return r;
-    return link_check_reply(link, "channel",
-                            amqp_channel_close(link->amqp, BUS_SIDE_CHANNEL, AMQP_REPLY_SUCCESS));
+    r = link_aside(&p->link, declare_actor, actor, &refused);
+    if (refused)
+        link_report_refused(&p->link);
+    return r;
 }
 
 static void put_text(amqp_basic_properties_t *p, amqp_flags_t flag, amqp_bytes_t *to, const char *s)
@@ -286,45 +278,39 @@ static int send_first(struct publisher *p)
     return r;
 }
 
-static void answer_look(struct link *link, const amqp_queue_declare_ok_t *ok)
+static void answer_look(struct link *link, uint32_t messages, uint32_t consumers)
 {
     struct bus *bus = link->bus;
 
     pthread_mutex_lock(&bus->lock);
-    bus->look.messages = ok->message_count;
-    bus->look.consumers = ok->consumer_count;
+    bus->look.messages = messages;
+    bus->look.consumers = consumers;
     bus->look.answered = bus->look.queue != NULL;
     pthread_mutex_unlock(&bus->lock);
     uv_async_send(&bus->async);
 }
 
+static int ask_for_queue(struct link *link, const void *queue)
+{
+    const amqp_queue_declare_ok_t *ok = amqp_queue_declare(
+        link->amqp, BUS_SIDE_CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
+
+    if (ok)
+        answer_look(link, ok->message_count, ok->consumer_count);
+    return link_check_rpc(link, "look");
+}
+
 /* On the side channel: that there is no such queue must not close the one with the confirms. */
 static int look(struct link *link, const char *queue)
 {
-    const amqp_queue_declare_ok_t *ok;
+    bool refused = false;
     int r;
 
     link_busy(link);
-    amqp_channel_open(link->amqp, BUS_SIDE_CHANNEL);
-    r = link_check_rpc(link, "channel");
-    if (r)
-        return r;
-    ok = amqp_queue_declare(link->amqp, BUS_SIDE_CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0,
-                            amqp_empty_table);
-    if (ok)
-        answer_look(link, ok);
-    r = link_check_rpc(link, "look");
-    if (r == LINK_E_REFUSED) {
-        amqp_channel_close_ok_t close_ok = {0};
-
-        return link_check(link, "channel",
-                          amqp_send_method(link->amqp, BUS_SIDE_CHANNEL,
-                                           AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok));
-    }
-    if (r)
-        return r;
-    return link_check_reply(link, "channel",
-                            amqp_channel_close(link->amqp, BUS_SIDE_CHANNEL, AMQP_REPLY_SUCCESS));
+    r = link_aside(link, ask_for_queue, queue, &refused);
+    if (refused)
+        answer_look(link, 0, 0);
+    return r;
 }
 
 /* A full socket would keep the thread in send(), where it could not see why: the announcement of an

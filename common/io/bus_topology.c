@@ -13,6 +13,7 @@
 #define TASK_EXCHANGE "drover.tasks"
 #define TASK_PREFIX "drover.task."
 #define EXPIRED_EXCHANGE "drover.expired"
+#define PULSE_EXCHANGE BUS_PULSE_EXCHANGE
 
 static const struct {
     const char *name;
@@ -20,7 +21,7 @@ static const struct {
 } exchanges[] = {
     {"drover.submit", "direct"},  {TASK_EXCHANGE, "direct"},  {"drover.replies", "direct"},
     {"drover.control", "direct"}, {"drover.events", "topic"}, {EXPIRED_EXCHANGE, "fanout"},
-    {"drover.dead", "fanout"},
+    {"drover.dead", "fanout"},    {PULSE_EXCHANGE, "direct"},
 };
 
 static const struct {
@@ -85,11 +86,35 @@ int topology_declare_task(struct link *link, amqp_channel_t channel, const char 
     return bind_queue(link, channel, name, TASK_EXCHANGE, actor);
 }
 
+/* An exchange without which nothing works. That there is one for pulses shows when a queue is bound
+ * to it. */
+static bool is_needed(const char *exchange)
+{
+    return strcmp(exchange, PULSE_EXCHANGE) != 0;
+}
+
+int topology_declare_pulse(struct link *link, const char *queue)
+{
+    amqp_table_entry_t entries[] = {table_text("x-queue-type", "classic")};
+    amqp_table_t arguments = {array_size(entries), entries};
+    int r;
+
+    amqp_queue_declare(link->amqp, BUS_SIDE_CHANNEL, text(queue), 0, 0, 1, 1, arguments);
+    r = link_check_rpc(link, "pulse queue");
+    /* It is empty: nothing leads to it yet. */
+    if (!r)
+        r = link_check_reply(link, "reading the pulse queue",
+                             amqp_basic_get(link->amqp, BUS_SIDE_CHANNEL, text(queue), 1));
+    return r ? r : bind_queue(link, BUS_SIDE_CHANNEL, queue, PULSE_EXCHANGE, link->bus->pulse_key);
+}
+
 static int ensure_fixed(struct link *link, bool passive)
 {
     int r;
 
     for (size_t i = 0; i < array_size(exchanges); i++) {
+        if (passive && !is_needed(exchanges[i].name))
+            continue;
         r = declare_exchange(link, exchanges[i].name, exchanges[i].type, passive);
         if (r)
             return r;

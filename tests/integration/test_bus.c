@@ -46,6 +46,7 @@ struct probe {
     int downs;
     int refusals;
     int batches;
+    int pulses;
     bool blocked;
     bool closed;
     char why[256];
@@ -85,6 +86,12 @@ static void on_refused(void *ctx, const char *why)
 static void on_blocked(void *ctx, bool blocked)
 {
     ((struct probe *)ctx)->blocked = blocked;
+}
+
+static void on_pulse(void *ctx, int64_t took_us)
+{
+    assert_true(took_us >= 0);
+    ((struct probe *)ctx)->pulses++;
 }
 
 static void on_batch_end(void *ctx)
@@ -132,6 +139,7 @@ static const struct bus_callbacks callbacks = {
     .on_delivery = on_delivery,
     .on_outcome = on_outcome,
     .on_blocked = on_blocked,
+    .on_pulse = on_pulse,
     .on_batch_end = on_batch_end,
 };
 
@@ -690,6 +698,192 @@ static void test_oversize(void **state)
     assert_true(bytes_is(w->a.kept[1]->body, "2"));
 }
 
+/* --- pulses ----------------------------------------------------------------------------------- */
+
+static void begin_with_pulse(struct world *w, struct probe *p, bool declare)
+{
+    struct bus_config config = config_of(w);
+
+    config.queues = &submit_queue;
+    config.n_queues = 1;
+    config.prefetch = 1;
+    config.pulse = true;
+    config.declare = declare;
+    begin(w, p, &config);
+    until(w, p->ups == 1);
+}
+
+static bool pulses_come_back(const struct probe *p)
+{
+    struct bus_stats stats;
+
+    bus_stats(p->bus, &stats);
+    return stats.pulse;
+}
+
+static void beat(struct world *w, struct probe *p)
+{
+    int before = p->pulses;
+
+    assert_true(pulses_come_back(p));
+    assert_int_equal(bus_pulse(p->bus), 0);
+    until(w, p->pulses == before + 1);
+}
+
+/* Pulses take no part in the prefetch, are nobody's delivery, and never acknowledged: the broker
+ * would close the channel over it. */
+static void test_pulse(void **state)
+{
+    struct world *w = *state;
+    struct probe *p = &w->a;
+    struct bus_stats stats;
+    const int n = 100;
+
+    p->keep = true;
+    begin_with_pulse(w, p, true);
+    submit_number(p, 1);
+    until(w, p->n_kept == 1);
+    for (int i = 0; i < 300; i++)
+        beat(w, p); /* more than the ring of tags holds at first */
+    assert_int_equal(p->n_delivered, 1);
+    p->keep = false;
+    bus_ack(p->bus, p->kept[0]->handle);
+    for (int i = 2; i <= n; i++) {
+        submit_number(p, i);
+        bus_pulse(p->bus);
+    }
+    until(w, p->n_seen == n && p->n_outcomes == n && p->pulses == 300 + n - 1);
+    beat(w, p);
+    bus_stats(p->bus, &stats);
+    assert_int_equal(stats.connects, 2);
+    assert_int_equal(stats.delivered, n);
+    assert_int_equal(stats.acked, n);
+    shut(w, p);
+    begin_plain(w, &w->b, true);
+    submit_number(&w->b, n + 1);
+    until(w, w->b.n_delivered > 0);
+    assert_int_equal(w->b.seen[n + 1], 1); /* nothing stood before it */
+}
+
+/* What consumes nothing has no queue for them. */
+static void test_pulse_without_queue(void **state)
+{
+    struct world *w = *state;
+    struct bus_stats stats;
+
+    begin_plain(w, &w->a, false);
+    assert_false(pulses_come_back(&w->a));
+    assert_int_equal(bus_pulse(w->a.bus), 0);
+    bus_stats(w->a.bus, &stats);
+    assert_int_equal(stats.published, 0);
+}
+
+/* Each connection has a queue of its own. */
+static void test_pulse_after_loss(void **state)
+{
+    struct world *w = *state;
+
+    begin_with_pulse(w, &w->a, true);
+    for (int ups = 1; ups <= 3; ups++) {
+        beat(w, &w->a);
+        ctl(w, "close_all_connections", "--vhost", w->vhost, "test");
+        until(w, w->a.ups > ups);
+    }
+    until(w, pulses_come_back(&w->a));
+    beat(w, &w->a);
+}
+
+/* Goes on without: the bus is up, deliveries come, no pulse is sent. */
+static void assert_no_pulse(struct world *w, struct probe *p)
+{
+    assert_false(pulses_come_back(p));
+    assert_int_equal(bus_pulse(p->bus), 0);
+    submit_number(p, 1);
+    until(w, p->n_outcomes == 1 && p->n_seen == 1);
+    assert_outcomes(p, 1, BUS_CONFIRMED);
+    assert_int_equal(p->pulses, 0);
+}
+
+static void test_pulse_refused(void **state)
+{
+    struct world *w = *state;
+    static const char others[] = "^(?!drover[.]pulse[.]).*";
+    const char *user = required("DROVER_TEST_AMQP_USER");
+
+    for (int right = 0; right < 3; right++) {
+        ctl(w, "set_permissions", "-p", w->vhost, user, right == 0 ? others : ".*",
+            right == 1 ? others : ".*", right == 2 ? others : ".*");
+        memset(&w->a, 0, sizeof(w->a));
+        w->a.ack_all = true;
+        begin_with_pulse(w, &w->a, true);
+        assert_int_equal(w->a.refusals, 1);
+        assert_non_null(strstr(w->a.why, "ACCESS_REFUSED"));
+        assert_no_pulse(w, &w->a);
+        assert_int_equal(w->a.downs, 0);
+        shut(w, &w->a);
+    }
+}
+
+/* Somebody declares the topology, and has not heard of it. */
+static void test_pulse_without_exchange(void **state)
+{
+    struct world *w = *state;
+    char delete[256];
+
+    begin_plain(w, &w->b, false);
+    snprintf(delete, sizeof(delete),
+             "rabbit_exchange:delete(rabbit_misc:r(<<\"%s\">>, exchange, <<\"drover.pulse\">>), "
+             "false, <<\"test\">>).",
+             w->vhost);
+    ctl(w, "eval", delete);
+    begin_with_pulse(w, &w->a, false);
+    assert_int_equal(w->a.refusals, 1);
+    assert_non_null(strstr(w->a.why, "NOT_FOUND"));
+    assert_no_pulse(w, &w->a);
+    assert_int_equal(w->a.downs, 0);
+}
+
+/* The queue is granted, the exchange is not: each pulse costs the connection, so there is an end.
+ */
+static void test_pulse_not_writable(void **state)
+{
+    struct world *w = *state;
+    const char *user = required("DROVER_TEST_AMQP_USER");
+
+    begin_with_pulse(w, &w->a, true);
+    beat(w, &w->a);
+    w->a.pulses = 0;
+    ctl(w, "set_permissions", "-p", w->vhost, user, ".*", "^(?!drover[.]pulse$).*", ".*");
+    ctl(w, "close_all_connections", "--vhost", w->vhost, "test"); /* the broker caches rights */
+    until(w, w->a.ups == 2);
+    for (int lost = 2; lost <= 4; lost++) {
+        bus_pulse(w->a.bus);
+        until(w, w->a.downs == lost && w->a.ups == lost + 1);
+    }
+    assert_no_pulse(w, &w->a);
+    assert_int_equal(w->a.downs, 4);
+}
+
+static void on_look(void *ctx, uint32_t messages, uint32_t consumers)
+{
+    *(int64_t *)ctx = (int64_t)messages << 32 | consumers;
+}
+
+static void test_look(void **state)
+{
+    struct world *w = *state;
+    int64_t seen = -1;
+
+    begin_plain(w, &w->a, true);
+    bus_look(w->a.bus, "drover.submit", on_look, &seen);
+    until(w, seen == 1);
+    bus_look(w->a.bus, "drover.nothing", on_look, &seen);
+    until(w, seen == 0);
+    assert_int_equal(w->a.downs, 0);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1 && w->a.n_seen == 1);
+}
+
 /* --- refusals --------------------------------------------------------------------------------- */
 
 /* Begins with a configuration that the broker refuses, saying @words. */
@@ -1028,6 +1222,13 @@ int main(void)
         bus_test(test_not_after),
         bus_test(test_direct_reply),
         bus_test(test_oversize),
+        bus_test(test_pulse),
+        bus_test(test_pulse_without_queue),
+        bus_test(test_pulse_after_loss),
+        bus_test(test_pulse_refused),
+        bus_test(test_pulse_without_exchange),
+        bus_test(test_pulse_not_writable),
+        bus_test(test_look),
         bus_test(test_refusals),
         bus_test(test_task_queue_of_another_kind),
         bus_test(test_missing_exchange),
