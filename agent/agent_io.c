@@ -17,7 +17,11 @@ struct agent_io {
     struct driver *driver;
     struct bus_queue *queues; /* one for each actor; names owned */
     struct list runs;         /* under way */
-    bool closed;              /* the driver is; on_stopped follows the last run */
+    struct figures {
+        struct agent_stats stats;
+        uint64_t concurrency;
+    } figures;   /* as last read */
+    bool closed; /* the driver is; on_stopped follows the last run */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
@@ -169,6 +173,39 @@ struct agent_io *agent_io_free(struct agent_io *io)
     return NULL;
 }
 
+/* ---- figures ---- */
+
+#define AT(member) offsetof(struct figures, member)
+
+static const struct metric figures[] = {
+    {"concurrency", METRIC_GAUGE, AT(concurrency), "the most handlers that can be at work"},
+    {"running", METRIC_GAUGE, AT(stats.running), "handlers at work"},
+    {"waiting", METRIC_GAUGE, AT(stats.waiting), "requests that wait for a free slot"},
+    {"requests", METRIC_COUNTER, AT(stats.requests), "requests received"},
+    {"runs", METRIC_COUNTER, AT(stats.runs), "runs of handlers begun"},
+    {"succeeded", METRIC_COUNTER, AT(stats.succeeded), "attempts answered with success"},
+    {"failed", METRIC_COUNTER, AT(stats.failed), "attempts answered with a failure"},
+    {"retries", METRIC_COUNTER, AT(stats.retries), "runs again within a lease"},
+    {"stopped", METRIC_COUNTER, AT(stats.stopped), "runs stopped at the end of their lease"},
+    {"unwanted", METRIC_COUNTER, AT(stats.unwanted), "runs stopped because nobody waits for them"},
+    {"deferred", METRIC_COUNTER, AT(stats.deferred), "requests given back for want of a slot"},
+    {"silent", METRIC_COUNTER, AT(stats.silent), "attempts whose lease ended without an answer"},
+    {"replies", METRIC_COUNTER, AT(stats.replies), "replies confirmed"},
+    {"refusals", METRIC_COUNTER, AT(stats.refusals), "messages returned or refused by the broker"},
+    {"duplicates", METRIC_COUNTER, AT(stats.duplicates), "requests that were here already"},
+    {"dead_letters", METRIC_COUNTER, AT(stats.dead_letters), "messages put into drover.dead"},
+};
+
+static const struct metric_set metrics = {"agent", figures, array_size(figures)};
+
+static const void *read_figures(void *context)
+{
+    struct agent_io *io = context;
+
+    agent_stats(io->agent, &io->figures.stats);
+    return &io->figures;
+}
+
 /* ---- the start ---- */
 
 static int make_queues(struct agent_io *io)
@@ -203,6 +240,7 @@ static int make_agent(struct agent_io *io, const struct config *config, const st
     for (size_t i = 0; i < io->setup->n_actors; i++)
         actors[i] = io->setup->actors[i].actor;
     r = agent_new(&io->agent, &agent_config, seed);
+    io->figures.concurrency = agent_config.concurrency;
     free(actors);
     return r;
 }
@@ -228,10 +266,14 @@ static int make_driver(struct agent_io *io, const struct config *config)
     bus.n_queues = (int)io->setup->n_actors;
     bus.direct_reply = true;
     bus.direct_source = AGENT_ANSWERS;
-    return driver_new(
-        &io->driver, io->loop,
-        &(struct driver_config){
-            .machine = &machine, .machine_object = io->agent, .context = io, .bus = &bus});
+    return driver_new(&io->driver, io->loop,
+                      &(struct driver_config){.machine = &machine,
+                                              .machine_object = io->agent,
+                                              .context = io,
+                                              .bus = &bus,
+                                              .health = driver_health_config(config),
+                                              .metrics = &metrics,
+                                              .figures = read_figures});
 }
 
 int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *config,
@@ -259,16 +301,6 @@ int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *co
 
 void agent_io_dump(struct agent_io *io)
 {
-    struct agent_stats s;
-
-    agent_stats(io->agent, &s);
-    log_info("agent", LOG_I("requests", s.requests), LOG_I("runs", s.runs),
-             LOG_I("succeeded", s.succeeded), LOG_I("failed", s.failed),
-             LOG_I("retries", s.retries), LOG_I("stopped", s.stopped),
-             LOG_I("unwanted", s.unwanted), LOG_I("deferred", s.deferred),
-             LOG_I("silent", s.silent), LOG_I("replies", s.replies), LOG_I("refusals", s.refusals),
-             LOG_I("duplicates", s.duplicates), LOG_I("dead_letters", s.dead_letters),
-             LOG_I("running", s.running), LOG_I("waiting", s.waiting));
     list_foreach(l, &io->runs) {
         const struct agent_run *run = list_entry(l, struct handler_run, link)->run;
 

@@ -13,6 +13,7 @@ struct scheduler_io {
     struct scheduler *machine;
     struct driver *driver;
     struct alert_io *alerts; /* NULL: no command is set */
+    struct scheduler_stats stats; /* as last read */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
@@ -90,6 +91,41 @@ static const struct driver_machine events = {
     .role = on_role,
 };
 
+/* ---- figures ---- */
+
+#define AT(member) offsetof(struct scheduler_stats, member)
+
+static const struct metric figures[] = {
+    {"open", METRIC_GAUGE, AT(open), "deliveries that are worked on, not acknowledged yet"},
+    {"submits", METRIC_COUNTER, AT(submits), "Submits received"},
+    {"created", METRIC_COUNTER, AT(created), "jobs recorded"},
+    {"already", METRIC_COUNTER, AT(already), "Submits of a job that was recorded before"},
+    {"conflicts", METRIC_COUNTER, AT(conflicts), "Submits under the id of another job"},
+    {"rejected", METRIC_COUNTER, AT(rejected), "Submits refused as invalid"},
+    {"dispatched", METRIC_COUNTER, AT(dispatched), "requests published to agents"},
+    {"recorded", METRIC_COUNTER, AT(recorded), "replies recorded"},
+    {"stale", METRIC_COUNTER, AT(stale), "replies too late or repeated, not recorded"},
+    {"unknown", METRIC_COUNTER, AT(unknown), "replies for jobs that are not in the store"},
+    {"settled", METRIC_COUNTER, AT(settled), "jobs that have come to their end"},
+    {"unstarted", METRIC_COUNTER, AT(unstarted), "requests that no agent took within their wait"},
+    {"unroutable", METRIC_COUNTER, AT(unroutable), "requests for which there was no queue"},
+    {"recovered", METRIC_COUNTER, AT(recovered), "Recover commands received"},
+    {"dead_letters", METRIC_COUNTER, AT(dead_letters), "messages put into drover.dead"},
+    {"alerts", METRIC_COUNTER, AT(alerts), "alerts told"},
+    {"store_repeats", METRIC_COUNTER, AT(store_repeats),
+     "store calls repeated for want of an answer"},
+};
+
+static const struct metric_set metrics = {"scheduler", figures, array_size(figures)};
+
+static const void *read_figures(void *context)
+{
+    struct scheduler_io *io = context;
+
+    scheduler_stats(io->machine, &io->stats);
+    return &io->stats;
+}
+
 /* ---- life ---- */
 
 static int register_workflow(void *ctx, const char *path, const Drover__V1__Workflow *message)
@@ -130,7 +166,10 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                                               .machine_object = io->machine,
                                               .context = io,
                                               .bus = &bus,
-                                              .store = &store});
+                                              .store = &store,
+                                              .health = driver_health_config(config),
+                                              .metrics = &metrics,
+                                              .figures = read_figures});
 }
 
 static void on_alerts_closed(void *context)
@@ -161,17 +200,6 @@ void scheduler_io_stop(struct scheduler_io *io, int timeout_ms, void (*on_stoppe
 
 void scheduler_io_dump(struct scheduler_io *io)
 {
-    struct scheduler_stats s;
-
-    scheduler_stats(io->machine, &s);
-    log_info("scheduler", LOG_I("open", s.open), LOG_I("submits", s.submits),
-             LOG_I("created", s.created), LOG_I("already", s.already),
-             LOG_I("conflicts", s.conflicts), LOG_I("rejected", s.rejected),
-             LOG_I("dispatched", s.dispatched), LOG_I("recorded", s.recorded),
-             LOG_I("stale", s.stale), LOG_I("unknown", s.unknown), LOG_I("settled", s.settled),
-             LOG_I("unstarted", s.unstarted), LOG_I("unroutable", s.unroutable),
-             LOG_I("recovered", s.recovered), LOG_I("dead_letters", s.dead_letters),
-             LOG_I("alerts", s.alerts), LOG_I("store_repeats", s.store_repeats));
     driver_dump(io->driver);
 }
 

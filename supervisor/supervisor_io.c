@@ -4,16 +4,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/log.h"
-
 #define QUEUE_LOOK_MS 1000 /* between two looks at drover.replies */
 
 struct supervisor_io {
     struct supervisor *machine;
     struct driver *driver;
+    struct supervisor_stats stats; /* as last read */
     uv_timer_t look;
-    bool looked;      /* the last look was answered */
-    unsigned closing; /* the driver and the timer */
+    uint64_t look_began; /* uv_hrtime() of the last one */
+    bool looked;         /* it was answered */
+    unsigned closing;    /* the driver and the timer */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
@@ -94,8 +94,10 @@ static void on_queue(void *context, uint32_t messages, uint32_t consumers)
     struct supervisor_io *io = context;
 
     io->looked = true;
-    if (!io->closing)
-        tell(io, messages, consumers);
+    if (io->closing)
+        return;
+    driver_pulse_back(io->driver, (int64_t)(uv_hrtime() - io->look_began) / 1000);
+    tell(io, messages, consumers);
 }
 
 static void on_look(uv_timer_t *timer)
@@ -106,8 +108,35 @@ static void on_look(uv_timer_t *timer)
     if (!io->looked)
         tell(io, 0, 0);
     io->looked = false;
+    io->look_began = uv_hrtime();
     if (driver_bus(io->driver))
         bus_look(driver_bus(io->driver), "drover.replies", on_queue, io);
+}
+
+/* ---- figures ---- */
+
+#define AT(member) offsetof(struct supervisor_stats, member)
+
+static const struct metric figures[] = {
+    {"leading", METRIC_GAUGE, AT(leading), "partitions that this one looks after"},
+    {"expires", METRIC_COUNTER, AT(expires), "looks at what is due in a partition"},
+    {"recovers", METRIC_COUNTER, AT(recovers),
+     "jobs named to the schedulers because something was due"},
+    {"notifies", METRIC_COUNTER, AT(notifies), "terminal events asked for again"},
+    {"mended", METRIC_COUNTER, AT(mended), "records and indexes that a sweep had to mend"},
+    {"forgotten", METRIC_COUNTER, AT(forgotten), "jobs forgotten, past their retention"},
+    {"held", METRIC_COUNTER, AT(held), "looks at which expiry had to wait for drover.replies"},
+    {"clock_jumps", METRIC_COUNTER, AT(clock_jumps), "jumps of the clock of the store"},
+};
+
+static const struct metric_set metrics = {"supervisor", figures, array_size(figures)};
+
+static const void *read_figures(void *context)
+{
+    struct supervisor_io *io = context;
+
+    supervisor_stats(io->machine, &io->stats);
+    return &io->stats;
 }
 
 /* ---- life ---- */
@@ -140,7 +169,10 @@ int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct 
                                               .machine_object = io->machine,
                                               .context = io,
                                               .bus = &bus,
-                                              .store = &store});
+                                              .store = &store,
+                                              .health = driver_health_config(config),
+                                              .metrics = &metrics,
+                                              .figures = read_figures});
 }
 
 static void part_closed(struct supervisor_io *io)
@@ -173,13 +205,6 @@ void supervisor_io_stop(struct supervisor_io *io, int timeout_ms, void (*on_stop
 
 void supervisor_io_dump(struct supervisor_io *io)
 {
-    struct supervisor_stats s;
-
-    supervisor_stats(io->machine, &s);
-    log_info("supervisor", LOG_I("leading", s.leading), LOG_I("expires", s.expires),
-             LOG_I("recovers", s.recovers), LOG_I("notifies", s.notifies),
-             LOG_I("mended", s.mended), LOG_I("forgotten", s.forgotten), LOG_I("held", s.held),
-             LOG_I("clock_jumps", s.clock_jumps));
     driver_dump(io->driver);
 }
 

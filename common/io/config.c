@@ -13,6 +13,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "io/address.h"
 #include "io/config.h"
 #include "io/store.h"
 #include "io/tree.h"
@@ -87,6 +88,13 @@ static const char *heartbeat_fault(const char *text)
     return duration_parse(text, &ms) && ms % SECOND == 0 ? NULL : "must be whole seconds";
 }
 
+static const char *listen_fault(const char *text)
+{
+    struct address address;
+
+    return *text ? address_parse(text, &address) : NULL;
+}
+
 #define AT(member) offsetof(struct config, member)
 #define DAEMONS (CONFIG_SCHEDULER | CONFIG_AGENT | CONFIG_SUPERVISOR)
 #define ALL (DAEMONS | CONFIG_CLI)
@@ -151,6 +159,13 @@ static const struct setting settings[] = {
      .text = "what is less important is not logged"},
     {"log.format", WORD, ALL, AT(log.format), "text", .words = formats,
      .text = "of the log lines on standard error"},
+
+    {"health.listen", TEXT, DAEMONS, AT(health.listen), "", .fault = listen_fault,
+     .text = "HOST:PORT or [IPV6]:PORT where /livez, /readyz and /metrics are served; port 0: any"},
+    {"health.pulse", DURATION, DAEMONS, AT(health.pulse_ms), "5s", 100, MINUTE,
+     .text = "how often a message to itself proves that a daemon consumes"},
+    {"health.stall", DURATION, DAEMONS, AT(health.stall_ms), "60s", 0, DAY,
+     .text = "a connected daemon exits when none comes back for this long; 0: never"},
 
     {"scheduler.workflows", TEXT, CONFIG_SCHEDULER, AT(scheduler.workflows), "",
      .text = "folder whose *.cfg are registered at start"},

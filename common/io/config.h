@@ -72,6 +72,11 @@ struct config {
         int64_t call_timeout_ms;
     } redis;
     struct {
+        const char *listen; /* "" or as address_parse() takes it */
+        int64_t pulse_ms;
+        int64_t stall_ms; /* 0: never */
+    } health;
+    struct {
         int level;  /* enum log_level */
         int format; /* enum log_format */
     } log;

@@ -9,10 +9,14 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "io/address.h"
 #include "io/daemon.h"
+#include "io/health.h"
 
 /* Of drain_timeout, so much is left for closing connections when the role has used up its share. */
 #define CLOSING_SHARE 5 /* a fifth */
+
+#define HEALTHCHECK_MS 3000 /* then whoever is asked counts as dead */
 
 enum {
     STATUS_GOOD = 0,
@@ -25,6 +29,7 @@ struct options {
     const char **sets; /* "path=value", in the order they came */
     int n_sets;
     bool check_only;
+    bool healthcheck;
 };
 
 enum {
@@ -32,6 +37,7 @@ enum {
     OPTION_HELP = 'h',
     OPTION_VERSION = 'V',
     OPTION_CHECK = 256,
+    OPTION_HEALTHCHECK,
     OPTION_LOG_LEVEL,
     OPTION_SET,
 };
@@ -55,6 +61,8 @@ static void print_help(const struct daemon_role *role)
     printf("Usage: drover-%s [OPTION]...\n%s\n\n"
            "  -c, --config FILE     read settings from FILE\n"
            "      --check-config    print the settings in force and exit\n"
+           "      --healthcheck     ask the one that runs whether it is alive, at health.listen, "
+           "and exit\n"
            "      --log-level WORD  debug, info, warn or error; as --set log.level=WORD\n"
            "      --set PATH=VALUE  change one setting; may be repeated\n"
            "  -V, --version         print the version and exit\n"
@@ -67,7 +75,7 @@ static void print_help(const struct daemon_role *role)
     puts("\nSIGTERM and SIGINT stop it when what was begun is done, a second one at once; SIGUSR1\n"
          "makes it tell in the log what it is doing.\n\n"
          "Exit status: 0 stopped as asked; 1 could not start, failed, or did not stop in time;\n"
-         "2 wrong command line or configuration.");
+         "2 wrong command line or configuration. Of --healthcheck: 0 alive, 1 not.");
 }
 
 /* Return: 0 to go on, else *status is what to exit with. */
@@ -81,6 +89,9 @@ static int apply_option(struct options *o, const struct daemon_role *role, int o
         return 0;
     case OPTION_CHECK:
         o->check_only = true;
+        return 0;
+    case OPTION_HEALTHCHECK:
+        o->healthcheck = true;
         return 0;
     case OPTION_LOG_LEVEL:
         snprintf(log_level, sizeof(log_level), "log.level=%s", optarg);
@@ -111,6 +122,7 @@ static int parse_options(struct options *o, int argc, char **argv, const struct 
     static const struct option options[] = {
         {"config", required_argument, NULL, OPTION_CONFIG},
         {"check-config", no_argument, NULL, OPTION_CHECK},
+        {"healthcheck", no_argument, NULL, OPTION_HEALTHCHECK},
         {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
         {"set", required_argument, NULL, OPTION_SET},
         {"version", no_argument, NULL, OPTION_VERSION},
@@ -169,6 +181,11 @@ _Noreturn static void end_at_once(struct daemon *d, const char *why)
     if (d->role->abandon)
         d->role->abandon(d->self);
     _exit(STATUS_FAILED);
+}
+
+_Noreturn void daemon_fail(const char *why)
+{
+    end_at_once(&process, why);
 }
 
 static void on_too_late(uv_timer_t *timer)
@@ -251,6 +268,24 @@ static int serve(struct daemon *d)
     return STATUS_GOOD;
 }
 
+/* ---- the other one ---- */
+
+static int healthcheck(const struct config *config, const struct daemon_role *role)
+{
+    const char *listen = config->health.listen;
+    struct address address;
+    const char *why;
+
+    if (!*listen || address_parse(listen, &address) || strcmp(address.port, "0") == 0) {
+        fprintf(stderr, "drover-%s: health.listen: must name a port to be asked at\n", role->name);
+        return STATUS_WRONG;
+    }
+    why = health_ask(listen, HEALTHCHECK_MS);
+    if (why)
+        fprintf(stderr, "drover-%s: %s: %s\n", role->name, listen, why);
+    return why ? STATUS_FAILED : STATUS_GOOD;
+}
+
 int daemon_main(int argc, char **argv, const struct daemon_role *role)
 {
     CLEANUP(free) const char **sets = calloc((size_t)argc, sizeof(*sets));
@@ -267,6 +302,8 @@ int daemon_main(int argc, char **argv, const struct daemon_role *role)
         return status;
     if (options.check_only) {
         config_print(d->config, stdout);
+    } else if (options.healthcheck) {
+        status = healthcheck(d->config, role);
     } else {
         d->role = role;
         signal(SIGPIPE, SIG_IGN);

@@ -10,7 +10,8 @@
  *   SIGPIPE           ignored
  *
  * Exit status: 0 stopped as asked (also --help, --version, a good --check-config); 1 could not
- * start, failed, or did not stop in time; 2 wrong command line or configuration.
+ * start, failed, or did not stop in time; 2 wrong command line or configuration. With --healthcheck
+ * 0: the process that runs with this configuration is alive; 1: it is not.
  */
 #pragma once
 
@@ -43,6 +44,9 @@ struct daemon_role {
     void (*abandon)(void *self);
     void (*free)(void *self); /* accepts NULL */
 };
+
+/* Ends the process this moment, with status 1: for what only a new one can mend. */
+_Noreturn void daemon_fail(const char *why);
 
 /* Once a process. Return: the exit status. */
 int daemon_main(int argc, char **argv, const struct daemon_role *role);

@@ -2,15 +2,24 @@
 #include "io/driver.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "io/daemon.h"
+#include "io/health.h"
+#include "io/vitals.h"
 #include "model/wire.h"
 
 #define FLUSH_MS 2000 /* for what the bus still holds when the machine is idle */
+
+/* A connection that has fallen silent is given up after two and a half heartbeats: no stall before
+ * that. Nor before three pulses, whatever is set. */
+#define STALL_HEARTBEATS 3
+#define STALL_PULSES 3
 
 struct driver {
     const struct driver_machine *machine;
@@ -20,7 +29,16 @@ struct driver {
     struct bus_config bus_config;
     struct bus *bus;
     struct store *store;
-    bool bus_up;
+    uint64_t store_connects;
+    const struct metric_set *metrics; /* of the role */
+    const void *(*figures)(void *context);
+    struct health *health; /* NULL: nobody listens */
+    int64_t started;       /* ms since 1970 */
+    struct pulse pulse;
+    uv_timer_t pulse_timer;
+    bool pulse_came;    /* since the bus is up */
+    int64_t pulse_back; /* when one came, or the start */
+    int64_t pulse_us;   /* what it took */
     uv_timer_t timer;
     int64_t next_tick;
     struct effects out;
@@ -59,11 +77,6 @@ struct bus *driver_bus(struct driver *d)
 struct store *driver_store(struct driver *d)
 {
     return d->store;
-}
-
-bool driver_ready(const struct driver *d)
-{
-    return d->bus_up && (!d->store || store_up(d->store));
 }
 
 /* ---- effects ---- */
@@ -182,20 +195,30 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
         driver_perform(d, d->machine->outcome(d->object, driver_now(), id, outcome, &d->out));
 }
 
+static void send_pulse(struct driver *d)
+{
+    if (bus_pulse(d->bus))
+        abort();
+}
+
 static void on_bus_up(void *ctx)
 {
     struct driver *d = ctx;
 
-    d->bus_up = true;
+    d->pulse_came = false;
+    pulse_restart(&d->pulse);
     log_info("bus_up");
+    send_pulse(d);
 }
 
 static void on_bus_down(void *ctx, const char *why)
 {
-    struct driver *d = ctx;
-
-    d->bus_up = false;
     log_warn("bus_down", LOG_S("why", why));
+}
+
+static void on_pulse(void *ctx, int64_t took_us)
+{
+    driver_pulse_back(ctx, took_us);
 }
 
 static void on_bus_refused(void *ctx, const char *why)
@@ -205,7 +228,12 @@ static void on_bus_refused(void *ctx, const char *why)
 
 static void on_blocked(void *ctx, bool blocked)
 {
+    struct driver *d = ctx;
+
     log_warn(blocked ? "bus_blocked" : "bus_unblocked");
+    pulse_restart(&d->pulse);
+    if (!blocked)
+        send_pulse(d);
 }
 
 static int open_bus(struct driver *d)
@@ -217,6 +245,7 @@ static int open_bus(struct driver *d)
         .on_delivery = on_delivery,
         .on_outcome = on_outcome,
         .on_blocked = on_blocked,
+        .on_pulse = on_pulse,
         .on_batch_end = tick,
     };
 
@@ -229,6 +258,7 @@ static void on_store_up(void *ctx)
     uint32_t partitions = store_partitions(d->store);
 
     log_info("store_up", LOG_I("partitions", partitions));
+    d->store_connects++;
     if (d->closing)
         return;
     if (!d->bus && open_bus(d))
@@ -275,18 +305,95 @@ static void on_turn(uv_prepare_t *turn)
         close_all(d);
 }
 
-void driver_dump(struct driver *d)
+/* ---- what it knows of itself ---- */
+
+static struct vitals vitals_of(struct driver *d)
 {
+    CLEANUP(buf_deinit) struct buf why = {0};
     struct bus_stats bus = {0};
+    struct vitals v;
 
     if (d->bus)
         bus_stats(d->bus, &bus);
-    log_info("driver", LOG_I("loop_cpu_max_us", d->turn_longest), LOG_I("bus_up", bus.up),
-             LOG_I("bus_blocked", bus.blocked), LOG_I("connects", bus.connects),
-             LOG_I("published", bus.published), LOG_I("confirmed", bus.confirmed),
-             LOG_I("returned", bus.returned), LOG_I("delivered", bus.delivered),
-             LOG_I("acked", bus.acked), LOG_I("unconfirmed", bus.waiting),
-             LOG_I("oldest_unconfirmed_ms", bus.oldest_unconfirmed));
+    v = (struct vitals){
+        .broker_up = bus.up,
+        .broker_blocked = bus.blocked,
+        .broker_connects = bus.connects,
+        .broker_published = bus.published,
+        .broker_confirmed = bus.confirmed,
+        .broker_returned = bus.returned,
+        .broker_delivered = bus.delivered,
+        .broker_acked = bus.acked,
+        .broker_unconfirmed = bus.waiting,
+        .broker_oldest_unconfirmed_ms = (uint64_t)bus.oldest_unconfirmed,
+        .pulse_age_ms = (uint64_t)(driver_now() - d->pulse_back),
+        .pulse_round_trip_us = (uint64_t)d->pulse_us,
+        .loop_cpu_max_us = (uint64_t)d->turn_longest,
+        .store_up = d->store && store_up(d->store),
+        .store_connects = d->store_connects,
+        .has_store = d->store != NULL,
+        .draining = d->draining,
+        .pulse_refused = d->bus_config.pulse && !bus.pulse,
+        .pulse_came = d->pulse_came,
+        .pulse_missed = d->pulse.missed,
+    };
+    v.ready = vitals_reasons(&v, &why);
+    return v;
+}
+
+void driver_dump(struct driver *d)
+{
+    struct metric_set own = vitals_metrics(d->store != NULL);
+    struct vitals v = vitals_of(d);
+
+    metrics_log(d->metrics, d->figures(d->context));
+    metrics_log(&own, &v);
+}
+
+static bool page_ready(void *ctx, struct buf *out)
+{
+    struct vitals v = vitals_of(ctx);
+
+    return vitals_reasons(&v, out);
+}
+
+static void page_metrics(void *ctx, struct buf *out)
+{
+    struct driver *d = ctx;
+    struct metric_set own = vitals_metrics(d->store != NULL);
+    const char *role = d->metrics->name;
+    struct vitals v = vitals_of(d);
+    char prefix[32];
+
+    snprintf(prefix, sizeof(prefix), "%s_", role);
+    metrics_print_process(out, role, d->started);
+    metrics_print(out, &own, "", role, &v);
+    metrics_print(out, d->metrics, prefix, role, d->figures(d->context));
+}
+
+void driver_pulse_back(struct driver *d, int64_t took_us)
+{
+    d->pulse_came = true;
+    d->pulse_back = driver_now();
+    d->pulse_us = took_us;
+    pulse_restart(&d->pulse);
+}
+
+/* Alive and connected, as far as anybody can tell, and still nothing comes through: a thread that
+ * hangs, a broker that has forgotten the consumer. A new process can do better. */
+static void on_pulse_tick(uv_timer_t *timer)
+{
+    struct driver *d = timer->data;
+    struct vitals v = vitals_of(d);
+    bool expected = v.broker_up && !v.broker_blocked && !v.pulse_refused && !v.draining;
+
+    if (pulse_tick(&d->pulse, expected)) {
+        log_error("stalled", LOG_I("pulse_age_ms", v.pulse_age_ms),
+                  LOG_I("pulses_missed", d->pulse.missed));
+        daemon_fail("no pulse comes back");
+    }
+    if (expected)
+        send_pulse(d);
 }
 
 /* ---- configuration ---- */
@@ -328,7 +435,38 @@ struct store_config driver_store_config(const struct config *config)
     };
 }
 
+struct driver_health driver_health_config(const struct config *config)
+{
+    int64_t least = STALL_HEARTBEATS * config->rabbitmq.heartbeat_ms;
+    struct driver_health health = {
+        .listen = config->health.listen,
+        .pulse_ms = config->health.pulse_ms,
+        .stall_ms = config->health.stall_ms,
+    };
+
+    if (least < STALL_PULSES * health.pulse_ms)
+        least = STALL_PULSES * health.pulse_ms;
+    if (health.stall_ms > 0 && health.stall_ms < least)
+        health.stall_ms = least;
+    return health;
+}
+
 /* ---- life ---- */
+
+static void init_handles(struct driver *d, const struct driver_health *health)
+{
+    uv_timer_init(d->loop, &d->timer);
+    d->timer.data = d;
+    uv_timer_init(d->loop, &d->give_up);
+    d->give_up.data = d;
+    uv_timer_init(d->loop, &d->pulse_timer);
+    d->pulse_timer.data = d;
+    uv_timer_start(&d->pulse_timer, on_pulse_tick, (uint64_t)health->pulse_ms,
+                   (uint64_t)health->pulse_ms);
+    uv_prepare_init(d->loop, &d->turn);
+    d->turn.data = d;
+    uv_prepare_start(&d->turn, on_turn);
+}
 
 int driver_new(struct driver **out, uv_loop_t *loop, const struct driver_config *config)
 {
@@ -338,31 +476,35 @@ int driver_new(struct driver **out, uv_loop_t *loop, const struct driver_config 
         .on_refused = on_store_refused,
         .on_batch_end = tick,
     };
+    static const struct health_pages pages = {.ready = page_ready, .metrics = page_metrics};
+    const struct driver_health *health = &config->health;
     struct driver *d = calloc(1, sizeof(*d));
-    int r;
+    int r = 0;
 
     if (!d)
         return -ENOMEM;
+    *out = d;
     d->machine = config->machine;
     d->object = config->machine_object;
     d->context = config->context;
     d->loop = loop;
     d->bus_config = *config->bus;
+    d->bus_config.pulse = config->bus->n_queues > 0;
+    d->metrics = config->metrics;
+    d->figures = config->figures;
     d->next_tick = INT64_MAX;
-    list_init(&d->calls);
-    uv_timer_init(loop, &d->timer);
-    d->timer.data = d;
-    uv_timer_init(loop, &d->give_up);
-    d->give_up.data = d;
-    uv_prepare_init(loop, &d->turn);
-    d->turn.data = d;
+    d->started = clock_unix_ms();
+    d->pulse = (struct pulse){.period_ms = health->pulse_ms, .stall_ms = health->stall_ms};
+    d->pulse_back = driver_now();
     d->turn_began = thread_cpu_us();
-    uv_prepare_start(&d->turn, on_turn);
-    if (config->store)
+    list_init(&d->calls);
+    init_handles(d, health);
+    if (*health->listen) /* first: where that fails there is nothing to close yet */
+        r = health_new(&d->health, loop, health->listen, &pages, d);
+    if (!r && config->store)
         r = store_new(&d->store, loop, config->store, &store_callbacks, d);
-    else
+    else if (!r)
         r = open_bus(d);
-    *out = d;
     return r;
 }
 
@@ -385,14 +527,17 @@ static void on_handle_closed(uv_handle_t *handle)
 /* Order: the machine hears nothing more, what is in the bus leaves, then everything is let go. */
 static void close_all(struct driver *d)
 {
-    d->closing = 3u + (d->bus ? 1u : 0u) + (d->store ? 1u : 0u);
+    d->closing = 4u + (d->bus ? 1u : 0u) + (d->store ? 1u : 0u) + (d->health ? 1u : 0u);
     uv_close((uv_handle_t *)&d->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&d->pulse_timer, on_handle_closed);
     uv_close((uv_handle_t *)&d->turn, on_handle_closed);
     uv_close((uv_handle_t *)&d->give_up, on_handle_closed);
     if (d->bus)
         bus_close(d->bus, FLUSH_MS, on_part_closed);
     if (d->store)
         store_close(d->store, on_part_closed);
+    if (d->health)
+        health_close(d->health, on_part_closed);
 }
 
 static void on_give_up(uv_timer_t *timer)
@@ -421,6 +566,7 @@ struct driver *driver_free(struct driver *d)
         return NULL;
     bus_free(d->bus);
     store_free(d->store);
+    health_free(d->health);
     for (struct list *l; (l = list_pop(&d->calls));)
         free(list_entry(l, struct call_context, link));
     effects_deinit(&d->out);

@@ -8,6 +8,11 @@
  * was there has been handed over; what leaves together leaves in one write.
  *
  * Messages are consumed only once the store was up: nothing can be recorded before.
+ *
+ * It also watches over itself. A pulse goes round through the broker each health.pulse; where none
+ * comes back for health.stall although nothing is known to be wrong, the process ends with status 1
+ * (io/vitals.h). What it knows of itself it tells over HTTP where health.listen is set
+ * (io/health.h).
  */
 #pragma once
 
@@ -16,6 +21,7 @@
 
 #include "io/bus.h"
 #include "io/config.h"
+#include "io/metrics.h"
 #include "io/store.h"
 #include "model/effect.h"
 
@@ -38,18 +44,28 @@ struct driver_machine {
     void (*role)(void *context, const struct effect *effect); /* EFFECT_ROLE */
 };
 
+struct driver_health {
+    const char *listen; /* "": nowhere */
+    int64_t pulse_ms;
+    int64_t stall_ms; /* 0: never */
+};
+
 struct driver_config {
     const struct driver_machine *machine;
     void *machine_object;
-    void *context; /* for role(); usually what owns the driver */
+    void *context; /* for role() and figures(); usually what owns the driver */
     const struct bus_config *bus;
     const struct store_config *store; /* NULL: a role without a store */
+    struct driver_health health;
+    const struct metric_set *metrics;      /* of the role, and called like it */
+    const void *(*figures)(void *context); /* what they tell of, as it is now */
 };
 
 /* What the configuration says of bus and store; texts stay the configuration's. The role adds what
  * it consumes. @service: shown by the broker as the connection's name. */
 struct bus_config driver_bus_config(const struct config *config, const char *service);
 struct store_config driver_store_config(const struct config *config);
+struct driver_health driver_health_config(const struct config *config);
 
 /* Return: 0 or -errno; brokers and stores that cannot be reached are no error here. */
 int driver_new(struct driver **out, uv_loop_t *loop, const struct driver_config *config);
@@ -64,10 +80,11 @@ int64_t driver_now(void);
 struct bus *driver_bus(struct driver *d);     /* NULL before the store was up */
 struct store *driver_store(struct driver *d); /* NULL for a role without one */
 
-/* True when connected to all that the role needs. */
-bool driver_ready(const struct driver *d);
+/* A role that consumes nothing has no pulse but the questions it asks: the broker has answered one,
+ * after so long. */
+void driver_pulse_back(struct driver *d, int64_t took_us);
 
-/* Logs what the bus has done, and the CPU time of the longest turn of the loop so far. */
+/* Logs all figures, the role's and the driver's own. */
 void driver_dump(struct driver *d);
 
 /* Stops consuming, lets the machine finish until it is idle or the time is over, closes everything.

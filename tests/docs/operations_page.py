@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps docs/OPERATIONS.md true: its table of settings, and that it knows every log event
+"""Keeps docs/OPERATIONS.md true: its tables of settings and metrics, and that it knows every log event
 
     operations_page.py check [ROOT]     fails where the page differs from the sources
-    operations_page.py write [ROOT]     puts the table of settings into the page
+    operations_page.py write [ROOT]     puts the tables of settings and metrics into the page
 
-The settings come from the table in common/io/config.c. A log event of a daemon must stand in the
-page as `event` at the beginning of a table row, and each such row must be one that a daemon logs.
+The settings come from the table in common/io/config.c, the metrics from those in METRICS. A log event
+of a daemon must stand in the page as `event` at the beginning of a table row, and each such row must
+be one that a daemon logs.
 """
 
 import pathlib
@@ -16,12 +17,23 @@ import sys
 PAGE = "docs/OPERATIONS.md"
 CONFIG = "common/io/config.c"
 DAEMONS = ("common/io", "scheduler", "agent", "supervisor")
+METRICS = {  # file -> what the names of its metrics begin with, and who has them
+    "common/io/metrics.c": ("", "all"),
+    "common/io/vitals.c": ("drover_", "all"),
+    "scheduler/scheduler_io.c": ("drover_scheduler_", "scheduler"),
+    "agent/agent_io.c": ("drover_agent_", "agent"),
+    "supervisor/supervisor_io.c": ("drover_supervisor_", "supervisor"),
+}
 
 SETTINGS = re.compile(r"(<!-- settings -->\n).*?(<!-- end -->)", re.DOTALL)
+METRICS_TABLE = re.compile(r"(<!-- metrics -->\n).*?(<!-- end -->)", re.DOTALL)
 EVENTS = re.compile(r"<!-- events -->\n(.*?)<!-- end -->", re.DOTALL)
 SETTING = re.compile(r'\{"([\w.]+)", (\w+), (\w+),(.*?)\.text = "([^"]*)"\}', re.DOTALL)
 WORDS = re.compile(r"static const char \*const (\w+)\[\] = \{([^}]*), NULL\};")
 LOGGED = re.compile(r'\blog_(?:debug|info|warn|error)\(\s*(?:[^",()]*\? )?"(\w+)"(?: : "(\w+)")?')
+METRIC = re.compile(r'\{"(\w+)", METRIC_(\w+), AT\([\w.]+\),\s*"([^"]*)"\}')
+PROCESS_METRIC = re.compile(r'\(out, "((?:drover|process)_\w+)", "(\w+)",\s*"([^"]*)"')
+METRIC_SET = re.compile(r'struct metric_set\b[^;{]*\{\s*"(\w+)"')
 ROW = re.compile(r"^\| `(\w+)`", re.MULTILINE)
 
 ROLES = {
@@ -41,7 +53,7 @@ def limit(text, kind):
     days = re.fullmatch(r"(\d+) \* DAY", text)
     if days:
         return days.group(1) + "d"
-    return LIMITS.get(text) or text + ("ms" if kind == "DURATION" else "")
+    return LIMITS.get(text) or text + ("ms" if kind == "DURATION" and text != "0" else "")
 
 
 def kind_text(kind, rest, words):
@@ -70,18 +82,44 @@ def settings_table(source):
     return "\n".join(rows) + "\n"
 
 
+def metric_name(name, kind):
+    """As metrics_print() makes it from a table's."""
+    for unit in ("_us", "_ms"):
+        if name.endswith(unit):
+            name = name.removesuffix(unit) + "_seconds"
+    return name + ("_total" if kind == "counter" else "")
+
+
+def metrics_table(root):
+    rows = ["| metric | kind | who | |", "|---|---|---|---|"]
+    for file, (prefix, who) in METRICS.items():
+        source = (root / file).read_text(encoding="utf-8")
+        found = [
+            (prefix + metric_name(name, kind.lower()), kind.lower(), text)
+            for name, kind, text in METRIC.findall(source)
+        ] + PROCESS_METRIC.findall(source)
+        if not found:
+            raise ValueError(f"{file}: no metrics")
+        for name, kind, text in found:
+            whose = ROLES["STORE_USERS"] if name.startswith("drover_store_") else who
+            rows.append(f"| `{name}` | {kind} | {whose} | {text} |")
+    return "\n".join(rows) + "\n"
+
+
 def logged_events(root):
     found = set()
     for folder in DAEMONS:
         for path in (root / folder).glob("*.c"):
-            for names in LOGGED.findall(path.read_text(encoding="utf-8")):
+            source = path.read_text(encoding="utf-8")
+            for names in LOGGED.findall(source):
                 found.update(name for name in names if name)
+            found.update(METRIC_SET.findall(source))
     return found
 
 
 def problems(root, page, wanted):
     if page != wanted:
-        yield f"the table of settings is out of date: run {sys.argv[0]} write"
+        yield f"the tables of settings and metrics are out of date: run {sys.argv[0]} write"
     described = set(ROW.findall(EVENTS.search(page).group(1)))
     logged = logged_events(root)
     for event in sorted(logged - described):
@@ -94,7 +132,9 @@ def main(argv):
     root = pathlib.Path(argv[2] if len(argv) > 2 else ".")
     page = (root / PAGE).read_text(encoding="utf-8")
     table = settings_table((root / CONFIG).read_text(encoding="utf-8"))
+    metrics = metrics_table(root)
     wanted = SETTINGS.sub(lambda found: found.group(1) + table + found.group(2), page)
+    wanted = METRICS_TABLE.sub(lambda found: found.group(1) + metrics + found.group(2), wanted)
     if argv[1] == "write":
         (root / PAGE).write_text(wanted, encoding="utf-8")
         page = wanted

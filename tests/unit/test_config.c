@@ -104,6 +104,9 @@ static void test_defaults(void **state)
     assert_string_equal(c->redis.socket, "");
     assert_string_equal(c->redis.prefix, "drover:");
     assert_int_equal(c->redis.partitions, 16);
+    assert_string_equal(c->health.listen, "");
+    assert_int_equal(c->health.pulse_ms, 5000);
+    assert_int_equal(c->health.stall_ms, 60000);
     assert_int_equal(c->log.level, LOG_INFO);
     assert_int_equal(c->log.format, LOG_TEXT);
     assert_int_equal(c->supervisor.retention_ms, INT64_C(1000) * 3600 * 24 * 7);
@@ -119,6 +122,7 @@ static void test_file(void **state)
              "rabbitmq = { host = \"broker\"; port = 5673; queue_type = \"classic\";\n"
              "             declare = false; password = \"p\"; };\n"
              "log: { level: \"debug\", format: \"json\" };\n"
+             "health = { listen = \"[::]:8080\"; pulse = \"100ms\"; stall = 0; };\n"
              "supervisor = { period = 50; lease = \"1500ms\"; election = false; };\n"
              "agent = { concurrency = 8; actors = ( { name = \"x\"; } ); };\n",
              NULL, NULL);
@@ -132,6 +136,9 @@ static void test_file(void **state)
     assert_string_equal(c->rabbitmq.user, "guest");
     assert_int_equal(c->log.level, LOG_DEBUG);
     assert_int_equal(c->log.format, LOG_JSON);
+    assert_string_equal(c->health.listen, "[::]:8080");
+    assert_int_equal(c->health.pulse_ms, 100);
+    assert_int_equal(c->health.stall_ms, 0);
     assert_int_equal(c->supervisor.period_ms, 50);
     assert_int_equal(c->supervisor.lease_ms, 1500);
     assert_false(c->supervisor.election);
@@ -168,6 +175,10 @@ static void test_file_refused(void **state)
                    "must be at least twice supervisor.period");
     expect_refused("redis = { prefix = \"a{b}:\"; };", NULL, NULL, "drover.cfg:1",
                    "without spaces and braces");
+    expect_refused("health = { listen = \"8080\"; };", NULL, NULL, "drover.cfg:1",
+                   "'8080' must be HOST:PORT");
+    expect_refused("health = { listen = \"localhost:70000\"; };", NULL, NULL, "drover.cfg:1",
+                   "must end in a port from 0 to 65535");
     expect_refused("name = \"two words\";", NULL, NULL, "drover.cfg:1", "must be 1 to 128 of");
     expect_refused("log = { level = \"info\";\n", NULL, NULL, "drover.cfg:2", "syntax error");
     expect_refused("name = \"a\";\nname = \"b\";\n", NULL, NULL, "drover.cfg:2", "duplicate");

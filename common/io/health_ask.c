@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Asking for /livez: plain sockets, because images of containers have no curl
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "io/address.h"
+#include "io/health.h"
+
+static char trouble[256];
+
+struct asking {
+    int fd;
+    int64_t deadline;
+    char answer[256]; /* the beginning; there is no need for more */
+    size_t len;
+};
+
+static int await(const struct asking *a, short events)
+{
+    struct pollfd fd = {.fd = a->fd, .events = events};
+    int64_t left = a->deadline - clock_monotonic_ms();
+
+    if (left <= 0 || poll(&fd, 1, (int)left) == 0)
+        return -ETIMEDOUT;
+    return 0;
+}
+
+static int connect_to(struct asking *a, const struct addrinfo *to)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+    int r;
+
+    a->fd = socket(to->ai_family, to->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to->ai_protocol);
+    if (a->fd < 0)
+        return -errno;
+    if (connect(a->fd, to->ai_addr, to->ai_addrlen) == 0)
+        return 0;
+    if (errno != EINPROGRESS)
+        return -errno;
+    r = await(a, POLLOUT);
+    if (!r && getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        return -errno;
+    return r ? r : -error;
+}
+
+/* The request fits into any socket's buffer. */
+static int send_request(const struct asking *a)
+{
+    static const char request[] =
+        "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+    return send(a->fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* Reads as far as there is a first line. */
+static int read_status(struct asking *a)
+{
+    while (!strchr(a->answer, '\n') && a->len < sizeof(a->answer) - 1) {
+        int r = await(a, POLLIN);
+        ssize_t n;
+
+        if (r)
+            return r;
+        n = recv(a->fd, a->answer + a->len, sizeof(a->answer) - 1 - a->len, 0);
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        a->len += (size_t)n;
+    }
+    a->answer[strcspn(a->answer, "\r\n")] = '\0';
+    return 0;
+}
+
+static const char *judge(const struct asking *a)
+{
+    if (strncmp(a->answer, "HTTP/1.1 200", strlen("HTTP/1.1 200")) == 0)
+        return NULL;
+    snprintf(trouble, sizeof(trouble), "it says '%.200s'", a->answer);
+    return trouble;
+}
+
+static const char *ask(const struct addrinfo *to, int timeout_ms)
+{
+    struct asking a = {.deadline = clock_monotonic_ms() + timeout_ms};
+    int r = connect_to(&a, to);
+
+    if (!r)
+        r = send_request(&a);
+    if (!r)
+        r = read_status(&a);
+    if (a.fd >= 0)
+        close(a.fd);
+    return r ? strerrordesc_np(-r) : judge(&a);
+}
+
+/* Whom one can ask that listens at all addresses. */
+static const char *reachable(const char *host)
+{
+    if (strcmp(host, "0.0.0.0") == 0)
+        return "127.0.0.1";
+    return strcmp(host, "::") == 0 ? "::1" : host;
+}
+
+const char *health_ask(const char *listen, int timeout_ms)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *addresses = NULL;
+    struct address address;
+    const char *why = address_parse(listen, &address);
+    int r;
+
+    if (why)
+        return why;
+    r = getaddrinfo(reachable(address.host), address.port, &hints, &addresses);
+    if (r)
+        return gai_strerror(r);
+    why = ask(addresses, timeout_ms);
+    freeaddrinfo(addresses);
+    return why;
+}
