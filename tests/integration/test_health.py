@@ -1,0 +1,465 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What daemons say of their health, with servers that go away and come back; and that one which is alive
+but does not consume finds out, and exits."""
+
+import contextlib
+import http.client
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import frozen
+import promtool
+import servers
+import tap
+import wire
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/OPERATIONS.md"
+HEARTBEAT_S = 2
+STALL_S = 3 * HEARTBEAT_S  # the least that there is
+IDLE_CONNECTIONS = 40  # more than are served at a time
+SAMPLE = re.compile(r"^(\w+)(?:\{([^}]*)\})? (\S+)$")
+FAMILY = re.compile(r"^# TYPE (\w+) (counter|gauge)$", re.MULTILINE)
+
+
+ROLES = ("scheduler", "agent", "supervisor")
+
+
+def settings(role_settings=None, **health):
+    """Each role serves its health on a port of its own choosing."""
+    mine = {"health": {"listen": f"{servers.HOST}:0", **health}}
+    return {role: cluster.merged(mine, (role_settings or {}).get(role)) for role in ROLES}
+
+
+def impatient(stall=f"{STALL_S}s"):
+    heartbeat = {"rabbitmq": {"heartbeat": f"{HEARTBEAT_S}s"}}
+    return settings({role: heartbeat for role in ROLES}, pulse="500ms", stall=stall)
+
+
+def port_of(daemon):
+    return daemon.records("health_listening")[-1]["port"]
+
+
+def ask(daemon, path, method="GET"):
+    """(status, headers, body)"""
+    connection = http.client.HTTPConnection(servers.HOST, port_of(daemon), timeout=30)
+    with contextlib.closing(connection):
+        connection.request(method, path)
+        response = connection.getresponse()
+        return response.status, response.headers, response.read().decode()
+
+
+def readiness(daemon):
+    """(status, body) of /readyz"""
+    status, _, body = ask(daemon, "/readyz")
+    return status, body
+
+
+def metrics(daemon):
+    """Name -> value; labels are left out."""
+    found = {}
+    for line in ask(daemon, "/metrics")[2].splitlines():
+        if not line.startswith("#"):
+            name, _, value = SAMPLE.match(line).groups()
+            found[name] = float(value)
+    return found
+
+
+def await_ready(*daemons):
+    for daemon in daemons:
+        servers.wait_for(
+            lambda d=daemon: readiness(d) == (200, "ready\n"), f"{daemon.name} to be ready", 60
+        )
+
+
+def await_reason(reason, *daemons):
+    for daemon in daemons:
+        servers.wait_for(
+            lambda d=daemon: readiness(d)[0] == 503 and reason in readiness(d)[1],
+            f"{daemon.name} to say '{reason}'",
+            60,
+        )
+
+
+def documented(role):
+    """Names of the metrics that a role has, by the page."""
+    table = re.search(r"<!-- metrics -->\n(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL).group(1)
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([\w, ]+) \|", table, re.MULTILINE)
+    return {(name, kind) for name, kind, who in rows if who == "all" or role in who.split(", ")}
+
+
+class Pages(cluster.TestCase):
+    def test_pages(self):
+        c = self.cluster(settings=settings())
+        await_ready(*c.daemons)
+        for daemon in c.daemons:
+            for path, body in (("/livez", "ok\n"), ("/readyz", "ready\n")):
+                status, headers, text = ask(daemon, path)
+                self.assertEqual((200, body), (status, text))
+                self.assertEqual("no-store", headers["Cache-Control"])
+                self.assertEqual("text/plain; charset=utf-8", headers["Content-Type"])
+                self.assertEqual((200, ""), ask(daemon, path, "HEAD")[::2])
+            self.assertEqual(200, ask(daemon, "/")[0])
+            self.assertEqual(404, ask(daemon, "/livez/")[0])
+            for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+                status, headers, _ = ask(daemon, "/livez", method)
+                self.assertEqual((405, "GET, HEAD"), (status, headers["Allow"]))
+
+    def test_metrics(self):
+        c = self.cluster(settings=settings())
+        await_ready(*c.daemons)
+        began = time.time()
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        c.client.settled("job")
+        for daemon in c.daemons:
+            status, headers, page = ask(daemon, "/metrics")
+            self.assertEqual(200, status)
+            self.assertEqual(
+                "text/plain; version=0.0.4; charset=utf-8", headers["Content-Type"]
+            )
+            self.assertEqual(documented(daemon.role), set(FAMILY.findall(page)))
+            self.assertIn(f'role="{daemon.role}"', page)
+            self.assertNotIn("job-", page)
+            values = metrics(daemon)
+            for name in ("drover_ready", "drover_broker_up", "drover_build_info"):
+                self.assertEqual(1, values[name], name)
+            self.assertEqual(0, values["drover_broker_blocked"])
+            self.assertGreater(values["drover_pulse_round_trip_seconds"], 0)
+            self.assertGreater(values["process_resident_memory_bytes"], 1e6)
+            self.assertLess(abs(values["process_start_time_seconds"] - began), 600)
+        (scheduler,), (agent,), (supervisor,) = c.schedulers, c.agents, c.supervisors
+        figures = metrics(scheduler)
+        self.assertEqual(1, figures["drover_scheduler_created_total"])
+        self.assertEqual(3, figures["drover_scheduler_dispatched_total"])
+        self.assertEqual(3, figures["drover_scheduler_recorded_total"])
+        self.assertEqual(1, figures["drover_store_up"])
+        self.assertEqual(1, figures["drover_store_connects_total"])
+        figures = metrics(agent)
+        self.assertEqual(3, figures["drover_agent_succeeded_total"])
+        self.assertEqual(4, figures["drover_agent_concurrency"])
+        self.assertEqual(2, figures["drover_broker_connects_total"])
+        figures = metrics(supervisor)
+        self.assertEqual(16, figures["drover_supervisor_leading"])
+        self.assertEqual(1, figures["drover_broker_connects_total"])
+
+    def test_promtool(self):
+        program = promtool.find()
+        if not program:
+            self.skipTest("no promtool")
+        self.assertIn("no help text", promtool.complaints(program, "drover_metric_total 1\n"))
+        c = self.cluster(settings=settings())
+        for daemon in c.daemons:
+            self.assertEqual("", promtool.complaints(program, ask(daemon, "/metrics")[2]))
+
+    def test_idle_connections(self):
+        """Who connects and says nothing, or half of it, holds nobody up for longer than our patience."""
+        c = self.cluster(agents=1, supervisors=0, settings=settings())
+        (agent,) = c.agents
+        with contextlib.ExitStack() as stack:
+            for i in range(IDLE_CONNECTIONS):
+                connection = socket.create_connection((servers.HOST, port_of(agent)), timeout=30)
+                stack.enter_context(connection)
+                connection.sendall(b"GET /li" if i % 2 else b"")
+            self.assertEqual(200, ask(agent, "/livez")[0])
+            c.client.submit(wire.submit("job", wire.chain(2)))
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_ipv6(self):
+        try:
+            with socket.socket(socket.AF_INET6) as probe:
+                probe.bind(("::1", 0))
+        except OSError as error:
+            self.skipTest(f"no IPv6: {error}")
+        c = self.cluster(supervisors=0, settings=settings(listen="[::]:0"))
+        for daemon in c.daemons:
+            for host in ("::1", servers.HOST):
+                connection = http.client.HTTPConnection(host, port_of(daemon), timeout=30)
+                with contextlib.closing(connection):
+                    connection.request("GET", "/livez")
+                    self.assertEqual(200, connection.getresponse().status)
+
+
+class Servers(cluster.TestCase):
+    def killed(self, c, server, reason, up, connects, daemons):
+        """@server is killed and comes back; @up and @connects: the metrics that tell of it."""
+        before = {daemon: metrics(daemon) for daemon in daemons}
+        server.kill()
+        await_reason(reason, *daemons)
+        for daemon in c.daemons:
+            self.assertEqual(200, ask(daemon, "/livez")[0])
+        for daemon in daemons:
+            figures = metrics(daemon)
+            self.assertEqual((0, 0), (figures[up], figures["drover_ready"]))
+        server.start()
+        await_ready(*c.daemons)
+        for daemon in daemons:
+            figures = metrics(daemon)
+            self.assertEqual((1, 1), (figures[up], figures["drover_ready"]))
+            self.assertGreater(figures[connects], before[daemon][connects])
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_rabbitmq_killed(self):
+        # Classic queues, because a quorum queue that was declared seconds before a kill is broken after it.
+        classic = {"rabbitmq": {"queue_type": "classic"}}
+        c = self.cluster(settings=settings({role: classic for role in ROLES}))
+        await_ready(*c.daemons)
+        self.killed(
+            c,
+            self.rabbit,
+            "broker: not connected",
+            "drover_broker_up",
+            "drover_broker_connects_total",
+            c.daemons,
+        )
+
+    def test_redis_killed(self):
+        c = self.cluster(settings=settings())
+        await_ready(*c.daemons)
+        self.killed(
+            c,
+            self.redis,
+            "store: not connected",
+            "drover_store_up",
+            "drover_store_connects_total",
+            c.schedulers + c.supervisors,
+        )
+
+    def test_without_servers(self):
+        """What never was connected is alive, not ready, and says why."""
+        nowhere = {"port": servers.free_ports(1)[0]}
+        c = self.cluster(settings=settings())
+        agent = c.add_agent({"rabbitmq": nowhere})
+        scheduler = c.add_scheduler({"redis": nowhere})
+        for daemon in (agent, scheduler):
+            servers.wait_for(lambda d=daemon: d.records("health_listening"), "it to listen")
+            self.assertEqual(200, ask(daemon, "/livez")[0])
+        self.assertEqual((503, "broker: not connected\n"), readiness(agent))
+        self.assertEqual(
+            (503, "store: not connected\nbroker: not connected\n"), readiness(scheduler)
+        )
+
+    def test_draining(self):
+        """Told to end while a step runs, an agent is alive, not ready, and finishes."""
+        begun, go = self.directory / "begun", self.directory / "go"
+        script = 'echo >"$0"; while [ ! -e "$1" ]; do sleep 0.05; done'
+        command = ["/bin/sh", "-c", script, str(begun), str(go)]
+        actor = {"name": "nap", "handler": "exec", "actions": [{"name": "*", "command": command}]}
+        actors = {"agent": {"agent": {"actors": [cluster.BUILTIN, actor]}}}
+        c = self.cluster(settings=settings(actors))
+        (agent,) = c.agents
+        c.client.submit(wire.submit("job", [wire.step("s", "nap")]))
+        servers.wait_for(begun.exists, "the step to begin")
+        await_ready(agent)
+        agent.begin_stop()
+        await_reason("draining: told to end", agent)
+        self.assertEqual(200, ask(agent, "/livez")[0])
+        self.assertEqual(1, metrics(agent)["drover_agent_running"])
+        go.touch()
+        agent.await_stop()
+        self.assertEqual([0], agent.exit_codes)
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_pulse_refused(self):
+        """Without the rights to it a daemon works as ever, and says what is missing."""
+        c = self.cluster(settings=settings())
+        for daemon in c.daemons:
+            daemon.stop()
+        others = "^(?!drover[.]pulse[.]).*"
+        self.rabbit.rabbitmqctl("set_permissions", "-p", c.name, self.rabbit.user, others, ".*", ".*")
+        for daemon in c.daemons:
+            daemon.start()
+        c.await_ready()
+        await_reason("pulse: refused by the broker", *c.schedulers, *c.agents)
+        await_ready(*c.supervisors)
+        self.assertIn("ACCESS_REFUSED", c.agents[0].records("bus_refused")[0]["why"])
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+
+class Stall(cluster.TestCase):
+    def freeze(self, daemon, thread):
+        try:
+            found = frozen.Thread(daemon.pid, thread)
+        except PermissionError as error:
+            self.skipTest(f"no ptrace: {error}")
+        self.addCleanup(found.release)
+        return found
+
+    def stalls(self, c, daemon, thread):
+        """One of its threads hangs: connected for all that anybody can see, and nothing comes through."""
+        await_ready(*c.daemons)
+        others = [d for d in c.daemons if d is not daemon]
+        stopped = self.freeze(daemon, thread)
+        await_reason("pulse: none has come back for", daemon)
+        self.assertEqual(200, ask(daemon, "/livez")[0])
+        self.assertEqual(1, metrics(daemon)["drover_broker_up"])
+        servers.wait_for(stopped.gone, f"{daemon.name} to give up")
+        daemon.await_stop()
+        self.assertEqual([1], daemon.exit_codes)
+        daemon.exit_codes.clear()
+        (record,) = daemon.records("stalled")
+        tap.narrate(f"{daemon.name} {thread}: gave up, {record['pulse_age_ms']} ms after a pulse")
+        self.assertGreaterEqual(record["pulse_age_ms"], 1000 * STALL_S)
+        self.assertTrue(all(d.alive() for d in others))
+
+    def test_agent(self):
+        """What a hanging agent was sent is done by another one."""
+        c = self.cluster(settings=impatient())
+        (hanging,) = c.agents
+        self.stalls(c, hanging, "bus-consume")
+        c.add_agent()
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_scheduler(self):
+        c = self.cluster(settings=impatient())
+        (hanging,) = c.schedulers
+        self.stalls(c, hanging, "bus-consume")
+        hanging.start()
+        c.await_ready()
+        await_ready(hanging)
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_publishing(self):
+        """The other half of the way: who cannot publish hangs as well."""
+        c = self.cluster(settings=impatient())
+        self.stalls(c, c.agents[0], "bus-publish")
+
+    def test_supervisor(self):
+        """It consumes nothing: what does not come back is the answer to its questions."""
+        c = self.cluster(settings=impatient())
+        self.stalls(c, c.supervisors[0], "bus-publish")
+
+    def test_never(self):
+        """With health.stall = 0 it is only told."""
+        c = self.cluster(supervisors=0, settings=impatient(stall=0))
+        (agent,) = c.agents
+        await_ready(agent)
+        with self.freeze(agent, "bus-consume"):
+            servers.wait_for(
+                lambda: metrics(agent)["drover_pulse_age_seconds"] > 2 * STALL_S, "a long stall"
+            )
+            self.assertEqual(503, readiness(agent)[0])
+        await_ready(agent)  # the thread finds its connection closed by the broker, and makes another
+
+    def test_memory_alarm(self):
+        """A broker that takes nothing is no reason to exit, however long."""
+        c = self.cluster(settings=impatient())
+        await_ready(*c.daemons)
+        self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.00001")
+        began = time.monotonic()
+        try:
+            # a supervisor that publishes nothing is told nothing
+            await_reason("broker: takes no messages", *c.schedulers, *c.agents)
+            for daemon in c.schedulers + c.agents:
+                self.assertEqual(1, metrics(daemon)["drover_broker_blocked"])
+            servers.wait_for(lambda: time.monotonic() - began > 2 * STALL_S, "a long alarm")
+            self.assertTrue(all(daemon.alive() for daemon in c.daemons))
+            self.assertTrue(all(ask(daemon, "/livez")[0] == 200 for daemon in c.daemons))
+        finally:
+            self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.8")
+        await_ready(*c.daemons)
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_paused(self):
+        """The time in which a process was stopped as a whole is no evidence against its connections."""
+        c = self.cluster(settings=impatient())
+        await_ready(*c.daemons)
+        began = time.monotonic()
+        for daemon in c.daemons:
+            daemon.pause()
+        servers.wait_for(lambda: time.monotonic() - began > 2 * STALL_S, "a long pause")
+        for daemon in c.daemons:
+            daemon.resume()
+        await_ready(*c.daemons)
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        self.assertEqual([], [d.name for d in c.daemons if d.records("stalled")])
+
+
+class Healthcheck(cluster.TestCase):
+    def check(self, role, *arguments):
+        """(exit status, what it said)"""
+        done = subprocess.run(
+            [wire.BUILD / role / f"drover-{role}", *arguments, "--healthcheck"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**cluster.os.environ, **cluster.SANITIZER_OPTIONS},
+        )
+        self.assertEqual("", done.stdout)
+        return done.returncode, done.stderr
+
+    def test_exit_status(self):
+        ports = iter(servers.free_ports(3))
+        hosts = {"scheduler": "0.0.0.0", "agent": "127.0.0.1", "supervisor": "localhost"}
+        listen = {role: {"health": {"listen": f"{hosts[role]}:{next(ports)}"}} for role in hosts}
+        c = self.cluster(settings=listen)
+        for daemon in c.daemons:
+            configuration = ("--config", str(daemon.config))
+            self.assertEqual((0, ""), self.check(daemon.role, *configuration))
+            daemon.pause()
+            status, text = self.check(daemon.role, *configuration)
+            self.assertEqual(1, status)
+            self.assertIn("timed out", text)
+            daemon.resume()
+            daemon.stop()
+            status, text = self.check(daemon.role, *configuration)
+            self.assertEqual(1, status)
+            self.assertIn("Connection refused", text)
+
+    def test_wrong(self):
+        for arguments in (
+            (),
+            ("--set", "health.listen=127.0.0.1:0"),
+            ("--set", "health.listen=8080"),
+            ("--set", "helth.listen=127.0.0.1:80"),
+        ):
+            status, text = self.check("supervisor", *arguments)
+            self.assertEqual(2, status, text)
+            self.assertIn("listen", text)
+
+    def test_not_ours(self):
+        """Whoever else listens there and does not say 200 is not alive."""
+        with socket.create_server((servers.HOST, 0)) as other:
+            address = f"{servers.HOST}:{other.getsockname()[1]}"
+            arguments = [wire.BUILD / "supervisor/drover-supervisor", "--healthcheck"]
+            arguments += ["--set", f"health.listen={address}"]
+            for answer in (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", b"SSH-2.0-x\r\n", b""):
+                process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+                connection, _ = other.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(answer)
+                self.assertIn(address, process.communicate(timeout=60)[1])
+                self.assertEqual(1, process.returncode)
+
+    def test_address_taken(self):
+        c = self.cluster(schedulers=0, agents=0, supervisors=0)
+        with socket.create_server((servers.HOST, 0)) as other:
+            address = f"{servers.HOST}:{other.getsockname()[1]}"
+            daemons = [
+                add({"health": {"listen": address}})
+                for add in (c.add_scheduler, c.add_agent, c.add_supervisor)
+            ]
+            for daemon in daemons:
+                daemon.await_stop()
+                self.assertEqual([1], daemon.exit_codes)
+                daemon.exit_codes.clear()
+                (record,) = daemon.records("health_refused")
+                self.assertEqual(address, record["address"])
+                self.assertIn("in use", record["why"])
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stops one thread of a process and leaves the others alone
+
+    with frozen.Thread(pid, "bus-consume"):
+        ...
+
+By ptrace, because SIGSTOP stops all of them. The same thread of the test has to begin and end it.
+"""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+
+PTRACE_DETACH = 17
+PTRACE_SEIZE = 0x4206
+PTRACE_INTERRUPT = 0x4207
+WALL = 0x40000000  # of waitpid: threads, too
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+_libc.ptrace.restype = ctypes.c_long
+
+
+def _ptrace(request, tid):
+    if _libc.ptrace(request, tid, None, None) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _thread_of(pid, name):
+    for comm in pathlib.Path(f"/proc/{pid}/task").glob("*/comm"):
+        if comm.read_text().strip() == name:
+            return int(comm.parent.name)
+    raise LookupError(f"process {pid} has no thread {name}")
+
+
+class Thread:
+    """Raises PermissionError where this machine lets nobody trace."""
+
+    def __init__(self, pid, name):
+        self._tid = _thread_of(pid, name)
+        _ptrace(PTRACE_SEIZE, self._tid)
+        self._gone = False
+        try:
+            _ptrace(PTRACE_INTERRUPT, self._tid)
+            os.waitpid(self._tid, WALL)
+        except OSError:
+            self.release()
+            raise
+
+    def gone(self):
+        """The thread has ended with its process. Until we know, that process does not end for anybody."""
+        if not self._gone:
+            pid, status = os.waitpid(self._tid, WALL | os.WNOHANG)
+            self._gone = pid == self._tid and not os.WIFSTOPPED(status)
+        return self._gone
+
+    def release(self):
+        if not self._gone:
+            with contextlib.suppress(OSError):
+                _ptrace(PTRACE_DETACH, self._tid)
+        self._gone = True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.release()
