@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -211,16 +210,6 @@ static int open_socket(const char *text, const char **why)
     return r;
 }
 
-static int port_of(int fd)
-{
-    struct sockaddr_storage address = {0};
-    socklen_t len = sizeof(address);
-
-    getsockname(fd, (struct sockaddr *)&address, &len);
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
-}
-
 /* ---- life ---- */
 
 /* Takes over @fd. Return: 0 or -errno. */
@@ -232,6 +221,11 @@ static int start_http(struct health *h, int fd)
                                (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
                                (unsigned)CONNECTION_PATIENCE_S, MHD_OPTION_END);
     return h->http ? 0 : -EIO;
+}
+
+static int port_of(const struct health *h)
+{
+    return MHD_get_daemon_info(h->http, MHD_DAEMON_INFO_BIND_PORT)->port;
 }
 
 static int watch(struct health *h, uv_loop_t *loop)
@@ -266,7 +260,7 @@ int health_new(struct health **out, uv_loop_t *loop, const char *listen,
     if (!r)
         r = watch(h, loop);
     if (!r)
-        log_info("health_listening", LOG_S("address", listen), LOG_I("port", port_of(fd)));
+        log_info("health_listening", LOG_S("address", listen), LOG_I("port", port_of(h)));
     return r;
 }
 

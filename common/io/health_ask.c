@@ -2,6 +2,7 @@
 /*
  * Asking for /livez: plain sockets, because images of containers have no curl
  */
+#include <ctype.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -26,11 +27,14 @@ struct asking {
 static int await(const struct asking *a, short events)
 {
     struct pollfd fd = {.fd = a->fd, .events = events};
-    int64_t left = a->deadline - clock_monotonic_ms();
+    int r;
 
-    if (left <= 0 || poll(&fd, 1, (int)left) == 0)
-        return -ETIMEDOUT;
-    return 0;
+    do {
+        int64_t left = a->deadline - clock_monotonic_ms();
+
+        r = left > 0 ? poll(&fd, 1, (int)left) : 0;
+    } while (r < 0 && errno == EINTR);
+    return r > 0 ? 0 : r < 0 ? -errno : -ETIMEDOUT;
 }
 
 static int connect_to(struct asking *a, const struct addrinfo *to)
@@ -78,6 +82,8 @@ static int read_status(struct asking *a)
         a->len += (size_t)n;
     }
     a->answer[strcspn(a->answer, "\r\n")] = '\0';
+    for (char *c = a->answer; *c; c++)
+        *c = isprint((unsigned char)*c) ? *c : '?';
     return 0;
 }
 

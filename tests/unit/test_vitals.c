@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Health: addresses, the text of metrics, when a pulse is missed and when a process is ready
+ * Vitals, and what they are told with: when a pulse is missed, when a process is ready, the text of
+ * metrics, addresses
  */
 #include <setjmp.h>
 #include <stdarg.h>
