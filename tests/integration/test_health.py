@@ -21,7 +21,8 @@ import servers
 import tap
 import wire
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/OPERATIONS.md"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "OPERATIONS.md"
 HEARTBEAT_S = 2
 STALL_S = 3 * HEARTBEAT_S  # the least that there is
 IDLE_CONNECTIONS = 40  # more than are served at a time
@@ -93,6 +94,13 @@ def documented(role):
     table = re.search(r"<!-- metrics -->\n(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL).group(1)
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([\w, ]+) \|", table, re.MULTILINE)
     return {(name, kind) for name, kind, who in rows if who == "all" or role in who.split(", ")}
+
+
+def rights(role):
+    """(configure, write, read) of a role's user, by the page."""
+    page = (DOCS / "PROTOCOL.md").read_text()
+    row = re.search(rf"^\| {role} \| `(.*)` \| `(.*)` \| `(.*)` \|$", page, re.MULTILINE).groups()
+    return [right.replace("\\|", "|").replace("<actor>", "(demo|effect)") for right in row]
 
 
 class Pages(cluster.TestCase):
@@ -266,6 +274,27 @@ class Servers(cluster.TestCase):
         agent.await_stop()
         self.assertEqual([0], agent.exit_codes)
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_rights(self):
+        """With a user for each role, and only the rights that the page gives it, all is proven."""
+        c = self.cluster(settings=settings())
+        declarers = c.daemons
+        for role, add in zip(ROLES, (c.add_scheduler, c.add_agent, c.add_supervisor)):
+            user = f"{c.name}-{role}"
+            self.rabbit.rabbitmqctl("add_user", user, "secret")
+            self.addCleanup(self.rabbit.rabbitmqctl, "delete_user", user)
+            self.rabbit.rabbitmqctl("set_permissions", "-p", c.name, user, *rights(role))
+            add({"rabbitmq": {"user": user, "password": "secret", "declare": False}})
+        restricted = [daemon for daemon in c.daemons if daemon not in declarers]
+        for daemon in restricted:
+            servers.wait_for(lambda d=daemon: d.records("health_listening"), "it to listen")
+        await_ready(*restricted)
+        for daemon in declarers:
+            daemon.stop()
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        for daemon in restricted:
+            self.assertEqual([], daemon.records("bus_refused"), daemon.name)
 
     def test_pulse_refused(self):
         """Without the rights to it a daemon works as ever, and says what is missing."""
