@@ -12,7 +12,7 @@
 struct scheduler_io {
     struct scheduler *machine;
     struct driver *driver;
-    struct alert_io *alerts; /* NULL: no command is set */
+    struct alert_io *alerts;      /* NULL: no command is set */
     struct scheduler_stats stats; /* as last read */
     void (*on_stopped)(void *ctx);
     void *ctx;
