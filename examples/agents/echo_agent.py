@@ -1,51 +1,97 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An agent for the actor "echo": the result of a step is the job's input
+"""An agent in Python, one step at a time
 
-    protoc -I proto --python_out=. proto/drover/v1/*.proto
-    PYTHONPATH=. python3 examples/agents/echo_agent.py [amqp://user:password@host/vhost]
+    protoc -I proto --python_out=build proto/drover/v1/*.proto
+    AMQP_URL=amqp://... PYTHONPATH=build python3 examples/agents/echo_agent.py [ACTOR]
+
+SIGTERM lets it finish what it does. It ends with 1 where the connection is lost: start it again.
 """
+import os
+import signal
 import sys
+import threading
 import time
 
 import pika
-from drover.v1 import task_pb2
+from drover.v1 import task_pb2, types_pb2
 from google.protobuf.message import DecodeError
 
+ACTOR = sys.argv[1] if len(sys.argv) > 1 else "echo"
+leaving = threading.Event()
 
-def run(request):  # hand request.idempotency_key to whatever you call
-    return request.input
+
+def run(request):
+    """What the step before gave, or else the job's input, with our name behind. A step may run more
+    than once: hand request.idempotency_key to whatever yours calls."""
+    given = request.results[0].payload if request.results else request.input
+    data = given.data + b", " + ACTOR.encode()
+    return types_pb2.Payload(content_type=given.content_type, data=data)
 
 
-def on_requests(channel, method, _properties, body):
+def work(request, reply):
+    try:
+        if request.desired == types_pb2.STATE_DISABLED:
+            reply.error.verdict = types_pb2.VERDICT_PERMANENT  # any other error is tried again
+            raise NotImplementedError("taking back")
+        reply.result.CopyFrom(run(request))
+        reply.achieved = request.desired
+    except Exception as problem:
+        reply.error.message = repr(problem)
+
+
+def answer(connection, request, received):
+    """The reply; None where the lease ends first: then nothing is said."""
+    reply = task_pb2.StepReply(job_id=request.job_id, step=request.step, token=request.token)
+    done = threading.Event()
+
+    def thread():  # because the connection must have its heartbeats meanwhile
+        work(request, reply)
+        connection.add_callback_threadsafe(done.set)
+
+    threading.Thread(target=thread, daemon=True).start()
+    end = received + request.lock_ms / 1000
+    while not done.is_set() and time.monotonic() < end:
+        connection.process_data_events(time_limit=end - time.monotonic())
+    return reply if time.monotonic() < end else None
+
+
+def serve(connection, channel, tag, body):
     received = time.monotonic()
-    replies = task_pb2.Replies()
     try:
         requests = task_pb2.Requests.FromString(body).requests
     except DecodeError:
         requests = []
-    if not requests or not all(r.job_id and r.token and r.lock_ms > 0 for r in requests):
+    good = [r for r in requests if r.job_id and r.token and r.lock_ms > 0]
+    if not good or len(good) < len(requests):  # for a person; requeued it would come back
         dead = pika.BasicProperties(delivery_mode=2, headers={"drover-reason": "MALFORMED"})
         channel.basic_publish("drover.dead", "", body, dead)
-        requests = []
-    for request in requests:
-        reply = task_pb2.StepReply(job_id=request.job_id, step=request.step, token=request.token)
-        try:
-            reply.result.CopyFrom(run(request))
-            reply.achieved = request.desired
-        except Exception as problem:  # transient unless the verdict says otherwise
-            reply.error.message = str(problem)
-        if time.monotonic() - received < request.lock_ms / 1000:  # else say nothing
-            replies.replies.append(reply)
-    if replies.replies:  # returns when the broker has it, or raises: then it is delivered again
-        kept = pika.BasicProperties(delivery_mode=2, content_type="application/protobuf")
-        channel.basic_publish("drover.replies", "reply", replies.SerializeToString(), kept, True)
-    channel.basic_ack(method.delivery_tag)
+    for request in good:
+        reply = answer(connection, request, received)
+        if reply:
+            kept = pika.BasicProperties(delivery_mode=2, content_type="application/protobuf")
+            out = task_pb2.Replies(replies=[reply]).SerializeToString()
+            channel.basic_publish("drover.replies", "reply", out, kept, mandatory=True)
+    channel.basic_ack(tag)  # last: what is not acknowledged is delivered again
 
 
-url = sys.argv[1] if len(sys.argv) > 1 else "amqp://guest:guest@localhost/%2F"
-agent = pika.BlockingConnection(pika.URLParameters(url)).channel()
-agent.confirm_delivery()
-agent.basic_qos(prefetch_count=1)  # what arrives is begun at once, so its lease starts now
-agent.basic_consume("drover.task.echo", on_requests)
-agent.start_consuming()
+def main():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: leaving.set())
+    url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost/%2F")
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    channel = connection.channel()
+    channel.confirm_delivery()  # a publish returns when the broker has the message, or raises
+    channel.basic_qos(prefetch_count=1)  # what arrives is begun at once, as its lease is
+    for method, _, body in channel.consume(f"drover.task.{ACTOR}", inactivity_timeout=0.5):
+        if leaving.is_set():
+            return connection.close()  # gives back what may have arrived
+        if method:
+            serve(connection, channel, method.delivery_tag, body)
+    return "the queue is gone"
+
+
+try:
+    sys.exit(main())
+except pika.exceptions.AMQPError as problem:
+    sys.exit(f"RabbitMQ: {problem!r}")

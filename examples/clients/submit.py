@@ -1,37 +1,79 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Submits a job of one step and waits for its end
+"""A client in Python, in protobuf: submits a job with a step for each actor, and waits for its end
 
-    python3 examples/clients/submit.py JOB [amqp://user:password@host/vhost]
+    protoc -I proto --python_out=build proto/drover/v1/*.proto
+    AMQP_URL=amqp://... PYTHONPATH=build python3 examples/clients/submit.py JOB INPUT ACTOR...
+
+Exits with 0: succeeded; 1: refused; 3: ended otherwise; 4: cancelled; 6: the id is taken by another
+job; 7: RabbitMQ is lost. To run it again with the same words is safe, and goes on waiting.
 """
-import json
+import os
 import sys
 
 import pika
+from drover.v1 import control_pb2, event_pb2, submit_pb2, types_pb2
 
-url = sys.argv[2] if len(sys.argv) > 2 else "amqp://guest:guest@localhost/%2F"
-channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
-channel.confirm_delivery()
-queue = channel.queue_declare("", exclusive=True).method.queue
-steps = [{"name": "greet", "actor": "echo"}]
-submit = {"jobId": sys.argv[1], "definition": {"steps": steps}, "input": {"json": "hello"}}
-kept = pika.BasicProperties(delivery_mode=2, reply_to=queue)
-receipt = None
-channel.basic_publish("drover.submit", "submit", json.dumps(submit), kept, mandatory=True)
-for method, properties, body in channel.consume(queue, auto_ack=True, inactivity_timeout=5):
-    message = json.loads(body) if method else {}
-    if not method and not receipt:  # the same again, until there is a Receipt
-        channel.basic_publish("drover.submit", "submit", json.dumps(submit), kept, mandatory=True)
-    elif method and properties.type == "drover.v1.Receipt":
-        receipt = message["code"]
-        print(receipt, message.get("field", ""), message.get("reason", ""))
-        if receipt == "RECEIPT_CODE_ALREADY":  # it may have ended long ago
-            query = {"jobId": sys.argv[1], "commandId": "end", "query": {}}
-            channel.basic_publish("drover.control", "control", json.dumps(query), kept)
-        elif receipt != "RECEIPT_CODE_CREATED":
-            sys.exit(1)
-    elif method and properties.type == "drover.v1.Answer":
-        message = message["status"]
-    if message.get("outcome"):  # of a JobEvent, or of the job's status
-        print(message["outcome"], json.dumps(message.get("results", [])))
-        sys.exit(0 if message["outcome"] == "OUTCOME_SUCCEEDED" else 1)
+EXITS = {"OUTCOME_SUCCEEDED": 0, "OUTCOME_CANCELLED": 4, "OUTCOME_COMPENSATED": 4}
+REFUSALS = {"RECEIPT_CODE_REJECTED": 1, "RECEIPT_CODE_CONFLICT": 6}
+
+
+def submit_of(job, text, actors):
+    submit = submit_pb2.Submit(job_id=job)
+    submit.input.content_type, submit.input.data = "text/plain; charset=utf-8", text.encode()
+    for i, actor in enumerate(actors):
+        after = [f"step{i - 1}"] if i > 0 else []
+        submit.definition.steps.add(name=f"step{i}", actor=actor, action="echo", after=after)
+    return submit
+
+
+def ended(outcome, results):
+    name = types_pb2.Outcome.Name(outcome)
+    print(name, *(payload.data.decode() for payload in results))
+    return EXITS.get(name, 3)
+
+
+def main(job, text, *actors):
+    url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost/%2F")
+    channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
+    channel.confirm_delivery()  # a publish returns when the broker has the message, or raises
+    queue = channel.queue_declare("", exclusive=True).method.queue
+
+    def send(exchange, key, message):
+        kept = pika.BasicProperties(delivery_mode=2, reply_to=queue)
+        channel.basic_publish(exchange, key, message.SerializeToString(), kept, mandatory=True)
+
+    submit, recorded = submit_of(job, text, actors), False  # made once: another would be a CONFLICT
+    send("drover.submit", "submit", submit)
+    for method, properties, body in channel.consume(queue, auto_ack=True, inactivity_timeout=5):
+        kind = properties.type if method else None
+        if kind == "drover.v1.Receipt":
+            receipt = submit_pb2.Receipt.FromString(body)
+            code = submit_pb2.ReceiptCode.Name(receipt.code)
+            print(code, receipt.field, receipt.reason)
+            if code in REFUSALS:
+                return REFUSALS[code]
+            recorded = code in ("RECEIPT_CODE_CREATED", "RECEIPT_CODE_ALREADY")
+            if code == "RECEIPT_CODE_ALREADY":  # it may have ended long ago
+                query = control_pb2.Query(with_data=True)
+                send("drover.control", "control", control_pb2.Control(job_id=job, query=query))
+        elif kind == "drover.v1.JobEvent":
+            event = event_pb2.JobEvent.FromString(body)
+            return ended(event.outcome, [result.payload for result in event.results])
+        elif kind == "drover.v1.Answer":
+            status = control_pb2.Answer.FromString(body).status
+            if status.outcome:
+                return ended(status.outcome, [status.steps[-1].result])
+        elif not recorded:  # the same again, until there is a Receipt
+            send("drover.submit", "submit", submit)
+    return 7
+
+
+if len(sys.argv) < 4:
+    print(__doc__, file=sys.stderr)
+    sys.exit(2)
+try:
+    sys.exit(main(*sys.argv[1:]))
+except pika.exceptions.AMQPError as problem:
+    print(f"RabbitMQ: {problem!r}", file=sys.stderr)
+    sys.exit(7)

@@ -403,8 +403,12 @@ def example_text(modules, name):
     return f"```json\n{text}\n```\n```\n{data}\n```"
 
 
+FENCES = {".py": "python", ".mjs": "js"}
+
+
 def file_text(root, path):
-    return f"```python\n{(root / path).read_text(encoding='utf-8').rstrip()}\n```"
+    fence = FENCES[pathlib.Path(path).suffix]
+    return f"```{fence}\n{(root / path).read_text(encoding='utf-8').rstrip()}\n```"
 
 
 def rendered(root, modules, page):

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job from amqp-publish, with a bare body and no properties; one step served by a Python agent, the
-rest by drover-agent."""
+"""One job whose steps are done in C, in Python and in Node, each with what the one before gave;
+submitted in protobuf and in JSON, from the clients of examples/ and from a shell. What is in Node is
+skipped where npm is not there or reaches no registry."""
 
 import json
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -11,72 +14,74 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
-import client
 import cluster
-import servers
+import examples
 import tap
 import wire
 
-JOB = {
-    "jobId": "from-a-shell",
-    "input": {"contentType": "text/plain", "data": "aGVsbG8="},
-    "definition": {
-        "steps": [
-            {"name": "greet", "actor": "demo", "action": "echo"},
-            {"name": "shout", "actor": "python", "after": ["greet"]},
-            {"name": "finish", "actor": "demo", "action": "noop", "after": ["shout"]},
-        ]
-    },
+# The agent in C: a program of drover-agent's, which does with the request what the examples do.
+SIGN = """
+import json, sys
+request = json.load(sys.stdin)
+given = request["results"][0]["payload"] if "results" in request else request["input"]
+print(given["text"] + ", c", end="")
+"""
+C_ACTOR = {
+    "name": "c",
+    "handler": "exec",
+    "actions": [
+        {
+            "name": "echo",
+            "command": ["/usr/bin/python3", "-c", SIGN],
+            "stdin": "request",
+            "result_type": "text/plain; charset=utf-8",
+        }
+    ],
 }
+README = wire.ROOT / "examples" / "README.md"
 
 
-def shout(channel, method, _properties, body):
-    """The whole of an agent: read the requests, reply with their tokens, then acknowledge."""
-    replies = wire.Replies()
-    for request in wire.Requests.FromString(body).requests:
-        heard = request.results[0].payload.data
-        replies.replies.add(
-            job_id=request.job_id,
-            step=request.step,
-            token=request.token,
-            achieved=request.desired,
-            result=wire.payload(heard.upper(), "text/plain"),
-            agent="python",
-        )
-    channel.basic_publish("drover.replies", "reply", replies.SerializeToString())
-    channel.basic_ack(method.delivery_tag)
+class Interop(examples.TestCase):
+    def begin(self):
+        settings = {"agent": {"agent": {"actors": [cluster.BUILTIN, C_ACTOR]}}}
+        return self.cluster(settings=settings)
 
+    def pass_on(self, client_language, job, *actors):
+        """A job through all of @actors, from a client that says what came out at the end."""
+        code, said = self.submit(client_language, job, "hello", *actors).end()
+        told = ", ".join(["hello", *actors])
+        self.assertEqual((0, ["RECEIPT_CODE_CREATED", f"OUTCOME_SUCCEEDED {told}"]),
+                         (code, [line.strip() for line in said.splitlines()]))
+        wanted = {
+            f"step{i}": ", ".join(["hello", *actors[: i + 1]]) for i in range(len(actors))
+        }
+        self.assertEqual(wanted, self.results(job))
+        self.assertEqual(len(actors), self.c.dispatches(job))
 
-class Interop(cluster.TestCase):
-    def publish(self, c, body):
-        subprocess.run(
-            [
-                *("amqp-publish", "--server", servers.HOST, "--port", str(c.rabbit.port)),
-                *("--vhost", c.name, "--username", c.rabbit.user, "--password", c.rabbit.password),
-                *("--exchange", "drover.submit", "--routing-key", "submit", "--body", body),
-            ],
-            check=True,
-        )
+    def test_c_and_python(self):
+        self.start_agent("python")
+        self.pass_on("python", "in-protobuf", "c", "python", "c")
+
+    def test_c_python_and_node(self):
+        for language in examples.AGENTS:
+            self.start_agent(language)
+        self.pass_on("python", "in-protobuf", "c", "python", "node", "c", "node", "python")
+        self.pass_on("node", "in-json", "c", "python", "node", "c", "node", "python")
 
     @unittest.skipUnless(shutil.which("amqp-publish"), "amqp-publish is not installed")
-    def test_three_languages(self):
-        c = self.cluster()
-        self.publish(c, json.dumps(JOB))
-        # A scheduler declares the queue of an actor that it has a request for.
-        servers.wait_for(lambda: c.client.queue("drover.task.python")[0], "a request")
-        agent = client.Listener(c.client, shout, queue="drover.task.python")
-        self.addCleanup(agent.stop)
-        status = servers.wait_for(lambda: self.settled(c), "the job to settle")
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, status.outcome)
-        self.assertEqual(3, c.dispatches("from-a-shell"))
-        query = wire.Query(with_data=True)
-        steps = c.client.control("from-a-shell", query=query).status.steps
-        results = {step.name: step.result.data for step in steps}
-        self.assertEqual((b"hello", b"HELLO"), (results["greet"], results["shout"]))
-
-    def settled(self, c):
-        status = c.client.status("from-a-shell")
-        return status if status.phase == wire.PHASE_PROCESSED else None
+    def test_shell(self):
+        """The client of the README, word for word: it prints a Receipt and the terminal event."""
+        self.start_agent("python")
+        script = re.search(r"```sh\n(amqp-declare-queue.*?)```", README.read_text(), re.S).group(1)
+        done = subprocess.run(
+            ["sh", "-ec", script],
+            env={**os.environ, "AMQP_URL": self.url},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=120, check=True,
+        )
+        receipt, event = [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
+        self.assertEqual("RECEIPT_CODE_CREATED", receipt["code"])
+        self.assertEqual("OUTCOME_SUCCEEDED", event["outcome"])
+        self.assertEqual("hello, python", event["results"][0]["payload"]["text"])
 
 
 if __name__ == "__main__":

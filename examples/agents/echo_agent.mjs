@@ -1,0 +1,98 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
+// An agent in Node, several steps at a time
+//
+//     npm ci --prefix examples
+//     AMQP_URL=amqp://... node examples/agents/echo_agent.mjs [ACTOR]
+//
+// SIGTERM lets it finish what it does. It ends with 1 where the connection is lost: start it again.
+import { fileURLToPath } from 'node:url'
+import amqp from 'amqplib'
+import protobuf from 'protobufjs'
+
+const ACTOR = process.argv[2] ?? 'echo'
+const DISABLED = 1, PERMANENT = 2 // State, Verdict
+const proto = new protobuf.Root()
+proto.resolvePath = (from, name) => fileURLToPath(new URL(`../../proto/${name}`, import.meta.url))
+await proto.load('drover/v1/task.proto')
+const Requests = proto.lookupType('drover.v1.Requests')
+const Replies = proto.lookupType('drover.v1.Replies')
+
+// What the step before gave, or else the job's input, with our name behind. The signal comes when
+// the lease ends. A step may run more than once: hand idempotencyKey to whatever yours calls.
+async function run ({ idempotencyKey, results, input }, signal) {
+  const { contentType, data } = results[0]?.payload ?? input ?? { data: Buffer.of() }
+  return { contentType, data: Buffer.concat([data, Buffer.from(`, ${ACTOR}`)]) }
+}
+
+// The reply; null where the lease ends first: then nothing is said.
+async function answer (request) {
+  const { jobId, step, token, desired, lockMs } = request
+  const signal = AbortSignal.timeout(Math.min(lockMs, 2 ** 31 - 1))
+  const lease = new Promise(resolve => signal.addEventListener('abort', resolve))
+  const work = async () => {
+    if (desired === DISABLED) return { error: { message: 'cannot take back', verdict: PERMANENT } }
+    return { result: await run(request, signal), achieved: desired }
+  }
+  const failed = ({ message }) => ({ error: { message } }) // it is tried again
+  const outcome = await Promise.race([work().catch(failed), lease])
+  return signal.aborted ? null : { jobId, step, token, ...outcome }
+}
+
+const atWork = new Map() // token -> its reply to come: the copy of a request is not begun again
+function replyTo (request) {
+  const { token } = request
+  const reply = atWork.get(token) ?? answer(request).finally(() => atWork.delete(token))
+  atWork.set(token, reply)
+  return reply
+}
+
+async function serve (message) {
+  let requests = []
+  try {
+    const decoded = Requests.decode(message.content)
+    requests = Requests.toObject(decoded, { longs: Number, defaults: true }).requests
+  } catch {}
+  const good = requests.filter(r => r.jobId && r.token && r.lockMs > 0)
+  if (good.length === 0 || good.length < requests.length) {
+    const headers = { 'drover-reason': 'MALFORMED' } // for a person; requeued it would come back
+    channel.publish('drover.dead', '', message.content, { persistent: true, headers })
+  }
+  await Promise.all(good.map(async request => {
+    const reply = await replyTo(request)
+    if (!reply) return
+    const kept = { persistent: true, mandatory: true, contentType: 'application/protobuf' }
+    const body = Buffer.from(Replies.encode({ replies: [reply] }).finish())
+    channel.publish('drover.replies', 'reply', body, kept)
+  }))
+  await channel.waitForConfirms()
+  channel.ack(message) // last: what is not acknowledged is delivered again
+}
+
+function fail (problem) {
+  console.error(`RabbitMQ: ${problem?.message ?? 'the connection or the queue is gone'}`)
+  process.exit(1)
+}
+
+const running = new Set()
+function begin (message) {
+  if (!message) fail()
+  const done = serve(message).catch(fail).finally(() => running.delete(done))
+  running.add(done)
+}
+
+const url = process.env.AMQP_URL ?? 'amqp://guest:guest@localhost/%2F'
+const connection = await amqp.connect(url).catch(fail)
+connection.on('error', fail).on('close', fail)
+const channel = await connection.createConfirmChannel()
+channel.on('error', fail).on('return', () => fail(new Error('nobody takes replies')))
+await channel.prefetch(10) // what arrives is begun at once, as its lease is
+const { consumerTag } = await channel.consume(`drover.task.${ACTOR}`, begin)
+async function leave () {
+  await channel.cancel(consumerTag)
+  await Promise.all(running)
+  await channel.close() // behind the last ack
+  connection.off('close', fail)
+  await connection.close()
+}
+process.once('SIGTERM', leave).once('SIGINT', leave)

@@ -1,0 +1,69 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
+// A client in Node, in JSON: submits a job with a step for each actor, and waits for its end
+//
+//     npm ci --prefix examples
+//     AMQP_URL=amqp://... node examples/clients/submit.mjs JOB INPUT ACTOR...
+//
+// Exits with 0: succeeded; 1: refused; 3: ended otherwise; 4: cancelled; 6: the id is taken by another
+// job; 7: RabbitMQ is lost. To run it again with the same words is safe, and goes on waiting.
+import amqp from 'amqplib'
+
+const EXITS = { OUTCOME_SUCCEEDED: 0, OUTCOME_CANCELLED: 4, OUTCOME_COMPENSATED: 4 }
+const REFUSALS = { RECEIPT_CODE_REJECTED: 1, RECEIPT_CODE_CONFLICT: 6 }
+
+const [jobId, text, ...actors] = process.argv.slice(2)
+if (actors.length === 0) {
+  console.error('usage: submit.mjs JOB INPUT ACTOR...')
+  process.exit(2)
+}
+const steps = actors.map((actor, i) => (
+  { name: `step${i}`, actor, action: 'echo', after: i > 0 ? [`step${i - 1}`] : [] }))
+const submit = { jobId, input: { text }, definition: { steps } } // another would be a CONFLICT
+
+function fail (problem) {
+  console.error(`RabbitMQ: ${problem?.message ?? 'the connection or the queue is gone'}`)
+  process.exit(7)
+}
+
+const url = process.env.AMQP_URL ?? 'amqp://guest:guest@localhost/%2F'
+const connection = await amqp.connect(url).catch(fail)
+connection.on('error', fail).on('close', fail)
+const channel = await connection.createConfirmChannel()
+channel.on('error', fail).on('return', () => fail(new Error('no queue takes this')))
+const { queue } = await channel.assertQueue('', { exclusive: true })
+
+function send (exchange, key, message) {
+  const kept = { persistent: true, mandatory: true, replyTo: queue }
+  channel.publish(exchange, key, Buffer.from(JSON.stringify(message)), kept)
+}
+
+function ended ({ outcome }, payloads) {
+  console.log(outcome, ...payloads.map(payload => payload?.text ?? JSON.stringify(payload)))
+  process.exit(EXITS[outcome] ?? 3)
+}
+
+const heard = {
+  'drover.v1.Receipt' ({ code, field = '', reason = '' }) {
+    console.log(code, field, reason)
+    if (code in REFUSALS) process.exit(REFUSALS[code])
+    if (code === 'RECEIPT_CODE_CREATED' || code === 'RECEIPT_CODE_ALREADY') clearInterval(repeat)
+    if (code === 'RECEIPT_CODE_ALREADY') { // it may have ended long ago
+      send('drover.control', 'control', { jobId, query: { withData: true } })
+    }
+  },
+  'drover.v1.JobEvent' (event) {
+    ended(event, (event.results ?? []).map(result => result.payload))
+  },
+  'drover.v1.Answer' ({ status }) {
+    if (status?.outcome) ended(status, [status.steps.at(-1).result])
+  }
+}
+await channel.consume(queue, message => {
+  if (!message) fail()
+  heard[message.properties.type]?.(JSON.parse(message.content))
+}, { noAck: true })
+
+const again = () => send('drover.submit', 'submit', submit)
+const repeat = setInterval(again, 5000) // the same again, until there is a Receipt
+again()

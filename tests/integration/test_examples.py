@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agents and clients of examples/ keep the rules of docs/PROTOCOL.md, in each language. What is in
+Node is skipped where npm is not there or reaches no registry."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import client
+import examples
+import servers
+import tap
+import wire
+
+
+def each_language(function):
+    """One test for each: function(self, language)."""
+    function.languages = tuple(examples.AGENTS)
+    return function
+
+
+def with_languages(cls):
+    """Puts the tests of each_language() into a class."""
+    for name, function in list(vars(cls).items()):
+        for language in getattr(function, "languages", ()):
+            test = lambda self, f=function, l=language: f(self, l)
+            setattr(cls, f"{name.replace('each_', 'test_')}_{language}", test)
+    return cls
+
+
+# What an agent's run() is replaced by: what it does for an attempt stands in Python and in Node.
+FAILS_ONCE = {
+    "python": """\
+def run(request):
+    if request.attempt == 1:
+        raise RuntimeError("grün is not ready")
+    return types_pb2.Payload(content_type="text/plain", data=request.idempotency_key.encode())
+
+
+""",
+    "node": """\
+async function run ({ attempt, idempotencyKey }) {
+  if (attempt === 1) throw new Error('grün is not ready')
+  return { contentType: 'text/plain', data: Buffer.from(idempotencyKey) }
+}
+""",
+}
+# The first attempt is done when nobody waits for it any more.
+LATE_ONCE = {
+    "python": """\
+def run(request):
+    if request.attempt == 1:
+        time.sleep(2 * request.lock_ms / 1000)
+    return types_pb2.Payload(data=b"attempt %d" % request.attempt)
+
+
+""",
+    "node": """\
+async function run ({ attempt, lockMs }) {
+  if (attempt === 1) await new Promise(resolve => setTimeout(resolve, 2 * lockMs))
+  return { data: Buffer.from(`attempt ${attempt}`) }
+}
+""",
+}
+# Begins, and ends when the test makes a file.
+WAITS = {
+    "python": """\
+def run(request):
+    open({begun!r}, "a").write(request.job_id + "\\n")
+    while not os.path.exists({go!r}):
+        time.sleep(0.05)
+    return types_pb2.Payload()
+
+
+""",
+    "node": """\
+async function run ({{ jobId }}) {{
+  const fs = await import('node:fs')
+  fs.appendFileSync({begun!r}, jobId + '\\n')
+  while (!fs.existsSync({go!r})) await new Promise(resolve => setTimeout(resolve, 50))
+}}
+""",
+}
+
+
+@with_languages
+class Agents(examples.TestCase):
+    """The rules for agents."""
+
+    def setUp(self):
+        super().setUp()
+        self.replies, self.requests = [], []
+        for exchange, key in (("drover.replies", "reply"), ("drover.tasks", "node")):
+            listener = client.Listener(self.client, self.on_message, exchange=exchange, keys=(key,))
+            self.addCleanup(listener.stop)
+
+    def on_message(self, channel, method, _properties, body):
+        if method.exchange == "drover.replies":
+            self.replies.extend(wire.Replies.FromString(body).replies)
+        elif body.startswith(b"\n"):
+            self.requests.extend(wire.Requests.FromString(body).requests)
+        channel.basic_ack(method.delivery_tag)
+
+    def one(self, job, actor, **fields):
+        """A job of one step."""
+        self.client.submit(wire.submit(job, [wire.step("only", actor=actor, **fields)]))
+
+    def succeeded(self, job):
+        event = self.client.settled(job)
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+        return event.results[0].payload.data if event.results else None
+
+    def waits(self, language):
+        """An agent whose steps begin and then wait for go(); begun() are the jobs."""
+        self.begun, self.go = self.directory / "begun", self.directory / "go"
+        self.begun.touch()
+        handler = WAITS[language].format(begun=str(self.begun), go=str(self.go))
+        return self.start_agent(language, handler)
+
+    def await_begun(self, count):
+        def lines():
+            text = self.begun.read_text().splitlines()
+            return text if len(text) >= count else None
+
+        return servers.wait_for(lines, f"{count} steps to begin")
+
+    def leaves(self, program):
+        """As an operator would have it: nothing is left unacknowledged."""
+        program.terminate()
+        self.assertEqual((0, ""), program.end())
+
+    @each_language
+    def each_fails_then_succeeds(self, language):
+        """An error is transient and says why; every attempt has the same key."""
+        program = self.start_agent(language, FAILS_ONCE[language])
+        self.one("job", language, retry=wire.Policy(initial_interval_ms=100))
+        self.assertEqual(b"job/only/1", self.succeeded("job"))
+        servers.wait_for(lambda: len(self.replies) == 2, "two replies")
+        self.assertIn("grün is not ready", self.replies[0].error.message)
+        self.assertEqual(wire.VERDICT_UNSPECIFIED, self.replies[0].error.verdict)
+        self.leaves(program)
+
+    @each_language
+    def each_late(self, language):
+        """What is done after the lease is not sent, and its request is acknowledged."""
+        program = self.start_agent(language, LATE_ONCE[language])
+        self.one("job", language, lock_ms=500, wait_ms=2000)
+        self.assertEqual(b"attempt 2", self.succeeded("job"))
+        self.leaves(program)
+        self.c.await_idle()
+        self.assertEqual([(wire.STATE_ACTIVE, b"attempt 2")],
+                         [(reply.achieved, reply.result.data) for reply in self.replies])
+        self.assertEqual((0, 0), self.client.queue(f"drover.task.{language}"))
+        self.assertEqual(2, self.c.dispatches("job"))
+
+    @each_language
+    def each_malformed(self, language):
+        """It goes to drover.dead as it came, never back, and the good among the bad are done."""
+        self.make_queue(language)
+        self.one("good", language)
+        good = self.client.consume_step(language)
+        batch = wire.Requests(requests=[wire.StepRequest(job_id="no-token"), good])
+        bodies = [
+            b"\xff\xff\xff",
+            b"",
+            b'{"requests": []}',
+            wire.Requests(requests=[wire.StepRequest()]).SerializeToString(),
+            batch.SerializeToString(),
+        ]
+        program = self.start_agent(language)
+        for body in bodies:
+            self.client.publish("drover.tasks", language, body)
+            reason, letter = self.client.dead_letter()
+            self.assertEqual(("MALFORMED", body), (reason, letter))
+        self.assertEqual(b", " + language.encode(), self.succeeded("good"))
+        self.leaves(program)
+        self.assertEqual((0, 0), self.client.queue(f"drover.task.{language}"))
+        self.assertEqual((0, 0), self.client.queue(self.client.DEAD))
+
+    @each_language
+    def each_taking_back(self, language):
+        """Refused for good, because it is not in this version."""
+        self.make_queue(language)
+        self.one("job", language)
+        request = self.client.consume_step(language)
+        request.desired = wire.STATE_DISABLED
+        self.start_agent(language)
+        self.client.publish("drover.tasks", language, wire.Requests(requests=[request]))
+        servers.wait_for(lambda: self.replies, "a reply")
+        self.assertEqual(wire.VERDICT_PERMANENT, self.replies[0].error.verdict)
+        self.assertEqual(wire.STATE_UNSPECIFIED, self.replies[0].achieved)
+
+    def test_copy_node(self):
+        """Of a request that is at work the copy is not begun; both are acknowledged."""
+        program = self.waits("node")
+        self.one("job", "node")
+        self.await_begun(1)
+        servers.wait_for(lambda: self.requests, "its request")
+        self.client.publish("drover.tasks", "node", wire.Requests(requests=self.requests[:1]))
+        self.one("other", "node")
+        self.await_begun(2)
+        self.go.touch()
+        self.succeeded("job")
+        self.succeeded("other")
+        self.assertEqual(["job", "other"], self.begun.read_text().splitlines())
+        self.leaves(program)
+        self.assertEqual((0, 0), self.client.queue("drover.task.node"))
+
+    @each_language
+    def each_ends_when_told(self, language):
+        """It takes no more than it can begin; told to end it finishes that and leaves the rest."""
+        program = self.waits(language)
+        prefetch = {"python": 1, "node": 10}[language]
+        jobs = [f"job-{i}" for i in range(prefetch + 2)]
+        for job in jobs:
+            self.one(job, language)
+        begun = self.await_begun(prefetch)
+        queue = f"drover.task.{language}"
+        servers.wait_for(lambda: self.client.queue(queue)[0] == 2, "two requests to be left")
+        program.terminate()
+        if language == "node":  # it stops consuming first, and says so to the broker
+            servers.wait_for(lambda: self.client.queue(queue)[1] == 0, "no consumer")
+        self.assertTrue(program.alive())
+        self.go.touch()
+        self.assertEqual((0, ""), program.end())
+        for job in begun:
+            self.succeeded(job)
+        self.assertEqual(sorted(begun), sorted(self.begun.read_text().splitlines()))
+        self.assertEqual((2, 0), self.client.queue(queue))
+        self.start_agent(language)
+        for job in jobs:
+            self.succeeded(job)
+            self.assertEqual(1, self.c.dispatches(job))
+
+    @each_language
+    def each_connection_lost(self, language):
+        """It ends, and says why; the next one gets the very same request."""
+        others = self.connections()
+        program = self.waits(language)
+        self.one("job", language)
+        self.await_begun(1)
+        self.cut_off(others)
+        code, said = program.end()
+        self.assertEqual(1, code, said)
+        self.assertIn("RabbitMQ", said)
+        self.assertNotIn("Traceback", said)
+        self.assertNotIn("    at ", said)
+        self.start_agent(language)
+        self.succeeded("job")
+        self.assertEqual(1, self.c.dispatches("job"))
+
+
+@with_languages
+class Clients(examples.TestCase):
+    """The rules for clients."""
+
+    def take_and_reply(self, actor):
+        self.client.reply(self.client.consume_step(actor), result=wire.payload(b"done", "text/plain"))
+
+    def ended(self, program, code, *words):
+        """A client's exit code, and what it must have said."""
+        found, said = program.end()
+        self.assertEqual(code, found, said)
+        for word in words:
+            self.assertIn(word, said)
+        for word in ("Traceback", "    at "):
+            self.assertNotIn(word, said)
+
+    @each_language
+    def each_twice(self, language):
+        """The same again waits for the same job, also when it is over; other words are a conflict."""
+        first = self.submit(language, "job", "grüß Gott", "hand")
+        self.client.until(lambda: self.c.store.job("job"), "the job")
+        second = self.submit(language, "job", "grüß Gott", "hand")
+        servers.wait_for(lambda: "ALREADY" in second.text(), "a second Receipt")
+        self.ended(self.submit(language, "job", "other", "hand"), 6, "CONFLICT")
+        first.kill()  # what is still to be told has moved to the second
+        request = self.client.consume_step("hand")
+        self.assertEqual("grüß Gott".encode(), request.input.data)
+        self.client.reply(request, result=wire.payload("süß".encode(), "text/plain; charset=utf-8"))
+        self.ended(second, 0, "OUTCOME_SUCCEEDED", "süß")
+        third = self.submit(language, "job", "grüß Gott", "hand")
+        self.ended(third, 0, "ALREADY", "OUTCOME_SUCCEEDED", "süß")
+        self.assertEqual(1, self.c.dispatches("job"))
+
+    @each_language
+    def each_refused(self, language):
+        self.ended(self.submit(language, "no id", "x", "hand"), 1, "REJECTED job_id")
+        self.ended(self.submit(language, "job", "x", "no actor"), 1, "definition.steps[0].actor")
+        self.ended(self.submit(language, "job"), 2)
+
+    @each_language
+    def each_cancelled(self, language):
+        program = self.submit(language, "job", "x", "hand", "hand")
+        request = self.client.consume_step("hand")
+        self.client.control("job", cancel=wire.Cancel())
+        self.client.reply(request)
+        self.ended(program, 4, "OUTCOME_CANCELLED")
+
+    @each_language
+    def each_repeats(self, language):
+        """A Submit that got lost is sent again, the same, until there is a Receipt."""
+        scheduler = self.c.schedulers[0]
+        scheduler.stop()
+        program = self.submit(language, "job", "x", "hand")
+        lost = servers.wait_for(lambda: self.client.get("drover.submit"), "a Submit")
+        again = servers.wait_for(lambda: self.client.get("drover.submit"), "the same again")
+        self.assertEqual(lost[1], again[1])
+        scheduler.start()
+        self.take_and_reply("hand")
+        self.ended(program, 0, "OUTCOME_SUCCEEDED")
+
+    @each_language
+    def each_connection_lost(self, language):
+        others = self.connections()
+        program = self.submit(language, "job", "x", "hand")
+        servers.wait_for(lambda: "CREATED" in program.text(), "the Receipt")
+        self.cut_off(others)
+        self.ended(program, 7, "RabbitMQ")
+
+
+if __name__ == "__main__":
+    tap.main()
