@@ -18,8 +18,6 @@
 #include "base/clock.h"
 #include "io/bus_internal.h"
 
-#define FRAME_MAX 131072 /* bytes, the broker's default */
-
 static void close_fd(int fd)
 {
     if (fd >= 0)
@@ -179,7 +177,7 @@ static int log_in(struct link *link)
     amqp_table_t properties = {array_size(entries), entries};
 
     return link_check_reply(link, "login",
-                            amqp_login_with_properties(link->amqp, config->vhost, 0, FRAME_MAX,
+                            amqp_login_with_properties(link->amqp, config->vhost, 0, BUS_FRAME_MAX,
                                                        config->heartbeat_s, &properties,
                                                        AMQP_SASL_METHOD_PLAIN, config->user,
                                                        config->password));

@@ -27,8 +27,9 @@
 #include "io/bus.h"
 #include "io/rabbitmq.h"
 
-#define BUS_CHANNEL 1      /* everything goes over this one ... */
-#define BUS_SIDE_CHANNEL 2 /* ... but what the broker may refuse without harm to the rest */
+#define BUS_CHANNEL 1        /* everything goes over this one ... */
+#define BUS_SIDE_CHANNEL 2   /* ... but what the broker may refuse without harm to the rest */
+#define BUS_FRAME_MAX 131072 /* bytes, the broker's default */
 #define BUS_WHY_LEN 256
 #define BUS_TRACE_HEADER "traceparent"
 #define BUS_RESENT_HEADER "drover-resent"

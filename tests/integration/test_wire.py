@@ -240,6 +240,21 @@ class Wire(cluster.TestCase):
                 self.assertEqual(kept if header != "sound" else "sound",
                                  self.succeeds(f"job-{i}").traceparent)
 
+    def test_deep_headers(self):
+        """As deep as a frame allows: whoever decodes that by recursion must have the stack for it,
+        also where the limit of the process leaves its threads less than usual."""
+        limits = resource.getrlimit(resource.RLIMIT_STACK)
+        resource.setrlimit(resource.RLIMIT_STACK, (MIB, limits[1]))
+        try:
+            self.c.schedulers[0].stop()
+            self.c.schedulers[0].start()
+        finally:
+            resource.setrlimit(resource.RLIMIT_STACK, limits)
+        submit = wire.submit("deep", wire.chain(1), reply_to=self.client.REPLIES)
+        properties, body = Raw(nested(26000)), submit.SerializeToString()
+        self.client.call(lambda c: c.basic_publish("drover.submit", "submit", body, properties))
+        self.succeeds("deep")
+
     def test_expiration(self):
         """A client's own is for its message alone: neither requests nor notices inherit it."""
         steps = [wire.step("only", actor="hand", wait_ms=45000)]
