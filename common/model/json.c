@@ -313,6 +313,8 @@ static int message_read(struct reader *r, json_t *value, const ProtobufCMessageD
 static int value_read(struct reader *r, json_t *value, const ProtobufCFieldDescriptor *field,
                       void *out, const struct path *where)
 {
+    if (json_is_string(value) && strlen(json_string_value(value)) < json_string_length(value))
+        return flaw(r, where, "must not have NUL");
     switch (field->type) {
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_SINT32:
@@ -552,7 +554,9 @@ int json_to_message(struct bytes text, const ProtobufCMessageDescriptor *descrip
         problem_set(problem, "", "must be at most %d deep", JSON_DEPTH_MAX);
         return JSON_E_SYNTAX;
     }
-    root = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, &error);
+    /* \u0000 is for a payload, which may be any value; see value_read() for the rest. */
+    root = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+                      &error);
     if (!root && error.text[0] == '\0') /* out of memory is what jansson has no words for */
         return -ENOMEM;
     if (!json_is_object(root)) {
@@ -780,8 +784,8 @@ static json_t *payload_json(struct bytes data)
 
     if (extent.depth > JSON_DEPTH_MAX - MESSAGE_DEPTH || extent.memory > JSON_MEMORY_MAX)
         return NULL;
-    return json_loadb((const char *)data.data, data.len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY,
-                      NULL);
+    return json_loadb((const char *)data.data, data.len,
+                      JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 }
 
 static bool is_text(struct bytes data)

@@ -527,6 +527,29 @@ class Wire(cluster.TestCase):
                 self.refused('{"jobId": "job", "input": {"text": "' + escape + '"}}', "",
                              "invalid Unicode")
 
+    def test_nul_in_json(self):
+        """A value of the client's may hold it; text of Drover's own may not."""
+        steps = [{"name": "only", "actor": "hand"}]
+        for i, given in enumerate(({"text": "a\0b"}, {"json": {"x": ["a\0b", "\0"]}})):
+            self.created({"jobId": f"job-{i}", "definition": {"steps": steps}, "input": given})
+            data = self.client.consume_step("hand").input.data
+            self.assertEqual(given.get("json", "a\0b"), json.loads(data) if i else data.decode())
+            answer = self.control({"jobId": f"job-{i}", "query": {"withData": True}})
+            kept = answer["status"]["input"]
+            found = kept.get("json") or base64.b64decode(kept["data"]).decode()
+            self.assertEqual(given.get("json", "a\0b"), found)
+        for field, message in {
+            "job_id": {"jobId": "a\0b"},
+            "reply_to": {"jobId": "job", "replyTo": "a\0b"},
+            "desired": {"jobId": "job", "desired": "ACTIVE\0"},
+            "priority": {"jobId": "job", "priority": "1\0"},
+            "complete_by": {"jobId": "job", "completeBy": "1\0"},
+            "input.data": {"jobId": "job", "input": {"data": "aGVs\0"}},
+            "labels[0].name": {"jobId": "job", "labels": [{"name": "\0"}]},
+        }.items():
+            with self.subTest(field):
+                self.refused(message, field, "must not have NUL")
+
     # --- fields ---
 
     def test_unknown_fields(self):

@@ -243,7 +243,7 @@ static void test_syntax(void **state)
         "{} x",
         "5",
         "{\"jobId\":\"\xff\"}",
-        "{\"jobId\":\"\\u0000\"}",
+        "{\"jobId\\u0000\":\"a\"}",
         "{\"jobId\":\"\\ud800\"}",
         "{'a':1}",
         "{\"priority\":01}",
@@ -254,6 +254,23 @@ static void test_syntax(void **state)
 
     for (size_t i = 0; i < array_size(TEXTS); i++)
         expect_syntax(TEXTS[i]);
+}
+
+/* A value of the client's may hold it, and is then no C string; text of ours may not. */
+static void test_nul(void **state)
+{
+    Drover__V1__Payload *p = read_good(PAYLOAD, "{\"text\":\"a\\u0000b\"}");
+
+    assert_int_equal(p->data.len, 3);
+    assert_memory_equal(p->data.data, "a\0b", 3);
+    protobuf_c_message_free_unpacked(&p->base, NULL);
+    expect_same(PAYLOAD, "{\"contentType\":\"application/json\",\"json\":[\"a\\u0000b\"]}");
+    expect_flaw(PAYLOAD, "{\"contentType\":\"a\\u0000\"}", "content_type");
+    expect_flaw(PAYLOAD, "{\"data\":\"YWJj\\u0000\"}", "data");
+    expect_flaw(SUBMIT, "{\"jobId\":\"\\u0000\"}", "job_id");
+    expect_flaw(SUBMIT, "{\"desired\":\"ACTIVE\\u0000\"}", "desired");
+    expect_flaw(SUBMIT, "{\"priority\":\"1\\u0000\"}", "priority");
+    expect_flaw(SUBMIT, "{\"startAt\":\"1\\u0000\"}", "start_at");
 }
 
 static char *repeat(const char *head, const char *part, size_t n, const char *tail)
@@ -376,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_unknown_and_doubled),
         cmocka_unit_test(test_reads_on_after_a_flaw),
         cmocka_unit_test(test_syntax),
+        cmocka_unit_test(test_nul),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_dense_payload_fits),
