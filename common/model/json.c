@@ -88,6 +88,10 @@ struct reader {
         JSON_E_FIELD;                                                                              \
     })
 
+/* For "%.*s": what is quoted of a stranger's text, without half a character at its end. */
+#define QUOTED_MAX 64
+#define QUOTED(text) (int)wire_text_fit(text, QUOTED_MAX), text
+
 /* Zeroed. */
 static void *reader_alloc(struct reader *r, size_t size)
 {
@@ -238,7 +242,7 @@ static int enum_read(struct reader *r, const json_t *value, const ProtobufCEnumD
             return 0;
         }
     }
-    return flaw(r, where, "\"%.64s\" is no %s", json_string_value(value), type->short_name);
+    return flaw(r, where, "\"%.*s\" is no %s", QUOTED(json_string_value(value)), type->short_name);
 }
 
 static int string_read(struct reader *r, const json_t *value, void *out, const struct path *where)
@@ -481,7 +485,7 @@ static int member_read(struct reader *r, const char *key, json_t *value, struct 
     uint64_t bit;
 
     if (!field)
-        return flaw(r, t->where, "has no field \"%.64s\"", key);
+        return flaw(r, t->where, "has no field \"%.*s\"", QUOTED(key));
     bit = UINT64_C(1) << (field - type->fields);
     if (t->seen & bit)
         return flaw(r, PATH(t->where, field->name), "is given twice");

@@ -527,6 +527,19 @@ class Wire(cluster.TestCase):
                 self.refused('{"jobId": "job", "input": {"text": "' + escape + '"}}', "",
                              "invalid Unicode")
 
+    def test_reasons_are_utf8(self):
+        """Also where they quote what is too long to be quoted whole."""
+        for before in range(4):
+            for letter in ("é", "漢", "🚚"):
+                name = "x" * before + letter * 60
+                for receipt in (
+                    self.refused({name: 1}, "", "has no field"),
+                    self.refused({"jobId": "job", "desired": name}, "desired", "is no State"),
+                ):
+                    self.assertNotIn("\ufffd", receipt["reason"])
+                    quoted = re.search(r'"(x*(.)\2*)"', receipt["reason"]).group(1)
+                    self.assertTrue(name.startswith(quoted) and 60 < len(quoted.encode()) <= 64)
+
     def test_nul_in_json(self):
         """A value of the client's may hold it; text of Drover's own may not."""
         steps = [{"name": "only", "actor": "hand"}]

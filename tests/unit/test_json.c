@@ -285,6 +285,38 @@ static char *repeat(const char *head, const char *part, size_t n, const char *ta
     return (char *)text.data;
 }
 
+static void expect_quoted(const char *text, const char *quoted)
+{
+    ProtobufCMessage *message;
+    struct problem problem;
+
+    assert_int_equal(json_to_message(bytes_str(text), SUBMIT, NULL, &message, &problem),
+                     JSON_E_FIELD);
+    assert_string_equal(problem.reason, quoted);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+/* What is quoted ends with a whole character. */
+static void test_quotes(void **state)
+{
+    char *name = repeat("{\"", "\xc3\xbc", 32, "\":1}");
+    char *longer = repeat("{\"x", "\xc3\xbc", 32, "\":1}");
+    char *value = repeat("{\"desired\":\"", "\xe2\x82\xac", 22, "\"}");
+    char *whole = repeat("has no field \"", "\xc3\xbc", 32, "\"");
+    char *cut = repeat("has no field \"x", "\xc3\xbc", 31, "\"");
+    char *cut_value = repeat("\"", "\xe2\x82\xac", 21, "\" is no State");
+
+    expect_quoted(name, whole);
+    expect_quoted(longer, cut);
+    expect_quoted(value, cut_value);
+    free(name);
+    free(longer);
+    free(value);
+    free(whole);
+    free(cut);
+    free(cut_value);
+}
+
 static void test_depth(void **state)
 {
     char *text = repeat("{\"input\":{\"json\":", "[", 100000, "");
@@ -394,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_reads_on_after_a_flaw),
         cmocka_unit_test(test_syntax),
         cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_quotes),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_dense_payload_fits),
