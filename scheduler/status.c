@@ -182,6 +182,20 @@ static void free_steps(Drover__V1__JobStatus *m)
         drover__v1__payload__free_unpacked(m->input, NULL);
 }
 
+/* The rest of the steps is in the next page. In JSON a step takes up to six times as much, which is
+ * only known when it is written. */
+static void cut_page(Drover__V1__Answer *answer, bool json)
+{
+    while (answer->status->n_steps > 1) {
+        CLEANUP(buf_deinit) struct buf text = {0};
+        bool fits = drover__v1__answer__get_packed_size(answer) <= ANSWER_MAX;
+
+        if (fits && (!json || wire_encode(&answer->base, true, &text) == 0))
+            return;
+        answer->status->n_steps /= 2;
+    }
+}
+
 void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job,
                    const struct workflow *w)
 {
@@ -209,8 +223,7 @@ void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job
     answer.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
     answer.status = &status;
     whole = status.n_steps;
-    while (status.n_steps > 1 && drover__v1__answer__get_packed_size(&answer) > ANSWER_MAX)
-        status.n_steps /= 2; /* the rest is in the next page */
+    cut_page(&answer, op->item->json);
     op_reply(s, op, &answer.base);
     status.n_steps = whole;
     free_steps(&status);

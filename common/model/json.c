@@ -33,6 +33,14 @@ CLEANUP_DEFINE(json_t *, json_decref)
 #define MESSAGE_DEPTH 8
 static_assert(MESSAGE_DEPTH < JSON_DEPTH_MAX, "room for what a payload holds");
 
+/*
+ * What a payload may take in its form for people where that doubles it: a control character becomes
+ * six, 1e9 twelve. Beyond, base64 says it in fewer, and an input and a result fit one message.
+ */
+#define FORM_MAX ((size_t)512 << 10)
+static_assert(2 * WIRE_INPUT_MAX + 2 * WIRE_RESULT_MAX + FORM_MAX < WIRE_MESSAGE_MAX,
+              "room for what else an answer has");
+
 static const char JSON_TYPE[] = "application/json";
 static const char TEXT_TYPE[] = "text/plain; charset=utf-8";
 
@@ -816,25 +824,25 @@ bool json_is_type(const char *content_type)
            strncasecmp(content_type + len - strlen(suffix), suffix, strlen(suffix)) == 0;
 }
 
-/* Writes the data in its form for people. Return: false where it has none; nothing is written. */
+/* Writes the data in its form for people. Return: false where it has none or takes far more room
+ * so; nothing is written. */
 static bool payload_write(const Drover__V1__Payload *payload, struct buf *out)
 {
     const char *content_type = payload->content_type ? payload->content_type : "";
     struct bytes data = bytes_of(payload->data.data, payload->data.len);
     CLEANUP(json_decref) json_t *value = NULL;
+    size_t start = out->len;
 
     if (payload_is_text(content_type, data)) {
         buf_puts(out, "\"text\":");
         buf_json(out, (const char *)data.data, data.len);
-        return true;
-    }
-    if (json_is_type(content_type))
-        value = payload_json(data);
-    if (value) {
+    } else if (json_is_type(content_type) && (value = payload_json(data))) {
         buf_puts(out, "\"json\":");
         json_write(value, out);
     }
-    return value != NULL;
+    if (out->len - start > FORM_MAX && out->len - start > 2 * data.len)
+        out->len = start;
+    return out->len > start;
 }
 
 /* Return: whether something was written. */

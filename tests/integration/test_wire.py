@@ -420,6 +420,35 @@ class Wire(cluster.TestCase):
         submit["input"]["contentType"] = "a"
         self.created(submit)
 
+    def test_what_json_makes_larger(self):
+        """An answer in JSON is one, also where text is nothing but characters to be escaped."""
+        data = b"\1" * (MIB - len("text/plain"))
+        steps = [wire.step(f"s{i}", actor="hand") for i in range(8)]
+        self.client.submit(wire.submit("job", steps, input=wire.payload(data, "text/plain")))
+        error = wire.Error(message="\1" * 1024, details="\1" * 16384, verdict=wire.VERDICT_PERMANENT)
+        for i in range(8):
+            request = self.client.consume_step("hand")
+            if i % 2:
+                self.client.reply(request, error=error)
+            else:
+                result = wire.payload(b"\1" * (256 * 1024 - 10), "text/plain")
+                self.client.reply(request, result=result)
+        servers.wait_for(lambda: self.client.queue("drover.replies")[0] == 0, "replies to be taken")
+        seen, results = {}, 0
+        while len(seen) < 8:
+            query = {"fromStep": len(seen), "withData": True}
+            status = self.control({"jobId": "job", "query": query})["status"]
+            self.assertEqual(data, base64.b64decode(status["input"]["data"]))
+            for step in status["steps"]:
+                seen[step["name"]] = step
+        for step in seen.values():
+            if "result" in step:
+                results += 1
+                self.assertEqual(256 * 1024 - 10, len(base64.b64decode(step["result"]["data"])))
+            else:
+                self.assertEqual("\1" * 16384, step["lastError"]["details"])
+        self.assertEqual(4, results)
+
     # --- text ---
 
     def test_text(self):

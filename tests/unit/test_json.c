@@ -317,6 +317,33 @@ static void test_quotes(void **state)
     free(cut_value);
 }
 
+/* The form of a payload for people, where it is not far longer than base64. */
+static void test_form_of_a_large_payload(void **state)
+{
+    static const char *const PARTS[] = {"\1", ",1e9", "a", ",1"};
+    static const char *const BEGINS[] = {
+        "{\"contentType\":\"text/plain\",\"data\":\"AQEB",
+        "{\"contentType\":\"application/json\",\"data\":\"WzEs",
+        "{\"contentType\":\"text/plain\",\"text\":\"aaa",
+        "{\"contentType\":\"application/json\",\"json\":[1,1",
+    };
+
+    for (size_t i = 0; i < array_size(PARTS); i++) {
+        CLEANUP(buf_deinit) struct buf text = {0};
+        char *data = repeat(i % 2 ? "[1" : "", PARTS[i], WIRE_INPUT_MAX / 6, i % 2 ? "]" : "");
+        Drover__V1__Payload p = DROVER__V1__PAYLOAD__INIT;
+
+        p.content_type = i % 2 ? "application/json" : "text/plain";
+        p.data.data = (uint8_t *)data;
+        p.data.len = strlen(data);
+        json_from_message(&p.base, &text);
+        if (strncmp(buf_str(&text), BEGINS[i], strlen(BEGINS[i])) != 0)
+            fail_msg("%zu: %.80s", i, buf_str(&text));
+        assert_true(text.len <= 2 * p.data.len + ((size_t)512 << 10));
+        free(data);
+    }
+}
+
 static void test_depth(void **state)
 {
     char *text = repeat("{\"input\":{\"json\":", "[", 100000, "");
@@ -427,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_syntax),
         cmocka_unit_test(test_nul),
         cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_form_of_a_large_payload),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_dense_payload_fits),
