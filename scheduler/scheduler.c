@@ -438,7 +438,8 @@ static void on_undecodable(struct scheduler *s, struct item *item, const char *w
     }
     struct op *op = op_new(s, item, "");
 
-    receipt.job_id = item->message.base ? item->message.submit->job_id : receipt.job_id;
+    if (item->message.base && strlen(item->message.submit->job_id) <= ID_NAME_MAX)
+        receipt.job_id = item->message.submit->job_id; /* else nobody wants it back */
     receipt.code = DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED;
     receipt.field = (char *)problem->field;
     receipt.reason = (char *)(*problem->reason ? problem->reason : what);

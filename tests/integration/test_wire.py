@@ -420,6 +420,16 @@ class Wire(cluster.TestCase):
         submit["input"]["contentType"] = "a"
         self.created(submit)
 
+    def test_an_id_of_megabytes(self):
+        """Whoever sends one gets a rejection that he can read, and not his megabytes back."""
+        long = "x" * (4 * MIB - 1000)
+        receipt = self.refused({"jobId": long}, "job_id", "must be 1 to 128 characters")
+        self.assertNotIn("jobId", receipt)
+        submit = wire.Submit(job_id=long, reply_to=self.client.REPLIES)
+        self.client.publish("drover.submit", "submit", submit)
+        receipt = self.client.receipt("")
+        self.assertEqual((wire.RECEIPT_CODE_REJECTED, "job_id"), (receipt.code, receipt.field))
+
     def test_what_json_makes_larger(self):
         """An answer in JSON is one, also where text is nothing but characters to be escaped."""
         data = b"\1" * (MIB - len("text/plain"))
