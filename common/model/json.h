@@ -11,8 +11,9 @@
  *
  * A Payload has a form for people besides {"contentType": …, "data": base64}: {"json": any value}
  * is application/json, {"text": "…"} is text/plain; contentType may be given with either. Output
- * uses them where the content type says so and the data is what it says. Numbers in "json" are
- * doubles or 64-bit integers.
+ * uses them where the content type says so and the data is what it says, unless they would take
+ * over 512 KiB and twice the data. Numbers in "json" are doubles or 64-bit integers. \u0000 is good
+ * in these two only.
  */
 #pragma once
 
