@@ -50,16 +50,18 @@ async function run ({ attempt, idempotencyKey }) {
 LATE_ONCE = {
     "python": """\
 def run(request):
-    if request.attempt == 1:
-        time.sleep(2 * request.lock_ms / 1000)
-    return types_pb2.Payload(data=b"attempt %d" % request.attempt)
+    if request.attempt > 1:
+        return types_pb2.Payload(data=b"in time")
+    time.sleep(2 * request.lock_ms / 1000)
+    return types_pb2.Payload(data=b"late")
 
 
 """,
     "node": """\
 async function run ({ attempt, lockMs }) {
-  if (attempt === 1) await new Promise(resolve => setTimeout(resolve, 2 * lockMs))
-  return { data: Buffer.from(`attempt ${attempt}`) }
+  if (attempt > 1) return { data: Buffer.from('in time') }
+  await new Promise(resolve => setTimeout(resolve, 2 * lockMs))
+  return { data: Buffer.from('late') }
 }
 """,
 }
@@ -130,6 +132,12 @@ class Agents(examples.TestCase):
         program.terminate()
         self.assertEqual((0, ""), program.end())
 
+    def await_queue(self, actor, requests):
+        """So many requests and no agent: the broker has noticed that the one there was is gone."""
+        queue = f"drover.task.{actor}"
+        servers.wait_for(lambda: self.client.queue(queue)[1] == 0, "no consumer")
+        self.assertEqual((requests, 0), self.client.queue(queue))
+
     @each_language
     def each_fails_then_succeeds(self, language):
         """An error is transient and says why; every attempt has the same key."""
@@ -146,13 +154,13 @@ class Agents(examples.TestCase):
         """What is done after the lease is not sent, and its request is acknowledged."""
         program = self.start_agent(language, LATE_ONCE[language])
         self.one("job", language, lock_ms=500, wait_ms=2000)
-        self.assertEqual(b"attempt 2", self.succeeded("job"))
+        self.assertEqual(b"in time", self.succeeded("job"))
         self.leaves(program)
+        self.await_queue(language, 0)
         self.c.await_idle()
-        self.assertEqual([(wire.STATE_ACTIVE, b"attempt 2")],
-                         [(reply.achieved, reply.result.data) for reply in self.replies])
-        self.assertEqual((0, 0), self.client.queue(f"drover.task.{language}"))
-        self.assertEqual(2, self.c.dispatches("job"))
+        self.assertEqual({(wire.STATE_ACTIVE, b"in time")},
+                         {(reply.achieved, reply.result.data) for reply in self.replies})
+        self.assertGreater(self.c.dispatches("job"), 1)
 
     @each_language
     def each_malformed(self, language):
@@ -175,7 +183,7 @@ class Agents(examples.TestCase):
             self.assertEqual(("MALFORMED", body), (reason, letter))
         self.assertEqual(b", " + language.encode(), self.succeeded("good"))
         self.leaves(program)
-        self.assertEqual((0, 0), self.client.queue(f"drover.task.{language}"))
+        self.await_queue(language, 0)
         self.assertEqual((0, 0), self.client.queue(self.client.DEAD))
 
     @each_language
@@ -205,7 +213,7 @@ class Agents(examples.TestCase):
         self.succeeded("other")
         self.assertEqual(["job", "other"], self.begun.read_text().splitlines())
         self.leaves(program)
-        self.assertEqual((0, 0), self.client.queue("drover.task.node"))
+        self.await_queue("node", 0)
 
     @each_language
     def each_ends_when_told(self, language):
@@ -227,7 +235,7 @@ class Agents(examples.TestCase):
         for job in begun:
             self.succeeded(job)
         self.assertEqual(sorted(begun), sorted(self.begun.read_text().splitlines()))
-        self.assertEqual((2, 0), self.client.queue(queue))
+        self.await_queue(language, 2)
         self.start_agent(language)
         for job in jobs:
             self.succeeded(job)
