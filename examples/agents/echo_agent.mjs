@@ -34,7 +34,7 @@ async function answer (request) {
     if (desired === DISABLED) return { error: { message: 'cannot take back', verdict: PERMANENT } }
     return { result: await run(request, signal), achieved: desired }
   }
-  const failed = ({ message }) => ({ error: { message } }) // it is tried again
+  const failed = problem => ({ error: { message: String(problem) } }) // it is tried again
   const outcome = await Promise.race([work().catch(failed), lease])
   return signal.aborted ? null : { jobId, step, token, ...outcome }
 }

@@ -23,7 +23,7 @@ leaving = threading.Event()
 
 def run(request):
     """What the step before gave, or else the job's input, with our name behind. A step may run more
-    than once: hand request.idempotency_key to whatever yours calls."""
+    than once: hand request.idempotency_key to whatever yours calls, and stop it after lock_ms."""
     given = request.results[0].payload if request.results else request.input
     data = given.data + b", " + ACTOR.encode()
     return types_pb2.Payload(content_type=given.content_type, data=data)

@@ -243,7 +243,12 @@ class Agents(examples.TestCase):
 
     @each_language
     def each_connection_lost(self, language):
-        """It ends, and says why; the next one gets the very same request."""
+        """It ends, and says why; the next one gets the very same request. Nor does it wait for a
+        queue that is not there."""
+        program = self.start([*examples.command(examples.AGENTS[language]), "nobody"])
+        code, said = program.end()
+        self.assertEqual(1, code, said)
+        self.assertRegex(said, "RabbitMQ: .*404.*drover.task.nobody")
         others = self.connections()
         program = self.waits(language)
         self.one("job", language)
