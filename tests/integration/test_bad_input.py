@@ -34,11 +34,16 @@ class BadInput(cluster.TestCase):
         self.c.await_idle()
         self.assertEqual(sorted(but), sorted(self.c.store.jobs()))
         new = set(self.c.store.keys()) - set(self.keys_before)
-        known = [":job:", ":data:", ":hist:", ":def:", "}:settled", "}:leader", "}:defs"]
+        indexes = ("}:settled", "}:jobs")
+        known = [":job:", ":data:", ":hist:", ":def:", "}:leader", "}:defs", *indexes]
         self.assertEqual([], [key for key in new if not any(k in key for k in known)])
         for kind in (":job:", ":data:", ":hist:"):
             jobs = sorted(key.partition(kind)[2] for key in new if kind in key)
             self.assertEqual(sorted(but), jobs, kind)
+        for index in indexes:
+            names = [key for key in new if key.endswith(index)]
+            jobs = [job for name in names for job in self.c.store.redis.zrange(name, 0, -1)]
+            self.assertEqual(sorted(but), sorted(jobs), index)
 
     def rejected(self, submit, field, reason=""):
         """A Submit is answered with a rejection that names the field, and leaves nothing."""
