@@ -14,10 +14,17 @@
 
 #include "agent/agent_config.h"
 #include "agent/handler.h"
+#include "model/wire.h"
 
 #define ACTIONS(text)                                                                              \
     "agent = { actors = ( { name = \"a\"; handler = \"exec\"; actions = (" text "); } ); };"
 #define ACTION(text) ACTIONS("{ name = \"x\"; command = [\"/bin/true\"]; " text " }")
+#define HTTP_ACTOR(text)                                                                           \
+    "agent = { actors = ( { name = \"a\"; handler = \"http\"; " text " } ); };"
+#define HTTP_ACTION(text) HTTP_ACTOR("actions = ( { name = \"x\"; " text " } );")
+#define HTTP(text) HTTP_ACTION("url = \"http://h/\"; " text)
+#define BREAKER(text)                                                                              \
+    HTTP_ACTOR("breaker = { " text " }; actions = ( { name = \"x\"; url = \"http://h/\"; } );")
 
 static int read_text(const char *text, struct agent_setup **out, struct problem *problem)
 {
@@ -81,6 +88,98 @@ static void test_all_keys(void **state)
     assert_null(agent_setup_actor(setup, "nobody"));
 }
 
+static void test_http_keys(void **state)
+{
+    CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
+    struct problem problem = {0};
+    const struct agent_served *served;
+    const struct http_action *http;
+
+    if (read_text(
+            "agent = { actors = (\n"
+            "  { name = \"payments\"; handler = \"http\"; lease_retries = 5;\n"
+            "    breaker = { failures = 7; open = \"250ms\"; open_max = \"1h\"; };\n"
+            "    actions = (\n"
+            "      { name = \"charge\"; method = \"PUT\";\n"
+            "        url = \"https://pay.example:8443/charges/${job}?step=${step}\";\n"
+            "        headers = [\"X-Tenant: ${input.tenant}\", \"Accept:\"]; body = \"input\";\n"
+            "        timeout = \"10s\"; max_response = 1000; ca_file = \"/etc/own.pem\";\n"
+            "        proxy = \"http://proxy:3128\"; },\n"
+            "      { name = \"look\"; method = \"GET\"; url = \"http://[::1]:80\"; },\n"
+            "      { name = \"*\"; url = \"http://h?a=${arguments.a}\"; } ); } ); };\n",
+            &setup, &problem))
+        fail_msg("%s: %s", problem.field, problem.reason);
+    served = agent_setup_actor(setup, "payments");
+    assert_ptr_equal(served->handler, &handler_http);
+    assert_int_equal(served->actor.lease_retries, 5);
+    http = agent_served_action(served, "charge")->http;
+    assert_string_equal(http->method, "PUT");
+    assert_string_equal(http->url, "https://pay.example:8443/charges/${job}?step=${step}");
+    assert_string_equal(http->target, "https://pay.example:8443");
+    assert_string_equal(http->headers[0], "X-Tenant: ${input.tenant}");
+    assert_string_equal(http->headers[1], "Accept:");
+    assert_null(http->headers[2]);
+    assert_int_equal(http->body, HTTP_BODY_INPUT);
+    assert_int_equal(http->timeout_ms, 10000);
+    assert_int_equal(http->max_response, 1000);
+    assert_string_equal(http->ca_file, "/etc/own.pem");
+    assert_string_equal(http->proxy, "http://proxy:3128");
+    assert_int_equal(http->breaker.failures, 7);
+    assert_int_equal(http->breaker.open_ms, 250);
+    assert_int_equal(http->breaker.open_max_ms, 3600000);
+    http = agent_served_action(served, "look")->http;
+    assert_string_equal(http->target, "http://[::1]:80");
+    assert_int_equal(http->body, HTTP_BODY_NONE);
+    http = agent_served_action(served, "anything")->http;
+    assert_string_equal(http->target, "http://h");
+    assert_int_equal(http->breaker.failures, 7);
+}
+
+static void test_http_defaults(void **state)
+{
+    CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
+    const struct agent_served *served;
+    const struct http_action *http;
+
+    assert_int_equal(read_text(HTTP(""), &setup, NULL), 0);
+    served = agent_setup_actor(setup, "a");
+    assert_int_equal(served->actor.lease_retries, 2);
+    http = agent_served_action(served, "x")->http;
+    assert_string_equal(http->method, "POST");
+    assert_null(http->headers[0]);
+    assert_int_equal(http->body, HTTP_BODY_DOCUMENT);
+    assert_int_equal(http->timeout_ms, 0);
+    assert_int_equal(http->max_response, WIRE_RESULT_MAX - WIRE_CONTENT_TYPE_MAX);
+    assert_null(http->ca_file);
+    assert_null(http->proxy);
+    assert_int_equal(http->breaker.failures, 5);
+    assert_int_equal(http->breaker.open_ms, 5000);
+    assert_int_equal(http->breaker.open_max_ms, 60000);
+}
+
+static void test_http_bodies(void **state)
+{
+    static const char *const words[] = {
+        [HTTP_BODY_DOCUMENT] = "document",   [HTTP_BODY_INPUT] = "input",
+        [HTTP_BODY_ARGUMENTS] = "arguments", [HTTP_BODY_REQUEST] = "request",
+        [HTTP_BODY_NONE] = "none",
+    };
+    static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
+
+    for (size_t m = 0; m < array_size(methods); m++) {
+        for (size_t i = 0; i < array_size(words); i++) {
+            CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
+            char text[256];
+
+            snprintf(text, sizeof(text), HTTP("method = \"%s\"; body = \"%s\";"), methods[m],
+                     words[i]);
+            assert_int_equal(read_text(text, &setup, NULL), 0);
+            assert_int_equal(setup->actors[0].actions[0].http->body, i);
+            assert_string_equal(setup->actors[0].actions[0].http->method, methods[m]);
+        }
+    }
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -129,6 +228,80 @@ static void test_refused(void **state)
         {ACTION("kill_grace = \"2d\";"), "agent.actors[0].actions[0].kill_grace", "at most 3600s"},
         {ACTION("}, { name = \"x\"; command = [\"y\"];"), "agent.actors[0].actions[1].name",
          "actions[0]"},
+        {"agent = { actors = ( { name = \"a\"; handler = \"builtin\"; breaker = {}; } ); };",
+         "agent.actors[0].breaker", "only the handler \"http\""},
+        {HTTP_ACTOR(""), "agent.actors[0]", "actions are missing"},
+        {HTTP_ACTION(""), "agent.actors[0].actions[0]", "url is missing"},
+        {HTTP_ACTION("url = 5;"), "agent.actors[0].actions[0].url", "must be text"},
+        {HTTP_ACTION("url = \"\";"), "agent.actors[0].actions[0].url", "must be text"},
+        {HTTP_ACTION("url = \"pay.example/x\";"), "agent.actors[0].actions[0].url",
+         "http://HOST or https://HOST"},
+        {HTTP_ACTION("url = \"file:///etc/passwd\";"), "agent.actors[0].actions[0].url",
+         "http://HOST or https://HOST"},
+        {HTTP_ACTION("url = \"http:///x\";"), "agent.actors[0].actions[0].url",
+         "http://HOST or https://HOST"},
+        {HTTP_ACTION("url = \"http://${input.host}/x\";"), "agent.actors[0].actions[0].url",
+         "only behind the host"},
+        {HTTP_ACTION("url = \"http://h:${input.port}/x\";"), "agent.actors[0].actions[0].url",
+         "only behind the host"},
+        {HTTP_ACTION("url = \"http://h.${job}\";"), "agent.actors[0].actions[0].url",
+         "only behind the host"},
+        {HTTP_ACTION("url = \"http://user:word@h/x\";"), "agent.actors[0].actions[0].url",
+         "give a header Authorization"},
+        {HTTP_ACTION("url = \"http://h/a b\";"), "agent.actors[0].actions[0].url",
+         "without spaces"},
+        {HTTP_ACTION("url = \"http://h/a\\n\";"), "agent.actors[0].actions[0].url",
+         "must be ASCII"},
+        {HTTP_ACTION("url = \"http://h/\xc3\xa4\";"), "agent.actors[0].actions[0].url",
+         "must be ASCII"},
+        {HTTP_ACTION("url = \"http://h/#${job}\";"), "agent.actors[0].actions[0].url",
+         "without #"},
+        {HTTP_ACTION("url = \"http://h/${env.HOME}\";"), "agent.actors[0].actions[0].url",
+         "${env.HOME} must be job, step"},
+        {HTTP("methode = \"GET\";"), "agent.actors[0].actions[0].methode", "method"},
+        {HTTP("command = [\"/bin/true\"];"), "agent.actors[0].actions[0].command", "not known"},
+        {HTTP("method = \"TRACE\";"), "agent.actors[0].actions[0].method", "must be GET, HEAD"},
+        {HTTP("method = \"post\";"), "agent.actors[0].actions[0].method", "must be GET, HEAD"},
+        {HTTP("headers = \"A: b\";"), "agent.actors[0].actions[0].headers", "list of texts"},
+        {HTTP("headers = [\"A: b\", \"A\"];"), "agent.actors[0].actions[0].headers[1]",
+         "\"Name: value\""},
+        {HTTP("headers = [\": b\"];"), "agent.actors[0].actions[0].headers[0]",
+         "\"Name: value\""},
+        {HTTP("headers = [\"A b: c\"];"), "agent.actors[0].actions[0].headers[0]",
+         "\"Name: value\""},
+        {HTTP("headers = [\"A;\"];"), "agent.actors[0].actions[0].headers[0]",
+         "\"Name: value\""},
+        {HTTP("headers = [\"A: b\\r\\nC: d\"];"), "agent.actors[0].actions[0].headers[0]",
+         "in ASCII"},
+        {HTTP("headers = [\"A: ${nothing}\"];"), "agent.actors[0].actions[0].headers[0]",
+         "${nothing} must be job"},
+        {HTTP("headers = [\"${job}: a\"];"), "agent.actors[0].actions[0].headers[0]",
+         "\"Name: value\""},
+        {HTTP("headers = [\"idempotency-key: a\"];"), "agent.actors[0].actions[0].headers[0]",
+         "is set by the agent"},
+        {HTTP("headers = [\"Traceparent: a\"];"), "agent.actors[0].actions[0].headers[0]",
+         "is set by the agent"},
+        {HTTP("headers = [\"Content-length: 1\"];"), "agent.actors[0].actions[0].headers[0]",
+         "is set by the agent"},
+        {HTTP("headers = [\"transfer-encoding: chunked\"];"),
+         "agent.actors[0].actions[0].headers[0]", "is set by the agent"},
+        {HTTP("body = \"all\";"), "agent.actors[0].actions[0].body", "\"document\", \"input\""},
+        {HTTP("body = 1;"), "agent.actors[0].actions[0].body", "\"document\", \"input\""},
+        {HTTP("timeout = \"soon\";"), "agent.actors[0].actions[0].timeout", "duration"},
+        {HTTP("timeout = \"31d\";"), "agent.actors[0].actions[0].timeout", "at most 2592000s"},
+        {HTTP("max_response = -1;"), "agent.actors[0].actions[0].max_response", "0 to 262016"},
+        {HTTP("max_response = 262017;"), "agent.actors[0].actions[0].max_response", "0 to 262016"},
+        {HTTP("max_response = \"1\";"), "agent.actors[0].actions[0].max_response", "number"},
+        {HTTP("ca_file = 5;"), "agent.actors[0].actions[0].ca_file", "must be text"},
+        {HTTP("proxy = \"\";"), "agent.actors[0].actions[0].proxy", "must be text"},
+        {BREAKER("failure = 1;"), "agent.actors[0].breaker.failure", "failures"},
+        {BREAKER("failures = 0;"), "agent.actors[0].breaker.failures", "1 to 1000"},
+        {BREAKER("failures = 1001;"), "agent.actors[0].breaker.failures", "1 to 1000"},
+        {BREAKER("open = \"0ms\";"), "agent.actors[0].breaker", "more than 0"},
+        {BREAKER("open = \"61m\";"), "agent.actors[0].breaker.open", "at most 3600s"},
+        {BREAKER("open = \"61s\";"), "agent.actors[0].breaker", "open_max at least that"},
+        {BREAKER("open_max = \"4s\";"), "agent.actors[0].breaker", "open_max at least that"},
+        {HTTP_ACTOR("breaker = 5; actions = ();"), "agent.actors[0].breaker", "must be a group"},
     };
 
     for (size_t i = 0; i < array_size(cases); i++) {
@@ -147,6 +320,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_keys),
+        cmocka_unit_test(test_http_keys),
+        cmocka_unit_test(test_http_defaults),
+        cmocka_unit_test(test_http_bodies),
         cmocka_unit_test(test_refused),
     };
 
