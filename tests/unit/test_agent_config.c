@@ -19,8 +19,7 @@
 #define ACTIONS(text)                                                                              \
     "agent = { actors = ( { name = \"a\"; handler = \"exec\"; actions = (" text "); } ); };"
 #define ACTION(text) ACTIONS("{ name = \"x\"; command = [\"/bin/true\"]; " text " }")
-#define HTTP_ACTOR(text)                                                                           \
-    "agent = { actors = ( { name = \"a\"; handler = \"http\"; " text " } ); };"
+#define HTTP_ACTOR(text) "agent = { actors = ( { name = \"a\"; handler = \"http\"; " text " } ); };"
 #define HTTP_ACTION(text) HTTP_ACTOR("actions = ( { name = \"x\"; " text " } );")
 #define HTTP(text) HTTP_ACTION("url = \"http://h/\"; " text)
 #define BREAKER(text)                                                                              \
@@ -254,8 +253,7 @@ static void test_refused(void **state)
          "must be ASCII"},
         {HTTP_ACTION("url = \"http://h/\xc3\xa4\";"), "agent.actors[0].actions[0].url",
          "must be ASCII"},
-        {HTTP_ACTION("url = \"http://h/#${job}\";"), "agent.actors[0].actions[0].url",
-         "without #"},
+        {HTTP_ACTION("url = \"http://h/#${job}\";"), "agent.actors[0].actions[0].url", "without #"},
         {HTTP_ACTION("url = \"http://h/${env.HOME}\";"), "agent.actors[0].actions[0].url",
          "${env.HOME} must be job, step"},
         {HTTP("methode = \"GET\";"), "agent.actors[0].actions[0].methode", "method"},
@@ -265,12 +263,10 @@ static void test_refused(void **state)
         {HTTP("headers = \"A: b\";"), "agent.actors[0].actions[0].headers", "list of texts"},
         {HTTP("headers = [\"A: b\", \"A\"];"), "agent.actors[0].actions[0].headers[1]",
          "\"Name: value\""},
-        {HTTP("headers = [\": b\"];"), "agent.actors[0].actions[0].headers[0]",
-         "\"Name: value\""},
+        {HTTP("headers = [\": b\"];"), "agent.actors[0].actions[0].headers[0]", "\"Name: value\""},
         {HTTP("headers = [\"A b: c\"];"), "agent.actors[0].actions[0].headers[0]",
          "\"Name: value\""},
-        {HTTP("headers = [\"A;\"];"), "agent.actors[0].actions[0].headers[0]",
-         "\"Name: value\""},
+        {HTTP("headers = [\"A;\"];"), "agent.actors[0].actions[0].headers[0]", "\"Name: value\""},
         {HTTP("headers = [\"A: b\\r\\nC: d\"];"), "agent.actors[0].actions[0].headers[0]",
          "in ASCII"},
         {HTTP("headers = [\"A: ${nothing}\"];"), "agent.actors[0].actions[0].headers[0]",
@@ -319,10 +315,8 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_keys),
-        cmocka_unit_test(test_http_keys),
-        cmocka_unit_test(test_http_defaults),
-        cmocka_unit_test(test_http_bodies),
+        cmocka_unit_test(test_all_keys),      cmocka_unit_test(test_http_keys),
+        cmocka_unit_test(test_http_defaults), cmocka_unit_test(test_http_bodies),
         cmocka_unit_test(test_refused),
     };
 

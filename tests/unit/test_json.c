@@ -77,6 +77,18 @@ static void expect_same(const ProtobufCMessageDescriptor *type, const char *text
     expect_written(type, text, text);
 }
 
+static char *repeat(const char *head, const char *part, size_t n, const char *tail)
+{
+    struct buf text = {0};
+
+    buf_puts(&text, head);
+    for (size_t i = 0; i < n; i++)
+        buf_puts(&text, part);
+    buf_puts(&text, tail);
+    buf_str(&text);
+    return (char *)text.data;
+}
+
 static void test_names_and_defaults(void **state)
 {
     expect_same(SUBMIT, "{}");
@@ -193,6 +205,116 @@ static void test_payload_that_lies(void **state)
                 "{\"contentType\":\"application/json\",\"data\":\"eyJhIjoxLCJhIjoyfQ==\"}");
 }
 
+static void test_types_of_json(void **state)
+{
+    static const char *const yes[] = {
+        "application/json",          "APPLICATION/Json",
+        "application/json;q=1",      "application/json; charset=utf-8",
+        "application/problem+json",  "application/vnd.a.b+JSON; v=2",
+        "application/json ;charset", "application/x+xml+json",
+    };
+    static const char *const no[] = {
+        "",
+        "json",
+        "text/json",
+        "application/jso",
+        "application/json5",
+        "application/jsonx; charset=utf-8",
+        "application/+json",
+        "application/json+xml",
+        "text/plain; note=application/json",
+        "text/x+json",
+        "application/octet-stream; a=+json",
+        " application/json",
+    };
+
+    for (size_t i = 0; i < array_size(yes); i++)
+        if (!json_is_type(yes[i]))
+            fail_msg("%s", yes[i]);
+    for (size_t i = 0; i < array_size(no); i++)
+        if (json_is_type(no[i]))
+            fail_msg("%s", no[i]);
+}
+
+/* Parameters and suffixes change nothing, neither here nor on the way back. */
+static void test_payload_of_json_like_types(void **state)
+{
+    expect_same(PAYLOAD, "{\"contentType\":\"application/json; charset=utf-8\",\"json\":[1]}");
+    expect_same(PAYLOAD, "{\"contentType\":\"application/problem+json\",\"json\":{\"a\":1}}");
+    expect_same(PAYLOAD, "{\"contentType\":\"application/problem+json\",\"data\":\"ew==\"}");
+}
+
+static void expect_alone(const char *type, const void *data, size_t len, const char *expected)
+{
+    Drover__V1__Payload payload = DROVER__V1__PAYLOAD__INIT;
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    payload.content_type = (char *)type;
+    payload.data.data = (uint8_t *)data;
+    payload.data.len = len;
+    buf_putc(&text, '>');
+    json_from_payload(&payload, &text);
+    assert_string_equal(buf_str(&text) + 1, expected);
+}
+
+static void test_payload_alone(void **state)
+{
+    static const struct {
+        const char *type, *data, *expected;
+    } cases[] = {
+        {"application/json", " {\"b\": [1, 2.0],\n\"a\": null} ", "{\"b\":[1,2.0],\"a\":null}"},
+        {"application/json", "null", "null"},
+        {"application/json", "\"\\u0000\"",
+         "{\"contentType\":\"application/json\",\"data\":\"Ilx1MDAwMCI=\"}"},
+        {"application/json", "{\"a\":1,\"a\":2}",
+         "{\"contentType\":\"application/json\",\"data\":\"eyJhIjoxLCJhIjoyfQ==\"}"},
+        {"application/problem+json", "true", "true"},
+        {"", "5", "5"},
+        {"", "{", "\"{\""},
+        {"", "\xff", "{\"contentType\":\"\",\"data\":\"/w==\"}"},
+        {"text/plain", "5", "\"5\""},
+        {"TEXT/csv; header=present", "a,\"b\"\r\n", "\"a,\\\"b\\\"\\r\\n\""},
+        {"text/plain", "\xc3\xa4", "\"\xc3\xa4\""},
+        {"text/plain", "\xc3", "{\"contentType\":\"text/plain\",\"data\":\"ww==\"}"},
+        {"textual", "a", "{\"contentType\":\"textual\",\"data\":\"YQ==\"}"},
+        {"a/\"b\"", "a", "{\"contentType\":\"a/\\\"b\\\"\",\"data\":\"YQ==\"}"},
+        {"image/png", "", "{\"contentType\":\"image/png\",\"data\":\"\"}"},
+        {"application/json", "", "{\"contentType\":\"application/json\",\"data\":\"\"}"},
+    };
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    for (size_t i = 0; i < array_size(cases); i++)
+        expect_alone(cases[i].type, cases[i].data, strlen(cases[i].data), cases[i].expected);
+    expect_alone("text/plain", "a\0b", 3, "{\"contentType\":\"text/plain\",\"data\":\"YQBi\"}");
+    json_from_payload(NULL, &text);
+    assert_string_equal(buf_str(&text), "null");
+}
+
+/* What nobody could read back in a message is no JSON here either. */
+static void test_deep_payload_alone(void **state)
+{
+    char *deep = repeat("", "[", 100000, "");
+    Drover__V1__Payload payload = DROVER__V1__PAYLOAD__INIT;
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    payload.content_type = (char *)"application/json";
+    payload.data.data = (uint8_t *)deep;
+    payload.data.len = strlen(deep);
+    json_from_payload(&payload, &text);
+    assert_int_equal(strncmp(buf_str(&text), "{\"contentType\":", 15), 0);
+    free(deep);
+}
+
+static void test_value_alone(void **state)
+{
+    json_t *value = json_loads("{\"a\": [1, -2.50, 1e300, true, null, \"\\n\"]}", 0, NULL);
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    json_from_value(value, &text);
+    assert_string_equal(buf_str(&text), "{\"a\":[1,-2.5,1e+300,true,null,\"\\n\"]}");
+    json_decref(value);
+}
+
 static void test_oneof(void **state)
 {
     expect_same(CONTROL, "{\"jobId\":\"a\",\"cancel\":{}}");
@@ -271,18 +393,6 @@ static void test_nul(void **state)
     expect_flaw(SUBMIT, "{\"desired\":\"ACTIVE\\u0000\"}", "desired");
     expect_flaw(SUBMIT, "{\"priority\":\"1\\u0000\"}", "priority");
     expect_flaw(SUBMIT, "{\"startAt\":\"1\\u0000\"}", "start_at");
-}
-
-static char *repeat(const char *head, const char *part, size_t n, const char *tail)
-{
-    struct buf text = {0};
-
-    buf_puts(&text, head);
-    for (size_t i = 0; i < n; i++)
-        buf_puts(&text, part);
-    buf_puts(&text, tail);
-    buf_str(&text);
-    return (char *)text.data;
 }
 
 static void expect_quoted(const char *text, const char *quoted)
@@ -448,6 +558,11 @@ int main(void)
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_payload_for_people),
         cmocka_unit_test(test_payload_that_lies),
+        cmocka_unit_test(test_types_of_json),
+        cmocka_unit_test(test_payload_of_json_like_types),
+        cmocka_unit_test(test_payload_alone),
+        cmocka_unit_test(test_deep_payload_alone),
+        cmocka_unit_test(test_value_alone),
         cmocka_unit_test(test_oneof),
         cmocka_unit_test(test_unknown_and_doubled),
         cmocka_unit_test(test_reads_on_after_a_flaw),
