@@ -58,6 +58,7 @@ struct http_run {
     struct http_request request;
     CURL *easy; /* NULL: not under way */
     struct curl_slist *headers;
+    bool headed;     /* the head of the answer is there, to its end */
     struct buf body; /* of the answer, or the beginning of it */
     size_t received;
     uv_timer_t soon; /* for a result that is known at once */
@@ -240,6 +241,10 @@ static void set_outcome(struct http_run *run, CURLcode code, const char *why)
     long status = 0;
 
     curl_easy_getinfo(run->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (code == CURLE_OK && !run->headed) { /* libcurl is content with a status line */
+        code = CURLE_GOT_NOTHING;
+        why = "the answer ends within its head";
+    }
     if (too_large && status / 100 == 2) {
         buf_clear(&run->body);
         set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
@@ -391,6 +396,19 @@ static void engine_close(void)
 
 /* ---- the start ---- */
 
+static size_t on_header(char *data, size_t size, size_t n, void *context)
+{
+    struct http_run *run = context;
+    size_t len = size * n;
+
+    /* Each line by itself; those of interim answers and trailers, too. */
+    if (len > 5 && strncmp(data, "HTTP/", 5) == 0)
+        run->headed = false;
+    else if (len > 0 && (data[0] == '\r' || data[0] == '\n'))
+        run->headed = true;
+    return len;
+}
+
 static size_t on_body(char *data, size_t size, size_t n, void *context)
 {
     struct http_run *run = context;
@@ -461,6 +479,8 @@ static void launch(struct http_run *run)
     curl_easy_setopt(run->easy, CURLOPT_PRIVATE, run);
     curl_easy_setopt(run->easy, CURLOPT_URL, buf_str(&run->request.url));
     curl_easy_setopt(run->easy, CURLOPT_ERRORBUFFER, run->request.error);
+    curl_easy_setopt(run->easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(run->easy, CURLOPT_HEADERDATA, run);
     curl_easy_setopt(run->easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(run->easy, CURLOPT_WRITEDATA, run);
     curl_easy_setopt(run->easy, CURLOPT_USERAGENT, "drover-agent/" DROVER_VERSION);

@@ -906,6 +906,11 @@ static void test_cut_short(void **state)
         {.then = CLOSE},
         {.then = RESET},
         {.text = "HTTP/1.1 200", .then = CLOSE},
+        {.text = "HTTP/1.1 200 OK\r\n", .then = CLOSE},
+        {.text = "HTTP/1.1 200 OK\r\nContent-Le", .then = CLOSE},
+        {.text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", .then = CLOSE},
+        {.text = "HTTP/1.1 404 No\r\nServer: a\r\n", .then = CLOSE},
+        {.text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n", .then = CLOSE},
         {.text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", .then = CLOSE},
         {.text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", .then = RESET},
         {.text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", .then = CLOSE},
@@ -926,6 +931,25 @@ static void test_cut_short(void **state)
         trial_deinit(&t);
     }
     assert_int_equal(w->n_asked, array_size(answers));
+}
+
+/* What comes before the answer is none, and what comes behind it changes nothing. */
+static void test_interim_answers_and_trailers(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    run_answer(w, &t,
+               "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+               "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    assert_true(t.ok);
+    assert_string_equal(buf_str(&t.result), "hi");
+    trial_deinit(&t);
+    run_answer(w, &t,
+               "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+               "2\r\nhi\r\n0\r\nDigest: x\r\n\r\n");
+    assert_true(t.ok);
+    trial_deinit(&t);
 }
 
 static void test_headers_without_end(void **state)
@@ -1833,6 +1857,7 @@ int main(void)
         TEST(test_no_time),
         TEST(test_longest_lease),
         TEST(test_cut_short),
+        TEST(test_interim_answers_and_trailers),
         TEST(test_headers_without_end),
         TEST(test_result_limit),
         TEST(test_result_without_end),
