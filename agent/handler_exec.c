@@ -17,12 +17,13 @@
  * The process leads a group (and session) of its own. The group gets SIGTERM kill_grace before the
  * lease ends, SIGKILL at its end, and SIGKILL when the leader has exited: a run is over when its
  * leader is, and leaves nothing behind that could act later. Plain pipes, because many programs
- * cannot open /dev/stdout where it is a socket.
+ * cannot open /dev/stdout where it is a socket. Of the agent's own files it gets none.
  */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -426,6 +427,7 @@ static int spawn(uv_loop_t *loop, struct exec_run *run, const struct child_ends 
 
     for (size_t i = 0; i < 3; i++)
         stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = childs->fds[i]};
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* libcurl opens its sockets without */
     r = uv_spawn(loop, &run->process, &options);
     run->process.data = run;
     run->handles++; /* it is to be closed also where it did not start */

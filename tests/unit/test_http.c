@@ -1413,6 +1413,33 @@ static void expect_stopped(struct trial *t)
     trial_deinit(t);
 }
 
+/* Programs that the agent runs meanwhile get none of the connections. */
+static void test_connections_are_not_inherited(void **state)
+{
+    struct world *w = *state;
+    char *command[] = {(char *)"/bin/ls", (char *)"/proc/self/fd", NULL}, *env[] = {NULL};
+    struct agent_action action = {
+        .name = (char *)"*", .command = command, .env = env, .result_type = (char *)"text/plain"};
+    struct handler_run head = {.handler = &handler_exec, .done = on_done};
+    struct trial kept, hanging, t;
+
+    run_one(w, &kept);
+    trial_deinit(&kept);
+    w->answer = (struct answer){.then = HANG};
+    trial_init(w, &hanging);
+    trial_start(&hanging);
+    await_asked(w, 2);
+    trial_init(w, &t);
+    head.run = &t.run;
+    head.context = &t;
+    w->under_way++;
+    t.handler_run = handler_exec.start(&w->loop, &action, &head);
+    finish_one(&t);
+    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n"); /* 3 is the folder it reads */
+    trial_deinit(&t);
+    expect_stopped(&hanging);
+}
+
 static void test_stop(void **state)
 {
     struct world *w = *state;
@@ -1877,6 +1904,7 @@ int main(void)
         TEST(test_kept_connection_closed_meanwhile),
         TEST(test_kept_connection_closed_under_the_request),
         TEST(test_effect_of_what_was_sent_before),
+        TEST(test_connections_are_not_inherited),
         TEST(test_stop),
         TEST(test_stop_of_what_is_over),
         TEST(test_stop_while_connecting),
