@@ -464,11 +464,17 @@ static void set_limits(struct http_run *run)
     curl_easy_setopt(run->easy, CURLOPT_TIMEOUT_MS, limit);
     curl_easy_setopt(run->easy, CURLOPT_CONNECTTIMEOUT_MS,
                      limit < CONNECT_TIMEOUT_MS ? limit : (long)CONNECT_TIMEOUT_MS);
-    curl_easy_setopt(run->easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(run->easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(run->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(run->easy, CURLOPT_QUICK_EXIT, 1L); /* never wait for a slow name server */
+}
+
+/* Where it may go: of proxies and exceptions from them the environment has nothing to say. */
+static void set_way(struct http_run *run)
+{
+    curl_easy_setopt(run->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(run->easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(run->easy, CURLOPT_PROXY, run->action->proxy ? run->action->proxy : "");
+    curl_easy_setopt(run->easy, CURLOPT_NOPROXY, "");
     if (run->action->ca_file)
         curl_easy_setopt(run->easy, CURLOPT_CAINFO, run->action->ca_file);
 }
@@ -487,6 +493,7 @@ static void launch(struct http_run *run)
     set_method(run);
     set_headers(run);
     set_limits(run);
+    set_way(run);
     if (curl_multi_add_handle(engine.multi, run->easy))
         abort();
 }

@@ -1319,6 +1319,34 @@ static void test_head(void **state)
     assert_int_equal(w->n_peers, 1);
 }
 
+/* Of proxies only the configuration speaks, not what the agent finds in its environment. */
+static void test_proxies(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+    char proxy[64];
+
+    setenv("http_proxy", "http://nobody.invalid:1", 1);
+    setenv("all_proxy", "http://nobody.invalid:1", 1);
+    run_one(w, &t);
+    assert_true(t.ok);
+    expect_line(w, 0, "POST /charges HTTP/1.1");
+    trial_deinit(&t);
+
+    setenv("no_proxy", "*", 1);
+    strcpy(proxy, w->target);
+    w->http.proxy = proxy;
+    strcpy(w->target, "http://far.invalid");
+    strcpy(w->url, "http://far.invalid/x");
+    run_one(w, &t);
+    assert_true(t.ok);
+    expect_line(w, 1, "POST http://far.invalid/x HTTP/1.1");
+    trial_deinit(&t);
+    unsetenv("http_proxy");
+    unsetenv("all_proxy");
+    unsetenv("no_proxy");
+}
+
 /* ---- connections ---- */
 
 static void test_connections_are_kept(void **state)
@@ -1900,6 +1928,7 @@ int main(void)
         TEST(test_body_that_is_not_there),
         TEST(test_large_body),
         TEST(test_head),
+        TEST(test_proxies),
         TEST(test_connections_are_kept),
         TEST(test_kept_connection_closed_meanwhile),
         TEST(test_kept_connection_closed_under_the_request),
