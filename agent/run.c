@@ -236,6 +236,14 @@ static bool another_try(const struct agent *a, const struct run *run,
            pause(a, run, result) + took < stop_time(a, run) - a->now;
 }
 
+/* A try that was put off, by a breaker perhaps, says nothing new where an earlier one has failed:
+ * that failure is reported, or what fails each time would never count. */
+static bool put_off_after_a_failure(const struct run *run, const struct agent_result *result)
+{
+    return run->seen.tries > 0 && !result->ok &&
+           result->verdict == DROVER__V1__VERDICT__VERDICT_DEFER;
+}
+
 void run_done(struct agent *a, uint64_t id, const struct agent_result *result)
 {
     struct run *run;
@@ -252,7 +260,10 @@ void run_done(struct agent *a, uint64_t id, const struct agent_result *result)
         run_silent(a, run);
         return;
     }
-    reply_set(a, run, result);
+    if (put_off_after_a_failure(run, result))
+        run->error.retry_after_ms = result->retry_after_ms > 0 ? result->retry_after_ms : 0;
+    else
+        reply_set(a, run, result);
     if (another_try(a, run, result)) {
         run->state = RUN_BACKOFF;
         timer_set(a, &run->again, a->now + pause(a, run, result), on_again);

@@ -50,7 +50,10 @@ static void tell_reply(struct world *w, const Drover__V1__StepReply *m)
     else
         buf_printf(&w->story, "!%s%s", m->error->class_,
                    m->error->verdict == DROVER__V1__VERDICT__VERDICT_PERMANENT ? "(permanent)"
+                   : m->error->verdict == DROVER__V1__VERDICT__VERDICT_DEFER   ? "(deferred)"
                                                                                : "");
+    if (m->error && m->error->retry_after_ms > 0)
+        buf_printf(&w->story, "+%d", (int)m->error->retry_after_ms);
 }
 
 static void tell_replies(struct world *w, const struct bus_message *m)
@@ -444,7 +447,38 @@ static void test_retry_when_it_was_asked_for(void **state)
     expect(w, "0: start a\n300: start a again\n");
     fail_asking(w, "a", 800);
     turn_ends(w);
-    expect(w, "300: reply a!BUSY\n");
+    expect(w, "300: reply a!BUSY+800\n");
+}
+
+/* A breaker that opened meanwhile does not undo the failure: that is reported, and counts. */
+static void test_put_off_after_a_failure(void **state)
+{
+    struct world *w = *state;
+    struct agent_result open = {.class = "OPEN",
+                                .message = "",
+                                .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
+                                .retry_after_ms = 5000};
+
+    deliver(w, 1, {.step = "a", .lock = 1000, .actor = "retrying"});
+    fail_as(w, "a", "BUSY", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    until(w, 100);
+    expect(w, "0: start a\n100: start a again\n");
+    done(w, "a", &open);
+    turn_ends(w);
+    expect(w, "100: reply a!BUSY+5000\n");
+
+    deliver(w, 2, {.step = "b", .lock = 1000, .actor = "retrying"}); /* put off at once */
+    done(w, "b", &open);
+    until(w, 101);
+    expect(w, "100: start b\n101: reply b!OPEN(deferred)+5000\n");
+
+    deliver(w, 3, {.step = "c", .lock = 1000, .actor = "retrying"});
+    fail_asking(w, "c", 300);
+    until(w, 401);
+    open.retry_after_ms = 10;
+    done(w, "c", &open);
+    until(w, 402);
+    expect(w, "101: start c\n401: start c again\n401: reply c!BUSY+10\n");
 }
 
 static void test_no_retry_of_what_cannot_help(void **state)
@@ -456,7 +490,7 @@ static void test_no_retry_of_what_cannot_help(void **state)
     fail_as(w, "a", "BAD", DROVER__V1__VERDICT__VERDICT_PERMANENT);
     fail_as(w, "b", "OPEN", DROVER__V1__VERDICT__VERDICT_DEFER);
     turn_ends(w);
-    expect(w, "0: start a\n0: start b\n0: reply a!BAD(permanent) b!OPEN\n");
+    expect(w, "0: start a\n0: start b\n0: reply a!BAD(permanent) b!OPEN(deferred)\n");
 }
 
 /* The first try took half of the lease: another one would be cut off. */
@@ -503,7 +537,7 @@ static void test_waiting_for_a_slot(void **state)
     deliver(w, 2, {.step = "c", .lock = 1000});
     deliver(w, 3, {.step = "d", .lock = 5000});
     until(w, 500);
-    expect(w, "0: start a\n0: start b\n500: reply c!NO_SLOT\n");
+    expect(w, "0: start a\n0: start b\n500: reply c!NO_SLOT(deferred)\n");
     outcome(w, BUS_CONFIRMED);
     until(w, 2000);
     succeed(w, "a", "x");
@@ -771,6 +805,7 @@ int main(void)
         TEST(test_expired_publish),
         TEST(test_retries_within_the_lease),
         TEST(test_retry_when_it_was_asked_for),
+        TEST(test_put_off_after_a_failure),
         TEST(test_no_retry_of_what_cannot_help),
         TEST(test_no_retry_without_time),
         TEST(test_duplicate_token),
