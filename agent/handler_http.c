@@ -36,6 +36,7 @@
 
 #define ERROR_BODY_MAX ((size_t)4096)     /* kept of what comes with a failure */
 #define CONNECT_TIMEOUT_MS 10000          /* or what is left of the lease */
+#define CA_CACHE_S 600                    /* certificates that were changed count after this long */
 #define RETRY_AFTER_MAX_MS (86400 * 1000) /* a service that asks for more is not believed */
 #define MARGIN_MAX_MS 500                 /* of the lease, for the answer's way home; or ... */
 #define MARGIN_SHARE 10                   /* ... a tenth of it */
@@ -475,8 +476,21 @@ static void set_way(struct http_run *run)
     curl_easy_setopt(run->easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(run->easy, CURLOPT_PROXY, run->action->proxy ? run->action->proxy : "");
     curl_easy_setopt(run->easy, CURLOPT_NOPROXY, "");
-    if (run->action->ca_file)
-        curl_easy_setopt(run->easy, CURLOPT_CAINFO, run->action->ca_file);
+}
+
+/* Whom to believe: one file, and not the system's folder besides. libcurl keeps what it has read of
+ * a file alone; else it would read all of it for each connection, and hold up the loop. */
+static void set_trust(struct http_run *run)
+{
+    const char *file = run->action->ca_file;
+
+    if (!file)
+        curl_easy_getinfo(run->easy, CURLINFO_CAINFO, &file); /* the system's */
+    if (!file)
+        return;
+    curl_easy_setopt(run->easy, CURLOPT_CAINFO, file);
+    curl_easy_setopt(run->easy, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(run->easy, CURLOPT_CA_CACHE_TIMEOUT, (long)CA_CACHE_S);
 }
 
 static void launch(struct http_run *run)
@@ -494,6 +508,7 @@ static void launch(struct http_run *run)
     set_headers(run);
     set_limits(run);
     set_way(run);
+    set_trust(run);
     if (curl_multi_add_handle(engine.multi, run->easy))
         abort();
 }
