@@ -71,6 +71,7 @@ struct http_run {
 
 /* A socket of libcurl's. */
 struct watch {
+    struct list link; /* in engine.watches */
     uv_poll_t poll;
     curl_socket_t fd;
 };
@@ -80,6 +81,7 @@ static struct engine {
     uv_loop_t *loop;
     CURLM *multi;
     uv_timer_t timer;
+    struct list watches;
     struct target *targets;
 } engine;
 
@@ -341,7 +343,14 @@ static struct watch *watch_new(curl_socket_t fd)
     if (uv_poll_init(engine.loop, &watch->poll, fd))
         abort(); /* libcurl's sockets can be polled */
     watch->poll.data = watch;
+    list_append(&engine.watches, &watch->link);
     return watch;
+}
+
+static void watch_close(struct watch *watch)
+{
+    list_remove(&watch->link);
+    uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
 }
 
 static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *context, void *known)
@@ -352,16 +361,16 @@ static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *contex
     if (what == CURL_POLL_REMOVE) {
         curl_multi_assign(engine.multi, fd, NULL);
         if (watch)
-            uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
+            watch_close(watch);
         return 0;
     }
     if (!watch) {
         watch = watch_new(fd);
         curl_multi_assign(engine.multi, fd, watch);
     }
-    if (what != CURL_POLL_OUT)
+    if (what & CURL_POLL_IN)
         events |= UV_READABLE;
-    if (what != CURL_POLL_IN)
+    if (what & CURL_POLL_OUT)
         events |= UV_WRITABLE;
     uv_poll_start(&watch->poll, events, on_ready);
     return 0;
@@ -374,25 +383,39 @@ static void engine_open(uv_loop_t *loop)
     if (curl_global_init(CURL_GLOBAL_DEFAULT))
         abort();
     engine.loop = loop;
+    list_init(&engine.watches);
     engine.multi = or_abort(curl_multi_init());
     uv_timer_init(loop, &engine.timer);
     curl_multi_setopt(engine.multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
     curl_multi_setopt(engine.multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
 }
 
-static void engine_close(void)
+static void targets_free(void)
 {
     struct target *target, *next;
 
-    if (!engine.multi)
-        return;
-    curl_multi_cleanup(take(engine.multi));
-    curl_global_cleanup();
-    uv_close((uv_handle_t *)&engine.timer, NULL);
     HASH_ITER(hh, engine.targets, target, next) {
         HASH_DEL(engine.targets, target);
         free(target);
     }
+}
+
+/* What is left is connections, kept or on their way out. libcurl 8 would have them watched once
+ * more while it ends them, and they are gone before that could be: it is not to call us. */
+static void engine_close(void)
+{
+    CURLM *multi = take(engine.multi);
+
+    if (!multi)
+        return;
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, NULL);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, NULL);
+    while (!list_empty(&engine.watches))
+        watch_close(list_entry(engine.watches.next, struct watch, link));
+    curl_multi_cleanup(multi);
+    curl_global_cleanup();
+    uv_close((uv_handle_t *)&engine.timer, NULL);
+    targets_free();
 }
 
 /* ---- the start ---- */
