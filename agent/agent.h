@@ -57,6 +57,7 @@ struct agent_run {
     const Drover__V1__StepRequest *request;
     int64_t deadline; /* monotonic ms: the end of the lease */
     unsigned tries;   /* runs of this attempt before, within this lease */
+    bool repeated;    /* the broker or the scheduler has sent it before: others may have begun it */
     void *driver;     /* the driver's own */
 };
 

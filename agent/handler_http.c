@@ -7,8 +7,9 @@
  *     2xx      done; the body is the result
  *     408 425 429 5xx, no answer, an answer cut short
  *              try again, after Retry-After where the service says one
+ *     409      to a further try likewise: an earlier one may still be at work
  *     the rest of 4xx
- *              never again, and nothing was done (effect NONE)
+ *              never again, and nothing was done (effect NONE, where this is the first try)
  *     3xx      never again: where a request goes is the configuration's to say
  *
  * Each target (scheme, host and port) has a breaker: while a service is down, its steps are
@@ -59,6 +60,7 @@ struct http_run {
     struct http_request request;
     CURL *easy; /* NULL: not under way */
     struct curl_slist *headers;
+    unsigned sent;   /* how often: once more where a kept connection turned out to be closed */
     bool headed;     /* the head of the answer is there, to its end */
     struct buf body; /* of the answer, or the beginning of it */
     size_t received;
@@ -135,13 +137,18 @@ static void set_failed(struct http_run *run, Drover__V1__Verdict verdict, Drover
     };
 }
 
-/* That nothing was done is known only where no earlier try or attempt may have done it. */
-static Drover__V1__Effect effect_unsent(const struct http_run *run)
+/* No other try or attempt can have done anything. */
+static bool is_first(const struct http_run *run)
 {
     const struct agent_run *seen = run->head.run;
 
-    return seen->tries == 0 && seen->request->attempt <= 1 ? DROVER__V1__EFFECT__EFFECT_NONE
-                                                           : DROVER__V1__EFFECT__EFFECT_UNKNOWN;
+    return seen->tries == 0 && seen->request->attempt <= 1 && !seen->repeated && run->sent <= 1;
+}
+
+/* Where this try has done nothing. */
+static Drover__V1__Effect effect_of_nothing(const struct http_run *run)
+{
+    return is_first(run) ? DROVER__V1__EFFECT__EFFECT_NONE : DROVER__V1__EFFECT__EFFECT_UNKNOWN;
 }
 
 /* ---- targets ---- */
@@ -182,14 +189,17 @@ static void target_failed(struct http_run *run)
 
 /* ---- what came of it ---- */
 
-static bool is_transient(long status)
+/* A Conflict may be with an earlier try that is still at work under the same key (so says the
+ * IETF's draft on Idempotency-Key): the next one may get its result. */
+static bool is_transient(const struct http_run *run, long status)
 {
-    return status == 408 || status == 425 || status == 429 || status >= 500;
+    return status == 408 || status == 425 || status == 429 || status >= 500 || status < 200 ||
+           (status == 409 && !is_first(run));
 }
 
 static void set_answered(struct http_run *run, long status)
 {
-    bool transient = is_transient(status) || status < 200;
+    bool transient = is_transient(run, status);
     curl_off_t retry_after = 0;
     char class[24];
 
@@ -197,12 +207,12 @@ static void set_answered(struct http_run *run, long status)
     if (status >= 300 && status < 400)
         set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                    class, "%ld from %s: redirects are not followed", status, run->action->target);
-    else
-        set_failed(run,
-                   transient ? DROVER__V1__VERDICT__VERDICT_TRANSIENT
-                             : DROVER__V1__VERDICT__VERDICT_PERMANENT,
-                   transient ? DROVER__V1__EFFECT__EFFECT_UNKNOWN : DROVER__V1__EFFECT__EFFECT_NONE,
+    else if (transient)
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                    class, "%ld from %s", status, run->action->target);
+    else
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_nothing(run), class,
+                   "%ld from %s", status, run->action->target);
     curl_easy_getinfo(run->easy, CURLINFO_RETRY_AFTER, &retry_after); /* a date as seconds, too */
     if (transient && retry_after > 0)
         run->result.retry_after_ms = retry_after < RETRY_AFTER_MAX_MS / 1000
@@ -227,14 +237,12 @@ static void set_done(struct http_run *run)
 static void set_unanswered(struct http_run *run, CURLcode code, const char *why)
 {
     bool timeout = code == CURLE_OPERATION_TIMEDOUT;
-    long sent = 0;
 
-    curl_easy_getinfo(run->easy, CURLINFO_REQUEST_SIZE, &sent);
     set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT,
-               sent > 0 ? DROVER__V1__EFFECT__EFFECT_UNKNOWN : effect_unsent(run),
-               timeout    ? "TIMEOUT"
-               : sent > 0 ? "NETWORK"
-                          : "CONNECT",
+               run->sent > 0 ? DROVER__V1__EFFECT__EFFECT_UNKNOWN : effect_of_nothing(run),
+               timeout         ? "TIMEOUT"
+               : run->sent > 0 ? "NETWORK"
+                               : "CONNECT",
                "%s: %s", run->action->target, *why ? why : curl_easy_strerror(code));
 }
 
@@ -420,6 +428,14 @@ static void engine_close(void)
 
 /* ---- the start ---- */
 
+static int on_send(void *context, char *to, char *from, int to_port, int from_port)
+{
+    struct http_run *run = context;
+
+    run->sent++;
+    return CURL_PREREQFUNC_OK;
+}
+
 static size_t on_header(char *data, size_t size, size_t n, void *context)
 {
     struct http_run *run = context;
@@ -522,6 +538,8 @@ static void launch(struct http_run *run)
     curl_easy_setopt(run->easy, CURLOPT_PRIVATE, run);
     curl_easy_setopt(run->easy, CURLOPT_URL, buf_str(&run->request.url));
     curl_easy_setopt(run->easy, CURLOPT_ERRORBUFFER, run->request.error);
+    curl_easy_setopt(run->easy, CURLOPT_PREREQFUNCTION, on_send);
+    curl_easy_setopt(run->easy, CURLOPT_PREREQDATA, run);
     curl_easy_setopt(run->easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(run->easy, CURLOPT_HEADERDATA, run);
     curl_easy_setopt(run->easy, CURLOPT_WRITEFUNCTION, on_body);
@@ -544,19 +562,19 @@ static bool prepare(struct http_run *run)
     int64_t wait;
 
     if (!run->action) {
-        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_NONE,
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_nothing(run),
                    "UNKNOWN_ACTION", "there is no such action here");
         return false;
     }
     if (http_request_make(&run->request, run->action, request, &problem)) {
-        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_NONE,
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_nothing(run),
                    "UNKNOWN_NAME", "%s %s", problem.field, problem.reason);
         return false;
     }
     run->target = target_find(request->actor, run->action);
     if (breaker_admit(&run->target->breaker, clock_monotonic_ms(), &run->call, &wait))
         return true;
-    set_failed(run, DROVER__V1__VERDICT__VERDICT_DEFER, effect_unsent(run), "BREAKER_OPEN",
+    set_failed(run, DROVER__V1__VERDICT__VERDICT_DEFER, effect_of_nothing(run), "BREAKER_OPEN",
                "spared for a while; last: %s", run->target->last);
     run->result.retry_after_ms = wait;
     return false;

@@ -53,6 +53,7 @@ struct delivery {
     uint64_t handle;
     unsigned refs;
     unsigned open; /* of the refs, those that hold the ack back */
+    bool repeated; /* delivered or sent before */
     bool left;     /* to the broker: never acknowledged, delivered to another agent */
     struct wire_message message;
     struct bytes body; /* of a dead letter; owned */

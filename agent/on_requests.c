@@ -18,6 +18,7 @@ static struct delivery *delivery_new(struct agent *a, const struct bus_delivery 
     struct delivery *delivery = or_abort(calloc(1, sizeof(*delivery)));
 
     delivery->handle = d->handle;
+    delivery->repeated = d->redelivered || d->resent;
     list_append(&a->deliveries, &delivery->link);
     delivery_hold(delivery); /* until all it asks for has been begun */
     return delivery;

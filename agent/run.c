@@ -60,6 +60,7 @@ void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest 
     run->seen.id = ++a->last_id;
     run->seen.request = request;
     run->seen.deadline = a->now + request->lock_ms;
+    run->seen.repeated = d->repeated;
     run->fraction = -1;
     run->delivery = d;
     delivery_hold(d);

@@ -28,6 +28,8 @@ struct world {
     const struct agent_run *runs[RUNS_MAX]; /* started and not done */
     uint64_t open[OPEN_MAX];                /* publishes without an outcome, oldest first */
     size_t n_open;
+    bool redelivered; /* what is delivered from now on */
+    bool resent;
 };
 
 /* One request of a delivery. */
@@ -107,6 +109,8 @@ static void tell_role(struct world *w, const struct effect *e)
         return;
     if (run->tries > 0)
         buf_printf(&w->story, " again");
+    if (run->repeated)
+        buf_printf(&w->story, " repeated");
     for (size_t i = 0; i < RUNS_MAX; i++)
         if (!w->runs[i]) {
             w->runs[i] = run;
@@ -167,6 +171,8 @@ static void deliver_body(struct world *w, uint64_t handle, int source, struct by
 {
     const struct bus_delivery d = {.handle = handle,
                                    .source = source,
+                                   .redelivered = w->redelivered,
+                                   .resent = w->resent,
                                    .body = body,
                                    .content_type = "",
                                    .message_id = "",
@@ -434,6 +440,25 @@ static void test_retries_within_the_lease(void **state)
     fail_as(w, "a", "LAST", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     turn_ends(w);
     expect(w, "400: reply a!LAST\n");
+}
+
+/* Of what was delivered or sent before, another run may be at work, or have been. */
+static void test_repeated(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000});
+    w->redelivered = true;
+    deliver(w, 2, {.step = "b", .lock = 1000});
+    expect(w, "0: start a\n0: start b repeated\n");
+    succeed(w, "a", "");
+    succeed(w, "b", "");
+    w->redelivered = false;
+    w->resent = true;
+    deliver(w, 3, {.step = "c", .lock = 1000});
+    w->resent = false;
+    deliver(w, 4, {.step = "d", .lock = 1000});
+    expect(w, "0: start c repeated\n0: start d\n");
 }
 
 /* Whoever failed may ask for time; what does not fit the lease any more is for the scheduler. */
@@ -804,6 +829,7 @@ int main(void)
         TEST(test_no_reply_past_the_lease),
         TEST(test_expired_publish),
         TEST(test_retries_within_the_lease),
+        TEST(test_repeated),
         TEST(test_retry_when_it_was_asked_for),
         TEST(test_put_off_after_a_failure),
         TEST(test_no_retry_of_what_cannot_help),

@@ -710,6 +710,36 @@ static void test_verdicts(void **state)
     assert_int_equal(w->n_asked, array_size(rules));
 }
 
+/* What the second of two tries is told says nothing of the first. */
+static void test_verdicts_of_further_tries(void **state)
+{
+    static const char no[] = "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
+    static const char conflict[] = "HTTP/1.1 409 No\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n";
+    struct world *w = *state;
+
+    for (int i = 0; i < 4; i++) {
+        for (int n = 0; n < 2; n++) {
+            struct trial t;
+
+            trial_init(w, &t);
+            t.run.tries = i == 1;
+            t.request.attempt = i == 2 ? 2 : 1;
+            t.run.repeated = i == 3;
+            w->answer = (struct answer){.text = n == 0 ? no : conflict};
+            trial_start(&t);
+            finish(w);
+            if (i == 0)
+                expect_permanent(&t, n == 0 ? "HTTP_404" : "HTTP_409", NONE);
+            else if (n == 0)
+                expect_permanent(&t, "HTTP_404", UNKNOWN);
+            else
+                expect_transient(&t, "HTTP_409", UNKNOWN); /* that one may still be at work */
+            assert_int_equal(t.retry_after, i > 0 && n == 1 ? 2000 : 0);
+            trial_deinit(&t);
+        }
+    }
+}
+
 /* Where a request goes is the configuration's to say. */
 static void test_redirects_are_not_followed(void **state)
 {
@@ -1430,6 +1460,30 @@ static void test_effect_of_what_was_sent_before(void **state)
     trial_deinit(&t);
 }
 
+/* Nor is it known what a request did that libcurl sent twice. */
+static void test_verdicts_of_what_was_sent_twice(void **state)
+{
+    static const struct answer answers[] = {
+        {.text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}, {.then = CLOSE},
+        {.text = "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"}, {.then = CLOSE},
+        {.text = "HTTP/1.1 409 No\r\nContent-Length: 0\r\n\r\n"},
+    };
+    struct world *w = *state;
+    struct trial t;
+
+    w->answers = answers;
+    w->n_answers = array_size(answers);
+    run_one(w, &t);
+    trial_deinit(&t);
+    run_one(w, &t);
+    expect_permanent(&t, "HTTP_404", UNKNOWN);
+    trial_deinit(&t);
+    run_one(w, &t);
+    expect_transient(&t, "HTTP_409", UNKNOWN);
+    trial_deinit(&t);
+    assert_int_equal(w->n_asked, 5);
+}
+
 /* ---- ends before its time ---- */
 
 static void expect_stopped(struct trial *t)
@@ -1902,6 +1956,7 @@ int main(void)
         TEST(test_success_without_type),
         TEST(test_success_until_closed),
         TEST(test_verdicts),
+        TEST(test_verdicts_of_further_tries),
         TEST(test_redirects_are_not_followed),
         TEST(test_retry_after),
         TEST(test_absurd_retry_after),
@@ -1933,6 +1988,7 @@ int main(void)
         TEST(test_kept_connection_closed_meanwhile),
         TEST(test_kept_connection_closed_under_the_request),
         TEST(test_effect_of_what_was_sent_before),
+        TEST(test_verdicts_of_what_was_sent_twice),
         TEST(test_connections_are_not_inherited),
         TEST(test_stop),
         TEST(test_stop_of_what_is_over),
