@@ -15,9 +15,9 @@
  *   ON Requests   start a handler for each, or let it wait for a free slot for a while;
  *                 a token that is here already is no second run
  *   ON result     gather the reply; replies of one turn travel together, at most AGENT_REPLIES
- *   ON failure    transient, lease_retries left, and as much time as the last try took: again,
- *                 within the same lease; else reply. A try that is deferred leaves the
- *                 failure before it as it is
+ *   ON failure    transient, lease_retries left, no long pause asked for, and as much time as the
+ *                 last try took: again, within the same lease; else reply. A try that is deferred
+ *                 leaves the failure before it as it is
  *   ON refusal    of a reply: publish it again after a while, as long as its lease lasts
  *   ON deadline   stop the handler, say nothing, ack when it is gone
  *   ON heartbeat  due for a step that asks for it: publish Progress; an answer that says

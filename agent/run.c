@@ -11,6 +11,7 @@
 
 #define RETRY_DOUBLINGS_MAX 6
 #define PATIENCE_MS 10000 /* or half the lease, in which a request may wait here for a slot */
+#define PAUSE_MAX_MS PATIENCE_MS /* in which a run may keep its slot and do nothing */
 
 /* ---- birth and end ---- */
 
@@ -224,17 +225,18 @@ static int64_t pause(const struct agent *a, const struct run *run,
     return result->retry_after_ms > own ? result->retry_after_ms : own;
 }
 
-/* A try that would be cut off says less than the error that is known already. */
+/* A try that would be cut off says less than the error that is known already, and a long pause is
+ * spent better where it takes nobody's slot. */
 static bool another_try(const struct agent *a, const struct run *run,
                         const struct agent_result *result)
 {
     bool transient = !result->ok && (result->verdict == DROVER__V1__VERDICT__VERDICT_UNSPECIFIED ||
                                      result->verdict == DROVER__V1__VERDICT__VERDICT_TRANSIENT);
-    int64_t took = a->now - run->tried;
+    int64_t wait = pause(a, run, result), took = a->now - run->tried;
 
     return transient && run->state == RUN_RUNNING && !a->draining &&
            run->seen.tries < actor_find(a, run->seen.request->actor)->lease_retries &&
-           pause(a, run, result) + took < stop_time(a, run) - a->now;
+           wait <= PAUSE_MAX_MS && wait + took < stop_time(a, run) - a->now;
 }
 
 /* A try that was put off, by a breaker perhaps, says nothing new where an earlier one has failed:

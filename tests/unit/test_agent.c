@@ -475,6 +475,20 @@ static void test_retry_when_it_was_asked_for(void **state)
     expect(w, "300: reply a!BUSY+800\n");
 }
 
+/* A slot is not kept for a service that wants to be left alone for long. */
+static void test_no_retry_after_a_long_pause(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000000, .actor = "retrying"});
+    fail_asking(w, "a", 10000);
+    until(w, 10000);
+    expect(w, "0: start a\n10000: start a again\n");
+    fail_asking(w, "a", 10001);
+    turn_ends(w);
+    expect(w, "10000: reply a!BUSY+10001\n");
+}
+
 /* A breaker that opened meanwhile does not undo the failure: that is reported, and counts. */
 static void test_put_off_after_a_failure(void **state)
 {
@@ -831,6 +845,7 @@ int main(void)
         TEST(test_retries_within_the_lease),
         TEST(test_repeated),
         TEST(test_retry_when_it_was_asked_for),
+        TEST(test_no_retry_after_a_long_pause),
         TEST(test_put_off_after_a_failure),
         TEST(test_no_retry_of_what_cannot_help),
         TEST(test_no_retry_without_time),
