@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/breaker.h"
 
-#define PROBE_WAIT_MS 1000 /* while somebody else's probe is under way */
+#define PROBE_WAIT_MS 1000 /* while somebody else's probe is under way; or ... */
+#define PROBE_WAIT_SHARE 2 /* ... half the present open time, if that is longer */
 
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 static void open_until(struct breaker *b, int64_t until)
@@ -33,7 +39,7 @@ bool breaker_admit(struct breaker *b, int64_t now, struct breaker_call *call, in
     case BREAKER_HALF_OPEN:
         break;
     }
-    *wait_ms = PROBE_WAIT_MS;
+    *wait_ms = most(b->open_ms / PROBE_WAIT_SHARE, PROBE_WAIT_MS);
     return false;
 }
 
@@ -59,8 +65,7 @@ bool breaker_failed(struct breaker *b, const struct breaker_call *call, int64_t 
     if (!call->probe && ++b->failures < b->config.failures)
         return false;
     b->open_ms = least(call->probe ? 2 * b->open_ms : b->config.open_ms, longest);
-    at_least_ms = least(at_least_ms, longest);
-    open_until(b, now + (at_least_ms > b->open_ms ? at_least_ms : b->open_ms));
+    open_until(b, now + most(b->open_ms, least(at_least_ms, longest)));
     return true;
 }
 

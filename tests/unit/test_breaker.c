@@ -145,6 +145,16 @@ static void test_each_failed_probe_doubles(void **state)
          "+iC +jC +kC C C !O -100O");
 }
 
+/* A probe of a service that hangs takes long: the longer the outage, the less the others ask. */
+static void test_waiting_for_the_probe(void **state)
+{
+    struct world *w = *state;
+
+    w->breaker.config =
+        (struct breaker_config){.failures = 1, .open_ms = 5000, .open_max_ms = 60000};
+    tell(w, "+ a! @5000 + + b! @15000 + + c. +", "+aC !O +b*H -2500H !O +c*H -5000H .C +dC");
+}
+
 /* Begun before it opened, ended after: it tells nothing of the target as it is now. */
 static void test_late_ends(void **state)
 {
@@ -232,6 +242,7 @@ int main(void)
         TEST(test_one_probe_closes),
         TEST(test_closed_again_it_takes_as_many_failures),
         TEST(test_each_failed_probe_doubles),
+        TEST(test_waiting_for_the_probe),
         TEST(test_late_ends),
         TEST(test_late_ends_after_closing),
         TEST(test_a_late_answer_does_not_forgive),
