@@ -92,17 +92,37 @@ int http_header_check(const char *header, struct problem *problem)
 
 /* ---- one request ---- */
 
+/* Length of what separates segments, also for a server that decodes a path before it splits it; 0
+ * where nothing does. */
+static size_t separator(const char *path)
+{
+    if (path[0] == '/')
+        return 1;
+    return strncmp(path, "%2F", 3) == 0 || strncmp(path, "%5C", 3) == 0 ? 3 : 0;
+}
+
+static bool is_dots(const char *segment, const char *end)
+{
+    return (end - segment == 1 && segment[0] == '.') ||
+           (end - segment == 2 && segment[0] == '.' && segment[1] == '.');
+}
+
 /* A value such as ".." would lead elsewhere. */
 static bool has_dot_segment(const char *path)
 {
-    for (;;) {
-        size_t len = strcspn(path, "/?");
+    const char *segment = path;
 
-        if ((len == 1 && path[0] == '.') || (len == 2 && path[0] == '.' && path[1] == '.'))
+    for (;; path++) {
+        size_t len = separator(path);
+
+        if (len == 0 && *path && *path != '?')
+            continue;
+        if (is_dots(segment, path))
             return true;
-        if (path[len] != '/')
+        if (len == 0)
             return false;
-        path += len + 1;
+        segment = path + len;
+        path = segment - 1;
     }
 }
 

@@ -1229,6 +1229,13 @@ static void test_paths(void **state)
         {"/a/${input}?b", "..", NULL},
         {"/a/${input}/b", "..", NULL},
         {"/a/.${input}/b", ".", NULL},
+        {"/a/${input}", "../admin", NULL}, /* many a server decodes before it looks */
+        {"/a/${input}", "b/../../admin", NULL},
+        {"/a/${input}", "b/..", NULL},
+        {"/a/${input}", "..\\admin", NULL},
+        {"/a/${input}?b", "./b", NULL},
+        {"/a/${input}", "b/c..d/...", "POST /a/b%2Fc..d%2F... HTTP/1.1"},
+        {"/a?b=${input}", "../admin", "POST /a?b=..%2Fadmin HTTP/1.1"},
     };
     struct world *w = *state;
 
