@@ -11,7 +11,8 @@
 #include "agent/template.h"
 #include "model/json.h"
 
-#define HEADERS_OWN 3 /* at most: Idempotency-Key, traceparent, Content-Type; and Expect: none */
+#define HEADERS_OWN 4     /* at most: Idempotency-Key, traceparent, Content-Type, Expect */
+#define LINE_MAX_LEN 8000 /* of a URL, a header: as much as servers should take (RFC 9110, 4.1) */
 
 bool http_text_valid(const char *text)
 {
@@ -92,6 +93,23 @@ int http_header_check(const char *header, struct problem *problem)
 
 /* ---- one request ---- */
 
+static int expand(const char *text, struct facts *facts, struct buf *out, const char *what,
+                  struct problem *problem)
+{
+    struct problem inner = {0};
+    int r = template_expand(text, facts, out, &inner);
+
+    if (out->failed)
+        abort();
+    if (r)
+        problem_set(problem, what, "%s %s", inner.field, inner.reason);
+    else if (out->len > LINE_MAX_LEN)
+        problem_set(problem, what, "would be longer than %d bytes", LINE_MAX_LEN);
+    else
+        return 0;
+    return HTTP_E_INVALID;
+}
+
 /* Length of what separates segments, also for a server that decodes a path before it splits it; 0
  * where nothing does. */
 static size_t separator(const char *path)
@@ -129,12 +147,8 @@ static bool has_dot_segment(const char *path)
 static int make_url(struct http_request *out, const struct http_action *action, struct facts *facts,
                     struct problem *problem)
 {
-    struct problem inner = {0};
-
-    if (template_expand(action->url, facts, &out->url, &inner)) {
-        problem_set(problem, "url:", "%s %s", inner.field, inner.reason);
+    if (expand(action->url, facts, &out->url, "url:", problem))
         return HTTP_E_INVALID;
-    }
     if (has_dot_segment(buf_str(&out->url) + strlen(action->target))) {
         problem_set(problem, "url:", "a value of \".\" or \"..\" would lead elsewhere");
         return HTTP_E_INVALID;
@@ -165,15 +179,12 @@ static int make_headers(struct http_request *out, const struct http_action *acti
 
     while (action->headers[n])
         n++;
-    out->headers = or_abort(calloc(n + HEADERS_OWN + 2, sizeof(*out->headers)));
+    out->headers = or_abort(calloc(n + HEADERS_OWN + 1, sizeof(*out->headers)));
     for (size_t i = 0; i < n; i++) {
         CLEANUP(buf_deinit) struct buf header = {0};
-        struct problem inner = {0};
 
-        if (template_expand(action->headers[i], facts, &header, &inner)) {
-            problem_set(problem, "headers:", "%s %s", inner.field, inner.reason);
+        if (expand(action->headers[i], facts, &header, "headers:", problem))
             return HTTP_E_INVALID;
-        }
         add_header(out, "%s", buf_str(&header));
     }
     return 0;
@@ -248,7 +259,7 @@ int http_request_make(struct http_request *out, const struct http_action *action
     if (r)
         return r;
     add_own_headers(out, request, make_body(out, action, request));
-    if (out->url.failed || out->body.failed)
+    if (out->body.failed)
         abort();
     return 0;
 }

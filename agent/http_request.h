@@ -80,8 +80,8 @@ int http_header_check(const char *header, struct problem *problem);
 /**
  * http_request_make() - fill in an action's request for a step
  *
- * Return: 0, or HTTP_E_INVALID where a name has no value, or one that would change what the URL
- * means. In any case @out goes to http_request_deinit().
+ * Return: 0, or HTTP_E_INVALID where a name has no value, one that would change what the URL means,
+ * or one that is too long. In any case @out goes to http_request_deinit().
  */
 int http_request_make(struct http_request *out, const struct http_action *action,
                       const Drover__V1__StepRequest *request, struct problem *problem);

@@ -1258,6 +1258,44 @@ static void test_paths(void **state)
     }
 }
 
+/* A whole document where a word was meant. */
+static void run_long(struct world *w, struct trial *t, size_t len, const char *path, char *header)
+{
+    char *text = calloc(1, len + 1);
+
+    memset(text, 'x', len);
+    set_path(w, path);
+    w->headers[0] = header;
+    trial_init(w, t);
+    set_input(t, "text/plain", text);
+    trial_start(t);
+    finish(w);
+    trial_deinit(t);
+    free(text);
+}
+
+static void test_long_values(void **state)
+{
+    static const size_t lens[] = {8000, WIRE_INPUT_MAX};
+    static char header[] = "X-Of: ${input}";
+    struct world *w = *state;
+    struct trial t;
+
+    run_long(w, &t, 7900, "/${input}", NULL);
+    assert_true(t.ok);
+    run_long(w, &t, 7900, "/", header);
+    assert_true(t.ok);
+    for (size_t i = 0; i < array_size(lens); i++) {
+        run_long(w, &t, lens[i], "/${input}", NULL);
+        expect_permanent(&t, "UNKNOWN_NAME", NONE);
+        assert_string_equal(t.message, "url: would be longer than 8000 bytes");
+        run_long(w, &t, lens[i], "/", header);
+        expect_permanent(&t, "UNKNOWN_NAME", NONE);
+        assert_string_equal(t.message, "headers: would be longer than 8000 bytes");
+    }
+    assert_int_equal(w->n_asked, 2);
+}
+
 static void run_body(struct world *w, struct trial *t, const char *method, enum http_body body)
 {
     asked_clear(w);
@@ -1986,6 +2024,7 @@ int main(void)
         TEST(test_hostile_job),
         TEST(test_unknown_name),
         TEST(test_paths),
+        TEST(test_long_values),
         TEST(test_methods_and_bodies),
         TEST(test_body_that_is_not_there),
         TEST(test_large_body),
