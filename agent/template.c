@@ -99,6 +99,14 @@ enum root {
     ROOT_NONE,
 };
 
+static bool has_empty_word(struct bytes name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (name.data[i] == '.' && (i + 1 == name.len || name.data[i + 1] == '.'))
+            return true;
+    return false;
+}
+
 static enum root root_of(struct bytes name, struct bytes *path)
 {
     static const char *const words[] = {
@@ -110,9 +118,11 @@ static enum root root_of(struct bytes name, struct bytes *path)
     for (size_t i = 0; i < array_size(words); i++) {
         bool plain = i == ROOT_JOB || i == ROOT_STEP;
 
-        if (bytes_is(word, words[i]) && (!plain || word.len == name.len) &&
-            (i != ROOT_RESULTS || path->len > 0))
-            return (enum root)i;
+        if (!bytes_is(word, words[i]))
+            continue;
+        if (i == ROOT_RESULTS) /* names of steps may look like anything */
+            return path->len > 0 ? ROOT_RESULTS : ROOT_NONE;
+        return (plain && word.len < name.len) || has_empty_word(name) ? ROOT_NONE : (enum root)i;
     }
     return ROOT_NONE;
 }
@@ -198,12 +208,12 @@ static const char *next_name(const char *text, struct bytes *name, const char **
     return begin;
 }
 
-static int name_problem(struct bytes name, struct problem *problem, const char *reason)
+static int name_problem(struct bytes name, bool closed, struct problem *problem, const char *reason)
 {
     char field[80];
 
-    snprintf(field, sizeof(field), "${%.*s}", (int)(name.len < 70 ? name.len : 70),
-             (const char *)name.data);
+    snprintf(field, sizeof(field), "${%.*s%s", (int)(name.len < 70 ? name.len : 70),
+             (const char *)name.data, closed ? "}" : "");
     problem_set(problem, field, "%s", reason);
     return TEMPLATE_E_INVALID;
 }
@@ -215,9 +225,9 @@ int template_check(const char *text, struct problem *problem)
 
     for (; next_name(text, &name, &end); text = end) {
         if (!end)
-            return name_problem(name, problem, "has no closing }");
+            return name_problem(name, false, problem, "has no closing }");
         if (root_of(name, &path) == ROOT_NONE)
-            return name_problem(name, problem,
+            return name_problem(name, true, problem,
                                 "must be job, step, arguments.…, input.… or results.STEP.…");
     }
     return 0;
@@ -232,7 +242,7 @@ int template_expand(const char *text, struct facts *facts, struct buf *out, stru
         buf_append(out, text, (size_t)(begin - text));
         fault = put_name(out, facts, name);
         if (fault)
-            return name_problem(name, problem, fault);
+            return name_problem(name, true, problem, fault);
     }
     buf_puts(out, text);
     return 0;

@@ -275,8 +275,11 @@ static void test_checked_beforehand(void **state)
     static const struct {
         const char *text, *name, *reason;
     } cases[] = {
-        {"/${job", "${job}", "has no closing }"},
-        {"${job}/${", "${}", "has no closing }"},
+        {"/${job", "${job", "has no closing }"},
+        {"${job}/${", "${", "has no closing }"},
+        {"${input.}", "${input.}", "must be job"},
+        {"${input..a}", "${input..a}", "must be job"},
+        {"${arguments.a.}", "${arguments.a.}", "must be job"},
         {"${}", "${}", "must be job, step, arguments"},
         {"${ job}", "${ job}", "must be job"},
         {"${Job}", "${Job}", "must be job"},
@@ -308,7 +311,7 @@ static void test_long_names_are_quoted_in_part(void **state)
 
     memset(text + strlen(text), 'x', sizeof(text) - strlen(text) - 1);
     assert_int_equal(template_check(text, &problem), TEMPLATE_E_INVALID);
-    assert_int_equal(strlen(problem.field), 70 + strlen("${}"));
+    assert_int_equal(strlen(problem.field), 70 + strlen("${"));
 }
 
 /* ---- the document ---- */
