@@ -178,6 +178,17 @@ static int read_headers(struct http_action *http, const config_setting_t *group,
     return r;
 }
 
+static int read_proxy(struct http_action *http, const config_setting_t *group,
+                      struct problem *problem)
+{
+    struct problem inner = {0};
+    int r = tree_text(group, "proxy", &http->proxy, problem);
+
+    if (!r && http->proxy && http_proxy_check(http->proxy, &inner))
+        r = tree_problem(config_setting_get_member(group, "proxy"), problem, "%s", inner.reason);
+    return r;
+}
+
 static int read_body(struct http_action *http, const config_setting_t *group,
                      struct problem *problem)
 {
@@ -193,10 +204,12 @@ static int read_body(struct http_action *http, const config_setting_t *group,
     if (!at)
         return 0;
     for (size_t i = 0; text && i < array_size(words); i++) {
-        if (strcmp(text, words[i]) == 0) {
-            http->body = (enum http_body)i;
-            return 0;
-        }
+        if (strcmp(text, words[i]) != 0)
+            continue;
+        http->body = (enum http_body)i;
+        if (strcmp(http->method, "HEAD") == 0 && http->body != HTTP_BODY_NONE)
+            return tree_problem(at, problem, "must be \"none\": a request of HEAD has no body");
+        return 0;
     }
     return tree_problem(at, problem,
                         "must be \"document\", \"input\", \"arguments\", \"request\" or \"none\"");
@@ -227,7 +240,7 @@ static int read_http(const struct agent_served *served, struct agent_action *act
     if (!r)
         r = tree_text(group, "ca_file", &http->ca_file, problem);
     if (!r)
-        r = tree_text(group, "proxy", &http->proxy, problem);
+        r = read_proxy(http, group, problem);
     http->max_response = (size_t)max_response;
     return r;
 }

@@ -2,6 +2,7 @@
 #include "agent/http_request.h"
 
 #include <ctype.h>
+#include <curl/curl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,17 +29,71 @@ bool http_method_has_body(const char *method)
            strcmp(method, "PATCH") == 0;
 }
 
-/* ---- checks ---- */
+/* ---- URLs ---- */
+
+/* Length of what separates segments, also for a server that decodes a path before it splits it; 0
+ * where nothing does. */
+static size_t separator(const char *path)
+{
+    if (path[0] == '/')
+        return 1;
+    return strncmp(path, "%2F", 3) == 0 || strncmp(path, "%5C", 3) == 0 ? 3 : 0;
+}
+
+static bool is_dots(const char *segment, const char *end)
+{
+    return (end - segment == 1 && segment[0] == '.') ||
+           (end - segment == 2 && segment[0] == '.' && segment[1] == '.');
+}
+
+/* A value such as ".." would lead elsewhere. */
+static bool has_dot_segment(const char *path)
+{
+    const char *segment = path;
+
+    for (;; path++) {
+        size_t len = separator(path);
+
+        if (len == 0 && *path && *path != '?')
+            continue;
+        if (is_dots(segment, path))
+            return true;
+        if (len == 0)
+            return false;
+        segment = path + len;
+        path = segment - 1;
+    }
+}
+
+/* What libcurl thinks of its beginning. */
+static int parse(const char *url, size_t len, struct problem *problem)
+{
+    CLEANUP(free) char *beginning = or_abort(strndup(url, len));
+    CURLU *parser = or_abort(curl_url());
+    CURLUcode code = curl_url_set(parser, CURLUPART_URL, beginning, CURLU_NON_SUPPORT_SCHEME);
+
+    curl_url_cleanup(parser);
+    if (!code)
+        return 0;
+    problem_set(problem, "", "is no URL: %s", curl_url_strerror(code));
+    return HTTP_E_INVALID;
+}
+
+/* Length of that beginning; 0 for none of them. */
+static size_t begins_with(const char *text, const char *const *beginnings)
+{
+    for (; *beginnings; beginnings++)
+        if (strncmp(text, *beginnings, strlen(*beginnings)) == 0)
+            return strlen(*beginnings);
+    return 0;
+}
 
 int http_url_check(const char *url, size_t *target_len, struct problem *problem)
 {
-    static const char *const schemes[] = {"http://", "https://"};
+    static const char *const schemes[] = {"http://", "https://", NULL};
     struct problem inner = {0};
-    size_t scheme = 0;
+    size_t scheme = begins_with(url, schemes);
 
-    for (size_t i = 0; i < array_size(schemes); i++)
-        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
-            scheme = strlen(schemes[i]);
     *target_len = scheme + strcspn(url + scheme, "/?#");
     if (scheme == 0 || *target_len == scheme)
         problem_set(problem, "", "must begin with http://HOST or https://HOST");
@@ -50,10 +105,24 @@ int http_url_check(const char *url, size_t *target_len, struct problem *problem)
         problem_set(problem, "", "must not hold a password: give a header Authorization");
     else if (template_check(url, &inner))
         problem_set(problem, "", "%s %s", inner.field, inner.reason);
+    else if (has_dot_segment(url + *target_len))
+        problem_set(problem, "", "must have no segment \".\" or \"..\"");
     else
-        return 0;
+        return parse(url, *target_len, problem);
     return HTTP_E_INVALID;
 }
+
+int http_proxy_check(const char *proxy, struct problem *problem)
+{
+    static const char *const schemes[] = {"http://", "https://", "socks5://", "socks5h://", NULL};
+
+    if (begins_with(proxy, schemes) > 0)
+        return parse(proxy, strlen(proxy), problem);
+    problem_set(problem, "", "must begin with http://, https://, socks5:// or socks5h://");
+    return HTTP_E_INVALID;
+}
+
+/* ---- headers ---- */
 
 static size_t header_name(const char *header)
 {
@@ -108,40 +177,6 @@ static int expand(const char *text, struct facts *facts, struct buf *out, const 
     else
         return 0;
     return HTTP_E_INVALID;
-}
-
-/* Length of what separates segments, also for a server that decodes a path before it splits it; 0
- * where nothing does. */
-static size_t separator(const char *path)
-{
-    if (path[0] == '/')
-        return 1;
-    return strncmp(path, "%2F", 3) == 0 || strncmp(path, "%5C", 3) == 0 ? 3 : 0;
-}
-
-static bool is_dots(const char *segment, const char *end)
-{
-    return (end - segment == 1 && segment[0] == '.') ||
-           (end - segment == 2 && segment[0] == '.' && segment[1] == '.');
-}
-
-/* A value such as ".." would lead elsewhere. */
-static bool has_dot_segment(const char *path)
-{
-    const char *segment = path;
-
-    for (;; path++) {
-        size_t len = separator(path);
-
-        if (len == 0 && *path && *path != '?')
-            continue;
-        if (is_dots(segment, path))
-            return true;
-        if (len == 0)
-            return false;
-        segment = path + len;
-        path = segment - 1;
-    }
 }
 
 static int make_url(struct http_request *out, const struct http_action *action, struct facts *facts,

@@ -74,6 +74,9 @@ bool http_method_has_body(const char *method);
  */
 int http_url_check(const char *url, size_t *target_len, struct problem *problem);
 
+/* Likewise a proxy. */
+int http_proxy_check(const char *proxy, struct problem *problem);
+
 /* Likewise a header, "Name: value". */
 int http_header_check(const char *header, struct problem *problem);
 
