@@ -486,13 +486,13 @@ static void set_headers(struct http_run *run)
 
 static void set_method(struct http_run *run)
 {
-    const struct http_request *request = &run->request;
+    struct http_request *request = &run->request;
 
     if (strcmp(run->action->method, "HEAD") == 0)
         curl_easy_setopt(run->easy, CURLOPT_NOBODY, 1L);
-    if (request->body.len > 0 || request->has_body) {
+    if (request->has_body) { /* never NULL: that would be standard input */
         curl_easy_setopt(run->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
-        curl_easy_setopt(run->easy, CURLOPT_POSTFIELDS, (const char *)request->body.data);
+        curl_easy_setopt(run->easy, CURLOPT_POSTFIELDS, buf_str(&request->body));
     }
     curl_easy_setopt(run->easy, CURLOPT_CUSTOMREQUEST, run->action->method);
 }
