@@ -28,8 +28,7 @@ static const json_t *parsed(json_t **slot, const Drover__V1__Payload *payload)
     if (*slot || !payload)
         return *slot;
     data = bytes_of(payload->data.data, payload->data.len);
-    if (json_is_type(payload->content_type) || !*payload->content_type)
-        *slot = json_loadb((const char *)data.data, data.len, JSON_DECODE_ANY, NULL);
+    *slot = json_of_payload(payload);
     if (!*slot && data.len > 0 && wire_utf8_valid(data))
         *slot = json_stringn((const char *)data.data, data.len);
     return *slot;
@@ -162,6 +161,8 @@ static const char *put_value(struct buf *out, const json_t *value)
 
     if (!value)
         return "has no value";
+    if (json_is_string(value) && json_string_length(value) > TEMPLATE_VALUE_MAX)
+        return "is too long";
     if (json_is_object(value) || json_is_array(value) || json_is_null(value))
         return "is neither text nor a number nor a boolean";
     if (json_is_string(value) && json_string_length(value) == 0)

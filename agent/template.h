@@ -9,8 +9,8 @@
  *
  * A name becomes its value, percent-encoded (RFC 3986: all but the unreserved characters), so that
  * no value can end a line, open a path or add a parameter. There are no expressions. A name without
- * a value, and a value that is empty or no text, number or boolean, is an error: half a URL means
- * something else.
+ * a value, and a value that is empty, longer than TEMPLATE_VALUE_MAX or no text, number or boolean,
+ * is an error: half a URL means something else.
  *
  * A member whose key holds a dot cannot be named. Step names may hold dots: the longest that there
  * is a result of is meant.
@@ -23,6 +23,8 @@
 #include "base/status.h"
 #include "base/str.h"
 #include "drover/v1/task.pb-c.h"
+
+#define TEMPLATE_VALUE_MAX 8000 /* bytes; more fits no URL and no header */
 
 enum {
     TEMPLATE_E_INVALID = 1, /* the problem's field is the name, as it stands in the text */

@@ -886,9 +886,16 @@ void json_from_message(const ProtobufCMessage *message, struct buf *out)
     buf_putc(out, '}');
 }
 
+json_t *json_of_payload(const Drover__V1__Payload *payload)
+{
+    if (*payload->content_type && !json_is_type(payload->content_type))
+        return NULL;
+    return payload_json(bytes_of(payload->data.data, payload->data.len));
+}
+
 void json_from_payload(const Drover__V1__Payload *payload, struct buf *out)
 {
-    CLEANUP(json_decref) json_t *value = NULL;
+    CLEANUP(json_decref) json_t *value = payload ? json_of_payload(payload) : NULL;
     struct bytes data;
 
     if (!payload) {
@@ -896,8 +903,6 @@ void json_from_payload(const Drover__V1__Payload *payload, struct buf *out)
         return;
     }
     data = bytes_of(payload->data.data, payload->data.len);
-    if (!*payload->content_type || json_is_type(payload->content_type))
-        value = payload_json(data);
     if (value) {
         json_write(value, out);
     } else if (is_text(data) &&

@@ -57,6 +57,11 @@ struct json_t; /* jansson's */
 /* application/json or application/...+json, with or without parameters. */
 bool json_is_type(const char *content_type);
 
+/* What a payload holds, where that is JSON (also without a content type) that a message could
+ * carry: without a key twice in an object, not too deep, not too large. Else NULL; also out of
+ * memory. */
+struct json_t *json_of_payload(const Drover__V1__Payload *payload);
+
 /* Appends what a payload holds: a JSON value where it is JSON (also without a content type), a
  * string where it is text, null for NULL, else {"contentType", "data": base64}. */
 void json_from_payload(const Drover__V1__Payload *payload, struct buf *out);

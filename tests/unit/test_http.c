@@ -1276,7 +1276,6 @@ static void run_long(struct world *w, struct trial *t, size_t len, const char *p
 
 static void test_long_values(void **state)
 {
-    static const size_t lens[] = {8000, WIRE_INPUT_MAX};
     static char header[] = "X-Of: ${input}";
     struct world *w = *state;
     struct trial t;
@@ -1285,14 +1284,15 @@ static void test_long_values(void **state)
     assert_true(t.ok);
     run_long(w, &t, 7900, "/", header);
     assert_true(t.ok);
-    for (size_t i = 0; i < array_size(lens); i++) {
-        run_long(w, &t, lens[i], "/${input}", NULL);
-        expect_permanent(&t, "UNKNOWN_NAME", NONE);
-        assert_string_equal(t.message, "url: would be longer than 8000 bytes");
-        run_long(w, &t, lens[i], "/", header);
-        expect_permanent(&t, "UNKNOWN_NAME", NONE);
-        assert_string_equal(t.message, "headers: would be longer than 8000 bytes");
-    }
+    run_long(w, &t, 8000, "/${input}", NULL);
+    expect_permanent(&t, "UNKNOWN_NAME", NONE);
+    assert_string_equal(t.message, "url: would be longer than 8000 bytes");
+    run_long(w, &t, 8000, "/", header);
+    expect_permanent(&t, "UNKNOWN_NAME", NONE);
+    assert_string_equal(t.message, "headers: would be longer than 8000 bytes");
+    run_long(w, &t, WIRE_INPUT_MAX, "/${input}", NULL);
+    expect_permanent(&t, "UNKNOWN_NAME", NONE);
+    assert_string_equal(t.message, "url: ${input} is too long");
     assert_int_equal(w->n_asked, 2);
 }
 

@@ -268,6 +268,36 @@ static void test_types(void **state)
     expect(w, "${input}", "a%00b");
 }
 
+/* What Drover does not take for JSON elsewhere is none here: of two values under one key, nobody
+ * knows which the service would see. */
+static void test_json_that_is_none(void **state)
+{
+    struct world *w = *state;
+    struct buf deep = {0};
+
+    set_input(w, "application/json", "{\"tenant\": \"a\", \"tenant\": \"b\"}");
+    refuse(w, "${input.tenant}", "${input.tenant}", "has no value");
+    for (int i = 0; i < 1000; i++)
+        buf_puts(&deep, "[");
+    buf_puts(&deep, "1");
+    for (int i = 0; i < 1000; i++)
+        buf_puts(&deep, "]");
+    set_input(w, "application/json", buf_str(&deep));
+    refuse(w, "${input.0}", "${input.0}", "has no value");
+    buf_deinit(&deep);
+}
+
+static void test_long_values(void **state)
+{
+    struct world *w = *state;
+    char text[8002];
+
+    memset(text, '%', sizeof(text));
+    text[8001] = '\0';
+    set_input(w, "text/plain", text);
+    refuse(w, "${input}", "${input}", "is too long");
+}
+
 /* ---- what cannot be a name, whatever the request ---- */
 
 static void test_checked_beforehand(void **state)
@@ -381,6 +411,8 @@ int main(void)
         TEST(test_numbers_and_booleans),
         TEST(test_what_is_no_value),
         TEST(test_types),
+        TEST(test_json_that_is_none),
+        TEST(test_long_values),
         TEST(test_checked_beforehand),
         TEST(test_long_names_are_quoted_in_part),
         TEST(test_document_of_nothing),
