@@ -802,14 +802,14 @@ static json_t *payload_json(struct bytes data)
 
 static bool is_text(struct bytes data)
 {
-    return data.len > 0 && !memchr(data.data, '\0', data.len) && wire_utf8_valid(data);
+    return data.len == 0 || (!memchr(data.data, '\0', data.len) && wire_utf8_valid(data));
 }
 
 static bool payload_is_text(const char *content_type, struct bytes data)
 {
     return (strcasecmp(content_type, "text/plain") == 0 ||
             strcasecmp(content_type, TEXT_TYPE) == 0) &&
-           is_text(data);
+           data.len > 0 && is_text(data);
 }
 
 bool json_is_type(const char *content_type)
@@ -896,21 +896,18 @@ json_t *json_of_payload(const Drover__V1__Payload *payload)
 void json_from_payload(const Drover__V1__Payload *payload, struct buf *out)
 {
     CLEANUP(json_decref) json_t *value = payload ? json_of_payload(payload) : NULL;
-    struct bytes data;
+    const char *type = payload ? payload->content_type : "";
+    struct bytes data = payload ? bytes_of(payload->data.data, payload->data.len) : BYTES_EMPTY;
 
-    if (!payload) {
-        buf_puts(out, "null");
-        return;
-    }
-    data = bytes_of(payload->data.data, payload->data.len);
     if (value) {
         json_write(value, out);
-    } else if (is_text(data) &&
-               (!*payload->content_type || strncasecmp(payload->content_type, "text/", 5) == 0)) {
+    } else if (!*type && data.len == 0) {
+        buf_puts(out, "null");
+    } else if ((!*type || strncasecmp(type, "text/", 5) == 0) && is_text(data)) {
         buf_json(out, (const char *)data.data, data.len);
     } else {
         buf_puts(out, "{\"contentType\":");
-        buf_json(out, payload->content_type, strlen(payload->content_type));
+        buf_json(out, type, strlen(type));
         buf_puts(out, ",\"data\":\"");
         base64_write(data, out);
         buf_puts(out, "\"}");

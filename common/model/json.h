@@ -62,8 +62,8 @@ bool json_is_type(const char *content_type);
  * memory. */
 struct json_t *json_of_payload(const Drover__V1__Payload *payload);
 
-/* Appends what a payload holds: a JSON value where it is JSON (also without a content type), a
- * string where it is text, null for NULL, else {"contentType", "data": base64}. */
+/* Appends what a payload holds: a JSON value where it is JSON, a string where it is text, null for
+ * NULL and for one without type and data, else {"contentType", "data": base64}. */
 void json_from_payload(const Drover__V1__Payload *payload, struct buf *out);
 
 /* Appends a value on one line, numbers as people write them. */

@@ -276,6 +276,8 @@ static void test_payload_alone(void **state)
         {"TEXT/csv; header=present", "a,\"b\"\r\n", "\"a,\\\"b\\\"\\r\\n\""},
         {"text/plain", "\xc3\xa4", "\"\xc3\xa4\""},
         {"text/plain", "\xc3", "{\"contentType\":\"text/plain\",\"data\":\"ww==\"}"},
+        {"text/plain", "", "\"\""},
+        {"", "", "null"},
         {"textual", "a", "{\"contentType\":\"textual\",\"data\":\"YQ==\"}"},
         {"a/\"b\"", "a", "{\"contentType\":\"a/\\\"b\\\"\",\"data\":\"YQ==\"}"},
         {"image/png", "", "{\"contentType\":\"image/png\",\"data\":\"\"}"},
@@ -286,6 +288,8 @@ static void test_payload_alone(void **state)
     for (size_t i = 0; i < array_size(cases); i++)
         expect_alone(cases[i].type, cases[i].data, strlen(cases[i].data), cases[i].expected);
     expect_alone("text/plain", "a\0b", 3, "{\"contentType\":\"text/plain\",\"data\":\"YQBi\"}");
+    expect_alone("text/plain", NULL, 0, "\"\"");
+    expect_alone("image/png", NULL, 0, "{\"contentType\":\"image/png\",\"data\":\"\"}");
     json_from_payload(NULL, &text);
     assert_string_equal(buf_str(&text), "null");
 }
