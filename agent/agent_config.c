@@ -366,6 +366,7 @@ static int read_actor(struct agent_setup *setup, const config_setting_t *at,
         r = read_kind(&kind, at, problem);
     if (r)
         return r;
+    assert(kind);
     served->handler = kind->handler;
     lease_retries = kind->lease_retries;
     r = tree_int(at, "lease_retries", 0, LEASE_RETRIES_MAX, &lease_retries, problem);

@@ -35,12 +35,12 @@
 #include "model/policy.h"
 #include "model/wire.h"
 
-#define ERROR_BODY_MAX ((size_t)4096)     /* kept of what comes with a failure */
-#define CONNECT_TIMEOUT_MS 10000          /* or what is left of the lease */
-#define CA_CACHE_S 600                    /* certificates that were changed count after this long */
-#define RETRY_AFTER_MAX_MS (86400 * 1000) /* a service that asks for more is not believed */
-#define MARGIN_MAX_MS 500                 /* of the lease, for the answer's way home; or ... */
-#define MARGIN_SHARE 10                   /* ... a tenth of it */
+#define ERROR_BODY_MAX ((size_t)4096) /* kept of what comes with a failure */
+#define CONNECT_TIMEOUT_MS 10000      /* or what is left of the lease */
+#define CA_CACHE_S 600                /* certificates that were changed count after this long */
+#define RETRY_AFTER_MAX_S 86400       /* a service that asks for more is not believed */
+#define MARGIN_MAX_MS 500             /* of the lease, for the answer's way home; or ... */
+#define MARGIN_SHARE 10               /* ... a tenth of it */
 
 static_assert(ERROR_BODY_MAX <= WIRE_ERROR_DETAILS_MAX, "details are not cut again");
 
@@ -215,9 +215,8 @@ static void set_answered(struct http_run *run, long status)
                    "%ld from %s", status, run->action->target);
     curl_easy_getinfo(run->easy, CURLINFO_RETRY_AFTER, &retry_after); /* a date as seconds, too */
     if (transient && retry_after > 0)
-        run->result.retry_after_ms = retry_after < RETRY_AFTER_MAX_MS / 1000
-                                         ? (int64_t)retry_after * 1000
-                                         : RETRY_AFTER_MAX_MS;
+        run->result.retry_after_ms =
+            POLICY_SECOND_MS * (retry_after < RETRY_AFTER_MAX_S ? retry_after : RETRY_AFTER_MAX_S);
 }
 
 static void set_done(struct http_run *run)
