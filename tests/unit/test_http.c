@@ -61,7 +61,6 @@ struct peer {
     struct buf in;
     uv_write_t write;
     struct answer answer; /* under way */
-    bool writing;
     char room[65536];
 };
 
@@ -203,7 +202,8 @@ static void on_sent(uv_write_t *write, int status)
 {
     struct peer *p = write->data;
 
-    p->writing = false;
+    if (uv_is_closing((uv_handle_t *)&p->tcp))
+        return;
     if (status < 0 || p->answer.then == CLOSE)
         peer_close(p, false);
     else if (p->answer.then == RESET)
@@ -217,7 +217,6 @@ static void peer_send(struct peer *p, const char *text, size_t len)
     uv_buf_t buf = uv_buf_init((char *)text, (unsigned)len);
 
     p->write.data = p;
-    p->writing = true;
     assert_int_equal(uv_write(&p->write, (uv_stream_t *)&p->tcp, &buf, 1, on_sent), 0);
 }
 
@@ -474,10 +473,9 @@ static void on_time(uv_timer_t *timer)
 /* The loop goes on until @when. */
 static void await_time(struct world *w, int64_t when)
 {
-    while (clock_monotonic_ms() < when) {
-        uv_timer_start(&w->timer, on_time, 1, 0);
+    uv_timer_start(&w->timer, on_time, 1, 1); /* again and again: one may fire before the wait */
+    while (clock_monotonic_ms() < when)
         uv_run(&w->loop, UV_RUN_ONCE);
-    }
     uv_timer_stop(&w->timer);
 }
 
