@@ -258,6 +258,11 @@ static enum exam_verdict judge_load(struct exam *e, const struct resp_reply *rep
         e->lost_race = true;
         return EXAM_ASK;
     }
+    if (resp_is_error(reply, "NOPERM")) {
+        refuse(e, "library " STORE_LIBRARY " is missing or old, and this user may not load it "
+                  "(+function|load): a scheduler will, once it is connected");
+        return EXAM_WAIT;
+    }
     return refuse(e, "library " STORE_LIBRARY " cannot be loaded: %s", message(reply));
 }
 

@@ -435,6 +435,8 @@ class Healthcheck(cluster.TestCase):
         listen = {role: {"health": {"listen": f"{hosts[role]}:{next(ports)}"}} for role in hosts}
         c = self.cluster(settings=listen)
         for daemon in c.daemons:
+            address = f"health.listen={listen[daemon.role]['health']['listen']}"
+            self.assertEqual((0, ""), self.check(daemon.role, "--set", address))
             configuration = ("--config", str(daemon.config))
             self.assertEqual((0, ""), self.check(daemon.role, *configuration))
             daemon.pause()

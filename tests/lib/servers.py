@@ -301,14 +301,17 @@ def _check_localhost():
 
 
 class Rabbit(Server):
-    """A RabbitMQ node with a port mapper (epmd) of its own."""
+    """A RabbitMQ node with a port mapper (epmd) of its own; @conf: more lines of its rabbitmq.conf.
+
+    With load_definitions among them there is no user but those, and no vhost."""
 
     name = "rabbitmq"
     user = "guest"
     password = "guest"
 
-    def __init__(self, directory=None, port=None):
+    def __init__(self, directory=None, port=None, conf=""):
         super().__init__(directory, port)
+        self.conf = conf
         self.dist_port, self.epmd_port = free_ports(2)
         self.epmd = None
         self.ctl_path = self.directory / "rabbitmqctl"
@@ -384,7 +387,7 @@ class Rabbit(Server):
             # A test must not fail because the disk is rather full or the machine rather small.
             "disk_free_limit.absolute = 10MB\n"
             "vm_memory_high_watermark.relative = 0.8\n"
-            "log.console = true\nlog.console.level = warning\nlog.file = false\n"
+            "log.console = true\nlog.console.level = warning\nlog.file = false\n" + self.conf
         )
         (home / "enabled_plugins").write_text("[].\n")
         loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
@@ -462,7 +465,8 @@ class Redis(Server):
         return Process.spawn(command, self.log)
 
     def _serves(self):
-        return self._ask(b"PING\r\n", b"+PONG")
+        """Also where nobody gets in without a password."""
+        return self._ask(b"PING\r\n", b"+PONG") or self._ask(b"PING\r\n", b"-NOAUTH")
 
 
 # --- command line --------------------------------------------------------------------------------

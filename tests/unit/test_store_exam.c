@@ -261,6 +261,17 @@ static void test_meta(void **state)
     expect_refused("EVAL", ":1", "belongs to another program");
 }
 
+/* A user that may call the functions but not load them waits for one that may. */
+static void test_others_load(void **state)
+{
+    const struct line lines[] = {
+        {"FCALL", "4"}, {"FUNCTION", "-NOPERM this user has no permissions"}, {0}};
+    struct talk t = {.lines = lines};
+
+    assert_int_equal(converse(&t), EXAM_WAIT);
+    assert_non_null(strstr(t.exam.why, "a scheduler will"));
+}
+
 static void test_library(void **state)
 {
     const struct line race[] = {{"FCALL", "-ERR Function not found"},
@@ -306,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_servers),
         cmocka_unit_test(test_meta),
         cmocka_unit_test(test_library),
+        cmocka_unit_test(test_others_load),
         cmocka_unit_test(test_loading),
     };
 

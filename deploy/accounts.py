@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Passwords for the users of Drover, and what RabbitMQ and Redis are told of them
+
+    deploy/accounts.py [--dir DIR] [--actor NAME]...
+
+The users and their rights stand in rabbitmq/definitions.json and redis/users.acl beside this file;
+as they stand there, nobody can log in. This makes, in DIR (deploy/secrets):
+
+    rabbitmq-USER, redis-USER    a password each, where there is none yet; for ..._PASSWORD_FILE
+    rabbitmq-definitions.json    the definitions with the passwords' hashes and a task queue for each
+                                 actor; for load_definitions
+    redis-users.acl              the users with the passwords' hashes; for aclfile
+
+Run it again after a change; passwords stay. To change one, remove its file first. Only the owner of
+DIR can enter it. The files in it are readable to all, because a container that one of them is mounted
+into runs as another user.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import pathlib
+import re
+import secrets
+
+HERE = pathlib.Path(__file__).resolve().parent
+ACTOR = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+def write(path, text):
+    """In one step: whoever reads it meanwhile finds the old content or the new."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text)
+    new.chmod(0o444)
+    new.replace(path)
+
+
+def password(path):
+    """The password in a file, which is made where it is not there."""
+    if not path.exists():
+        write(path, secrets.token_urlsafe(32) + "\n")
+    word = path.read_text().strip()
+    if not word:
+        raise SystemExit(f"{path} is empty: remove it for a new password")
+    return word.encode()
+
+
+def rabbitmq_hash(word):
+    """rabbit_password_hashing_sha256"""
+    salt = secrets.token_bytes(4)
+    return base64.b64encode(salt + hashlib.sha256(salt + word).digest()).decode()
+
+
+def task_queue(actor):
+    """As the daemons declare it: what nobody takes in time goes to drover.expired."""
+    arguments = {"x-dead-letter-exchange": "drover.expired", "x-queue-type": "quorum"}
+    return {"name": f"drover.task.{actor}", "vhost": "drover", "durable": True,
+            "auto_delete": False, "arguments": arguments}
+
+
+def task_binding(actor):
+    return {"source": "drover.tasks", "vhost": "drover", "destination": f"drover.task.{actor}",
+            "destination_type": "queue", "routing_key": actor, "arguments": {}}
+
+
+def definitions(directory, actors):
+    out = json.loads((HERE / "rabbitmq" / "definitions.json").read_text())
+    for user in out["users"]:
+        user["password_hash"] = rabbitmq_hash(password(directory / f"rabbitmq-{user['name']}"))
+        user["hashing_algorithm"] = "rabbit_password_hashing_sha256"
+    for actor in actors:
+        out["queues"].append(task_queue(actor))
+        out["bindings"].append(task_binding(actor))
+    return json.dumps(out, indent=4) + "\n"
+
+
+def with_password(line, directory):
+    name, switch = line.split()[1:3]
+    if switch == "off":
+        return line
+    return f"{line} #{hashlib.sha256(password(directory / f'redis-{name}')).hexdigest()}"
+
+
+def users(directory):
+    lines = (HERE / "redis" / "users.acl").read_text().splitlines()
+    return "".join(with_password(line, directory) + "\n" for line in lines)
+
+
+def actor_name(text):
+    if not ACTOR.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no name of an actor")
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--dir", type=pathlib.Path, default=HERE / "secrets",
+                        help="where passwords and rendered files are (default: deploy/secrets)")
+    parser.add_argument("--actor", type=actor_name, action="append", default=[], metavar="NAME",
+                        help="gets a task queue; may be given many times")
+    arguments = parser.parse_args()
+    arguments.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if arguments.dir.stat().st_mode & 0o077:
+        raise SystemExit(f"others can enter {arguments.dir}: chmod 700 it, or choose another --dir")
+    write(arguments.dir / "rabbitmq-definitions.json",
+          definitions(arguments.dir, sorted(set(arguments.actor))))
+    write(arguments.dir / "redis-users.acl", users(arguments.dir))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,565 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One user a role, at the broker and at the store: with the definitions and the ACL in deploy/ the
+daemons do all they have to, and nobody can do what is another's.
+
+What each may do is printed as tables, and docs/OPERATIONS.md has the same ones."""
+
+import datetime
+import json
+import pathlib
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import unittest
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import pika
+import pika.exceptions
+import redis
+
+import cluster
+import servers
+import tap
+import wire
+
+ACTORS = ("demo", "hand")
+ADMIN = "test-admin"  # of this test alone
+VHOST = "drover"
+WORD = secrets.token_urlsafe(16)
+
+# --- the broker ----------------------------------------------------------------------------------
+
+SCHEDULER, AGENT, SUPERVISOR, CLIENT, MONITOR = USERS = (
+    "drover-scheduler", "drover-agent", "drover-supervisor", "drover-client", "monitor")
+PULSING = {SCHEDULER, AGENT}
+
+# Who may publish to an exchange; who may read a queue, which is also to empty it. All else is
+# refused to all.
+PUBLISHES = {
+    "drover.submit": {CLIENT},
+    "drover.control": {CLIENT, SUPERVISOR},
+    "drover.tasks": {SCHEDULER},
+    "drover.replies": {AGENT},
+    "drover.events": {SCHEDULER},
+    "drover.dead": {SCHEDULER, AGENT},
+    "drover.expired": set(),
+    "drover.pulse": PULSING,
+    "": {SCHEDULER},
+}
+READS = {
+    "drover.submit": {SCHEDULER},
+    "drover.control": {SCHEDULER},
+    "drover.replies": {SCHEDULER},
+    "drover.expired": {SCHEDULER},
+    "drover.task.demo": {AGENT},
+    "drover.dead": set(),
+}
+OWN = {
+    "an exclusive queue `drover.pulse.…`, bound to `drover.pulse`": PULSING,
+    "an exclusive queue `amq.gen…`": {CLIENT},
+}
+
+
+def publish(exchange):
+    return lambda channel: channel.basic_publish(exchange, "drover.submit", b"test")
+
+
+def read(queue):
+    def consume(channel):
+        channel.basic_get(queue)
+        channel.queue_purge(queue)
+
+    return consume
+
+
+def own_pulse(channel):
+    queue = f"drover.pulse.{secrets.token_hex(8)}"
+    channel.queue_declare(queue, exclusive=True)
+    channel.queue_bind(queue, "drover.pulse", queue)
+    channel.basic_publish("drover.pulse", queue, b"beat")
+    assert channel.basic_get(queue, auto_ack=True)[2] == b"beat"
+
+
+def own_replies(channel):
+    queue = channel.queue_declare("", exclusive=True).method.queue
+    channel.basic_get(queue)
+
+
+def listen(source):
+    """Binds a queue of one's own to an exchange that is not; refused to who can have none, too."""
+
+    def bind(channel):
+        try:
+            queue = channel.queue_declare("", exclusive=True).method.queue
+        except pika.exceptions.ChannelClosedByBroker:
+            channel = channel.connection.channel()
+            queue = f"drover.pulse.{secrets.token_hex(8)}"
+            channel.queue_declare(queue, exclusive=True)
+        channel.queue_bind(queue, source, "#")
+
+    return bind
+
+
+def broker_operations():
+    """What somebody may do: text -> (what is done, who may)."""
+    out = {}
+    for exchange, users in PUBLISHES.items():
+        out[f"publish to {f'`{exchange}`' if exchange else 'any queue by its name'}"] = (
+            publish(exchange), users)
+    for queue, users in READS.items():
+        out[f"read `{queue}`"] = (read(queue), users)
+    own = dict(zip(OWN, (own_pulse, own_replies)))
+    return out | {f"make {text}": (own[text], users) for text, users in OWN.items()}
+
+
+def forbidden_operations():
+    """What nobody may: text -> what is done."""
+    out = {}
+    for queue in READS:
+        out[f"delete queue {queue}"] = lambda c, q=queue: c.queue_delete(q)
+        out[f"bind {queue} to drover.events"] = lambda c, q=queue: c.queue_bind(
+            q, "drover.events", "#")
+        out[f"unbind {queue}"] = lambda c, q=queue: c.queue_unbind(
+            q, q if "task" not in q else "drover.tasks", "submit")
+    for exchange in filter(None, PUBLISHES):
+        out[f"delete exchange {exchange}"] = lambda c, e=exchange: c.exchange_delete(e)
+    for exchange in ("drover.tasks", "drover.events", "drover.dead"):
+        out[f"listen to {exchange}"] = listen(exchange)
+    out["declare queue drover.task.new"] = lambda c: c.queue_declare("drover.task.new", durable=True)
+    out["declare queue other"] = lambda c: c.queue_declare("other", exclusive=True)
+    out["declare exchange drover.new"] = lambda c: c.exchange_declare("drover.new")
+    out["declare exchange other"] = lambda c: c.exchange_declare("other")
+    return out
+
+
+# --- the store -----------------------------------------------------------------------------------
+
+BOTH = (SCHEDULER, SUPERVISOR)
+KEYS = "drover:{p0}:"
+LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 1 end)"
+
+
+# Who calls which functions.
+FUNCTIONS = {
+    SCHEDULER: {"version", "define", "submit", "record", "renew", "drive", "steer", "settle_owed",
+                "inspect", "told"},
+    SUPERVISOR: {"version", "lead", "expire", "forget", "sweep"},
+}
+
+
+def code_of(text, names):
+    """These functions of a Lua text and all that they use."""
+    item = r"^local (?:function (\w+)\(.*?^end$|(\w+) = \{[^}]*\})"
+    bodies = {m[1] or m[2]: m[0] for m in re.finditer(item, text, re.MULTILINE | re.DOTALL)}
+    seen, new = set(), set(names)
+    while new:
+        seen |= new
+        words = set(re.findall(r"\w+", "".join(bodies[name] for name in new)))
+        new = (words & bodies.keys()) - seen
+    return "".join(bodies[name] for name in seen)
+
+
+def function(name, *arguments):
+    return ("FCALL", f"drover1_{name}", 1, KEYS, *arguments)
+
+
+# What is done -> the commands, and who may; all of a row, or none.
+STORE_OPERATIONS = {
+    "load functions": ([("FUNCTION", "LOAD", "REPLACE", LIBRARY)], {SCHEDULER}),
+    "register workflows: `define`": ([
+        function("define", "d", "w", 1, 0, "", 1, 1), ("HSET", f"{KEYS}workflows", "w", "1")],
+        {SCHEDULER}),
+    "start jobs of them: `submit`": ([
+        function("submit", "new", "d", "", "w", 0, 0, "me", "A", 0, 0, "", 0, "", ""),
+        ("HGET", f"{KEYS}workflows", "w"), ("HSET", f"{KEYS}data:new", "input", "")], {SCHEDULER}),
+    "list and read jobs: `inspect`": ([
+        function("inspect", "jobs", 1, "", 0, 1, "", ""), function("inspect", "history", "some", 1, 1),
+        ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0), ("LRANGE", f"{KEYS}hist:some", 0, 1)],
+        {SCHEDULER}),
+    "tell of alerts: `told`": ([
+        function("told", "cause", 1), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
+    "lead a partition: `lead`": ([
+        function("lead", "me", 0), ("SET", f"{KEYS}leader", "me"), ("GET", f"{KEYS}leader")],
+        {SUPERVISOR}),
+    "look for what is due: `expire`": ([
+        function("expire", 1, 1, 0), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)], {SUPERVISOR}),
+    "prove the indexes: `sweep`": ([
+        function("sweep", 0, 0), ("ZRANGE", f"{KEYS}open", 0, 1)], {SUPERVISOR}),
+    "forget jobs: `forget`": ([
+        function("forget", 1, 1),
+        ("UNLINK", f"{KEYS}job:other", f"{KEYS}data:other", f"{KEYS}hist:other")], {SUPERVISOR}),
+    "records and indexes of jobs": ([
+        function("version"), ("HSET", f"{KEYS}job:some", "a", "b"),
+        ("HGET", f"{KEYS}job:some", "a"), ("ZADD", f"{KEYS}due", 1, "some")], set(BOTH)),
+    "`INFO`": ([("INFO",)], set(BOTH)),
+}
+
+
+FORBIDDEN_COMMANDS = (
+    "GET drover:other", "HSET drover:other a b", "GET other", "SET other x", "HSET other a b", "DEL other", "EVAL return{redis.call('GET','x')} 0",
+    "FCALL drover1_inspect 1 other", "KEYS *", "SCAN 0", "RANDOMKEY", "DBSIZE",
+    "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "SELECT 1", "MOVE drover:test 1", "RENAME drover:test other",
+    "CONFIG GET *", "CONFIG SET maxmemory 1", "CONFIG REWRITE", "ACL LIST", "ACL WHOAMI",
+    "ACL SETUSER other on nopass ~* +@all", "ACL SAVE", "ACL LOAD",
+    "FUNCTION LIST", "FUNCTION DUMP", "FUNCTION DELETE drover1", "FUNCTION FLUSH", "SCRIPT FLUSH",
+    "CLIENT LIST", "CLIENT KILL TYPE normal", "CLIENT PAUSE 1", "MONITOR", "SLOWLOG GET",
+    "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE", "DEBUG OBJECT drover:test",
+    "REPLICAOF 127.0.0.1 1", "FAILOVER", "CLUSTER INFO", "MODULE LIST",
+    "MIGRATE 127.0.0.1 1 drover:test 0 1", "DUMP drover:test", "RESTORE drover:test 0 x",
+    "PUBLISH drover:x y", "SUBSCRIBE drover:x", "WAIT 0 1", "LATENCY RESET",
+)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def markdown(users, rows):
+    """@rows: text -> who may."""
+    lines = ["| | " + " | ".join(f"`{user}`" for user in users) + " |", "|---" * (len(users) + 1) + "|"]
+    for text, may in rows.items():
+        cells = ["yes" if user in may else "–" for user in users]
+        lines.append(f"| {text} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def documented(kind):
+    page = (wire.ROOT / "docs" / "OPERATIONS.md").read_text()
+    return page.partition(f"<!-- {kind} rights -->\n")[2].partition("\n<!-- end -->")[0]
+
+
+class Permissions(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = wire.BUILD / "integration" / "test_permissions"
+        shutil.rmtree(cls.directory, ignore_errors=True)
+        cls.directory.mkdir(parents=True)
+        cls.secrets = cls.directory / "secrets"
+        cls.make_accounts()
+        acl = cls.directory / "users.acl"
+        acl.write_text((cls.secrets / "redis-users.acl").read_text()
+                       + f"user {ADMIN} on >{WORD} ~* &* +@all\n")
+        definitions = cls.secrets / "rabbitmq-definitions.json"
+        cls.rabbit = servers.Rabbit(conf=f"load_definitions = {definitions}\n")
+        cls.redis = servers.Redis(options=["--aclfile", acl])
+        for server in (cls.rabbit, cls.redis):
+            cls.addClassCleanup(server.close)
+            server.begin()
+        for server in (cls.rabbit, cls.redis):
+            server.await_start()
+        cls.rabbit.user, cls.rabbit.password = ADMIN, WORD
+        cls.rabbit.rabbitmqctl("add_user", ADMIN, WORD)
+        cls.rabbit.rabbitmqctl("set_permissions", "-p", VHOST, ADMIN, ".*", ".*", ".*")
+        cls.store = cluster.Store(cls.redis.port, "drover:")
+        cls.store.redis = cls.store_connection(ADMIN, WORD)
+        cls.addClassCleanup(cls.store.redis.close)
+
+    @classmethod
+    def make_accounts(cls):
+        command = [wire.ROOT / "deploy" / "accounts.py", "--dir", cls.secrets]
+        subprocess.run([sys.executable, "-B", *command, *(f"--actor={a}" for a in ACTORS)],
+                       check=True)
+
+    @classmethod
+    def password(cls, server, user):
+        return (cls.secrets / f"{server}-{user}").read_text().strip()
+
+    @classmethod
+    def store_connection(cls, user, password):
+        return redis.Redis(servers.HOST, cls.redis.port, username=user, password=password,
+                           decode_responses=True)
+
+    def broker_connection(self, user, vhost=VHOST, password=None):
+        password = password or (WORD if user == ADMIN else self.password("rabbitmq", user))
+        connection = pika.BlockingConnection(pika.ConnectionParameters(
+            servers.HOST, self.rabbit.port, vhost, pika.PlainCredentials(user, password)))
+        self.addCleanup(lambda: connection.is_open and connection.close())
+        return connection
+
+    # --- the daemons -----------------------------------------------------------------------------
+
+    def daemon(self, role, directory=None, **more):
+        """With the rights of its role and no other; not started."""
+        user = f"drover-{role}"
+        settings = {
+            "name": f"{role}-1",
+            "log": {"format": "json"},
+            "rabbitmq": {"host": servers.HOST, "port": self.rabbit.port, "vhost": VHOST,
+                         "user": user, "password": self.password("rabbitmq", user),
+                         "declare": False},
+            "health": {"listen": f"{servers.HOST}:{servers.free_ports(1)[0]}", "pulse": "200ms"},
+        }
+        if role != "agent":
+            settings["redis"] = {"host": servers.HOST, "port": self.redis.port, "user": user,
+                                 "password": self.password("redis", user)}
+        daemon = cluster.Daemon(role, f"{role}-1", directory or self.directory,
+                                cluster.merged(settings, more))
+        daemon.health = settings["health"]["listen"]
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def drover(self, *words, body=None):
+        """The command, as the client."""
+        url = (f"amqp://{CLIENT}:{self.password('rabbitmq', CLIENT)}@{servers.HOST}:"
+               f"{self.rabbit.port}/{VHOST}")
+        done = subprocess.run([wire.BUILD / "cli" / "drover", *words, "--url", url], text=True,
+                              input=json.dumps(body), capture_output=True, timeout=120)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_daemons_at_work(self):
+        """A job to its end, failures, a start time, a death, a dead letter, and forgetting."""
+        supervisor = self.daemon("supervisor", supervisor={
+            "period": "100ms", "lease": "1s", "retention": "1s", "sweep": "1s"})
+        scheduler = self.daemon("scheduler")
+        agent = self.daemon("agent", agent={"actors": [cluster.BUILTIN]})
+        supervisor.start()
+        servers.wait_for(lambda: supervisor.records("store_unreachable"),
+                         "the supervisor to wait for whoever loads the functions")
+        scheduler.start()
+        agent.start()
+        for daemon in (supervisor, scheduler, agent):
+            servers.wait_for(lambda d=daemon: self.is_ready(d), f"{daemon.name} to be ready")
+        job = {"definition": {"steps": [
+            {"name": "greet", "actor": "demo", "action": "echo"},
+            {"name": "again", "actor": "demo", "action": "fail", "after": ["greet"],
+             "arguments": {"json": {"times": 1}}, "retry": {"initialIntervalMs": 100}},
+            {"name": "lost", "actor": "hand", "action": "lost", "after": ["again"],
+             "lockMs": 300, "waitMs": 5000}]}}
+        soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1)
+        words = ("-", "--id", "all", "--start-at", soon.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        code, said = self.drover("submit", *words, body=job)
+        self.assertEqual(0, code, said)
+        self.lose_one_answer_another()
+        code, said = self.drover("run", *words, body=job)
+        self.assertEqual(0, code, said)
+        servers.wait_for(lambda: not self.store.job("all"), "the job to be forgotten")
+        self.leave_a_dead_letter()
+        for daemon in (agent, scheduler, supervisor):
+            daemon.stop()
+            self.assertEqual([], daemon.complaints())
+            for event in ("store_refused", "bus_refused", "bus_publish_refused", "publish_refused"):
+                self.assertEqual([], daemon.records(event), daemon.name)
+        refused = self.store.redis.execute_command("ACL", "LOG")
+        self.assertEqual({"function|load"}, {entry["object"] for entry in map(as_dict, refused)})
+
+    def is_ready(self, daemon):
+        """It says so: its pulses come back, too."""
+        try:
+            with urllib.request.urlopen(f"http://{daemon.health}/readyz", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def lose_one_answer_another(self):
+        """An agent in another language: silent at first, so that the supervisor has to see to it."""
+        channel = self.broker_connection(AGENT).channel()
+        channel.confirm_delivery()
+        taken = []
+
+        def take():
+            method, _, body = channel.basic_get("drover.task.hand", auto_ack=True)
+            if method:
+                taken.append(wire.Requests.FromString(body).requests[0])
+            return method
+
+        servers.wait_for(take, "the request that gets no answer")
+        servers.wait_for(take, "the request again")
+        self.assertEqual(1, taken[1].expiries)
+        reply = wire.StepReply(job_id=taken[1].job_id, step=taken[1].step, token=taken[1].token,
+                               achieved=taken[1].desired)
+        channel.basic_publish("drover.replies", "reply",
+                              wire.Replies(replies=[reply]).SerializeToString())
+
+    def leave_a_dead_letter(self):
+        client = self.broker_connection(CLIENT).channel()
+        client.confirm_delivery()
+        client.basic_publish("drover.submit", "submit", b"nonsense")
+        admin = self.broker_connection(ADMIN).channel()
+        servers.wait_for(lambda: admin.basic_get("drover.dead", auto_ack=True)[0], "a dead letter")
+
+    # --- the files -------------------------------------------------------------------------------
+
+    def exported(self, vhost):
+        path = self.directory / "exported.json"
+        self.rabbit.rabbitmqctl("export_definitions", str(path))
+        everything = json.loads(path.read_text())
+        return {kind: {json.dumps({k: v for k, v in item.items() if k != "vhost"}, sort_keys=True)
+                       for item in everything[kind] if item["vhost"] == vhost}
+                for kind in ("exchanges", "queues", "bindings")}
+
+    def test_definitions_are_what_daemons_declare(self):
+        with self.rabbit.vhost() as vhost:
+            own = {"vhost": vhost, "user": ADMIN, "password": WORD, "declare": True}
+            actors = [{**cluster.BUILTIN, "name": actor} for actor in ACTORS]
+            directory = self.directory / "declared"
+            directory.mkdir()
+            agent = self.daemon("agent", directory, rabbitmq=own, agent={"actors": actors})
+            agent.start()
+            servers.wait_for(agent.up, "the agent to have declared all there is")
+            agent.stop()
+            declared, defined = self.exported(vhost), self.exported(VHOST)
+        for kind, items in declared.items():
+            self.assertTrue(items)
+            self.assertEqual(set(), items - defined[kind], f"{kind} that deploy/ has otherwise")
+            self.assertEqual(set(), defined[kind] - items, f"{kind} that no daemon declares")
+
+    def test_rights_are_those_of_the_protocol(self):
+        page = (wire.ROOT / "docs" / "PROTOCOL.md").read_text().replace("<actor>", ".*")
+        row = re.compile(r"^\| (\w+) \| `(\^.*?)` \| `(.*?)` \| `(.*?)` \|$", re.MULTILINE)
+        promised = {f"drover-{user}": tuple(right.replace("\\|", "|") for right in rights)
+                    for user, *rights in row.findall(page)}
+        definitions = json.loads((wire.ROOT / "deploy/rabbitmq/definitions.json").read_text())
+        given = {right["user"]: (right["configure"], right["write"], right["read"])
+                 for right in definitions["permissions"]}
+        self.assertEqual(("^$",) * 3, given.pop(MONITOR))
+        self.assertEqual(promised, given)
+
+    def test_acl_names_what_the_functions_use(self):
+        """Each user has the commands and keys of the functions that its role calls, and no more."""
+        text = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
+        registered = dict(re.findall(r"^register\('(\w+)', (\w+)", text, re.MULTILINE))
+        self.assertEqual(set(registered), set().union(*FUNCTIONS.values()))
+        acl = (wire.ROOT / "deploy" / "redis" / "users.acl").read_text().splitlines()
+        lines = {line.split()[1]: line for line in acl}
+        for user, functions in FUNCTIONS.items():
+            code = code_of(text, {registered[name] for name in functions})
+            commands = {name.lower() for name in re.findall(r"\bcall\('(\w+)'", code)}
+            granted = set(re.findall(r" \+(\w+)(?![\w|])", lines[user]))
+            self.assertEqual(commands | {"info", "ping", "eval", "fcall"}, granted, user)
+            kinds = set(re.findall(r"\bp \.\. '(\w+:?)", code))
+            self.assertEqual(kinds, set(re.findall(r"\{p\*\}:(\w+:?)", lines[user])), user)
+
+    def test_templates_let_nobody_in(self):
+        users = json.loads((wire.ROOT / "deploy/rabbitmq/definitions.json").read_text())["users"]
+        self.assertEqual({""}, {user["password_hash"] for user in users})
+        acl = (wire.ROOT / "deploy/redis/users.acl").read_text()
+        self.assertNotRegex(acl, r"[#>]|nopass")
+        self.assertTrue(acl.startswith("user default off "))
+
+    def test_passwords_stay(self):
+        before = {path.name: path.read_text() for path in self.secrets.glob("*drover-*")}
+        self.make_accounts()
+        after = {path.name: path.read_text() for path in self.secrets.glob("*drover-*")}
+        self.assertEqual(before, after)
+        self.assertEqual(6, len(before))
+        self.assertEqual(0o700, self.secrets.stat().st_mode & 0o777)
+
+    # --- denials ---------------------------------------------------------------------------------
+
+    def attempts(self, user):
+        """Makes attempts(operation) -> whether the broker let it be done."""
+        connection = self.broker_connection(user)
+
+        def attempt(operation):
+            channel = connection.channel()
+            channel.confirm_delivery()
+            try:
+                operation(channel)
+            except pika.exceptions.ChannelClosedByBroker as error:
+                self.assertEqual(403, error.reply_code, error)
+                return False
+            if channel.is_open:
+                channel.close()
+            return True
+
+        return attempt
+
+    def test_broker_denials(self):
+        operations, forbidden = broker_operations(), forbidden_operations()
+        done = {text: set() for text in operations}
+        wrongly = []
+        for user in USERS:
+            attempt = self.attempts(user)
+            for text, (operation, _) in operations.items():
+                if attempt(operation):
+                    done[text].add(user)
+            wrongly += [(user, text) for text, operation in forbidden.items() if attempt(operation)]
+        table = markdown(USERS, done)
+        for line in (*table.splitlines(), f"refused to all of them: {', '.join(forbidden)}"):
+            tap.narrate(line)
+        self.assertEqual({text: users for text, (_, users) in operations.items()}, done)
+        self.assertEqual([], wrongly)
+        self.assertEqual(documented("broker"), table, "docs/OPERATIONS.md: the table is the first")
+
+    def test_broker_logins(self):
+        self.rabbit.rabbitmqctl("add_vhost", "other")
+        for user in USERS:
+            with self.assertRaises(pika.exceptions.ProbableAccessDeniedError):
+                self.broker_connection(user, vhost="other")
+            with self.assertRaises(pika.exceptions.ProbableAuthenticationError):
+                self.broker_connection(user, password="wrong")
+        with self.assertRaises(pika.exceptions.ProbableAuthenticationError):
+            self.broker_connection("guest", password="guest")
+
+    def may(self, connection, *command):
+        try:
+            connection.execute_command(*command)
+        except redis.exceptions.NoPermissionError:
+            return False
+        except redis.RedisError as error:  # it got as far as the command, the function, the script
+            return re.search("ACL failure|NOPERM|executing the script can't|not allowed", str(error)) is None
+        return True
+
+    def test_store_denials(self):
+        library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
+        done = {text: set() for text in STORE_OPERATIONS}
+        wrongly = []
+        for user in BOTH:
+            self.store.redis.execute_command("FLUSHALL")
+            self.store.redis.execute_command("FUNCTION", "LOAD", "REPLACE", library)
+            self.store.redis.hset(f"{KEYS}job:some", "def", "d")
+            with self.store_connection(user, self.password("redis", user)) as connection:
+                for text, (commands, _) in STORE_OPERATIONS.items():
+                    may = {self.may(connection, *command) for command in commands}
+                    self.assertEqual(1, len(may), f"{user} may {text} in part")
+                    if True in may:
+                        done[text].add(user)
+                wrongly += [(user, command) for command in FORBIDDEN_COMMANDS
+                            if self.may(connection, *command.split())]
+        self.store.redis.execute_command("FLUSHALL")
+        self.store.redis.execute_command("FUNCTION", "FLUSH")
+        table = markdown(BOTH, done)
+        for line in (*table.splitlines(), f"refused to both: {', '.join(FORBIDDEN_COMMANDS)}"):
+            tap.narrate(line)
+        self.assertEqual({text: users for text, (_, users) in STORE_OPERATIONS.items()}, done)
+        self.assertEqual([], wrongly)
+        self.assertEqual(documented("store"), table, "docs/OPERATIONS.md: the table is the first")
+
+    def test_store_keeps_what_it_has(self):
+        """Redis replays its append-only file as the default user, and where that one may do nothing
+        it drops what the functions have written, and starts all the same."""
+        library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
+        with self.store_connection(SCHEDULER, self.password("redis", SCHEDULER)) as connection:
+            connection.execute_command("FUNCTION", "LOAD", "REPLACE", library)
+            connection.execute_command(*function("define", "d", "w", 1, 1, "", 1, 1))
+            before = connection.hget(f"{KEYS}workflows", "w")
+        self.assertEqual("1", before)
+        self.redis.restart(hard=True)
+        self.assertEqual("1", self.store.redis.hget(f"{KEYS}workflows", "w"))
+        self.assertNotIn("NOPERM", self.redis.log.read_text())
+        self.store.redis.execute_command("FLUSHALL")
+        self.store.redis.execute_command("FUNCTION", "FLUSH")
+
+    def test_store_logins(self):
+        passwords = {user: self.password("redis", user) for user in BOTH}
+        passwords |= {user: self.password("rabbitmq", user) for user in (AGENT, CLIENT, MONITOR)}
+        for user in (AGENT, CLIENT, MONITOR, "default", None):
+            for password in (*passwords.values(), "", None):
+                with self.store_connection(user, password) as connection:
+                    with self.assertRaises(redis.RedisError) as refused:
+                        connection.ping()
+                    self.assertRegex(str(refused.exception), "WRONGPASS|invalid|Authentication")
+
+
+def as_dict(flat):
+    """An entry of ACL LOG, which older clients give as a list of names and values."""
+    return flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2]))
+
+
+if __name__ == "__main__":
+    tap.main()
