@@ -171,8 +171,16 @@ class Session:
         raise pika.exceptions.ConsumerCancelled("the reply queue is gone")
 
 
-def run(shop, url, until_done):
+def broker(url, password_file):
     parameters = pika.URLParameters(url)
+    if password_file:
+        with open(password_file, encoding="utf-8") as file:
+            user = parameters.credentials.username
+            parameters.credentials = pika.PlainCredentials(user, file.readline().strip())
+    return parameters
+
+
+def run(shop, parameters, until_done):
     parameters.heartbeat, parameters.blocked_connection_timeout = 10, 30
     while True:
         try:
@@ -200,6 +208,7 @@ def main():
     parser = argparse.ArgumentParser(prog="shop.py", description=__doc__.splitlines()[0])
     parser.add_argument("--db", default="shop.db", help="SQLite file (%(default)s)")
     parser.add_argument("--url", default="amqp://guest:guest@127.0.0.1/%2F", help="of the broker")
+    parser.add_argument("--password-file", help="has the password, so that no command line does")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("place", help="place orders").add_argument("count", type=int)
     runner = verbs.add_parser("run", help="hand orders to Drover and listen, until SIGTERM")
@@ -211,7 +220,7 @@ def main():
     if options.verb == "place":
         place(shop, options.count)
     elif options.verb == "run":
-        run(shop, options.url, options.until_done)
+        run(shop, broker(options.url, options.password_file), options.until_done)
     else:
         show(shop)
 
