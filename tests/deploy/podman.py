@@ -16,6 +16,7 @@ Building uses the network of the machine, running does not.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -32,15 +33,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "deploy" / "compose.yaml"
 PROJECT = "drover"
 BASE = "docker.io/library/debian"
-TOOLS = ("podman", "podman-compose", "runc", "conmon", "iptables", "debootstrap", "catatonit",
+TOOLS = ("podman", "podman-compose", "runc", "conmon", "iptables", "debootstrap", "catatonit", "ip",
          "unshare", "nsenter", "setpriv")
 
-# crun fails where cgroups are hybrid; ulimits must not exceed those of a small machine. Podman's name
-# server loses questions while containers come and go: they are to be asked again soon.
+# crun fails where cgroups are hybrid; ulimits must not exceed those of a small machine.
 CONTAINERS_CONF = """\
 [containers]
 default_ulimits = ["nofile=16384:16384", "nproc=4096:4096"]
-dns_options = ["timeout:1", "attempts:10"]
 [engine]
 runtime = "runc"
 cgroup_manager = "cgroupfs"
@@ -218,6 +217,17 @@ class Podman:
         return int(self("image", "inspect", "--format", "{{.Size}}", name))
 
     # --- containers ---
+
+    def make_network(self, name):
+        """A network whose bridge keeps its address. Without udev a bridge takes the lowest of its
+        ports': a container that comes may change it, and the others do not find it for half a minute."""
+        self("network", "create", name)
+        facts = json.loads(self("network", "inspect", name))[0]
+        bridge, subnet = facts["network_interface"], facts["subnets"][0]
+        gateway = f"{subnet['gateway']}/{subnet['subnet'].partition('/')[2]}"
+        for words in (f"link add {bridge} address 02:00:00:00:00:01 type bridge",
+                      f"address add {gateway} dev {bridge}", f"link set {bridge} up"):
+            self.within("ip", *words.split())
 
     def names(self, service):
         """Containers of a service that run, in the order of their numbers."""

@@ -84,6 +84,7 @@ class Deploy(unittest.TestCase):
         cls.podman.__enter__()
         cls.addClassCleanup(lambda: cls.podman.alive() and cls.keep_logs())
         cls.podman.import_base(base)
+        cls.podman.make_network(f"{podman.PROJECT}_default")
         cls.secrets = cls.podman.directory / "secrets"
         subprocess.run(
             [sys.executable, "-B", podman.ROOT / "deploy" / "accounts.py", "--dir", cls.secrets,
@@ -307,7 +308,8 @@ class Deploy(unittest.TestCase):
 
     def test_9_nothing_left_behind(self):
         self.keep_logs()
-        self.compose("down", "-v", "-t", str(STOP_S))
+        took = timed(self.compose, "down", "-v", "-t", str(STOP_S))
+        tap.narrate(f"down in {took:.0f} s")
         self.assertEqual("", self.podman("ps", "-aq"))
         self.assertEqual("", self.podman("volume", "ls", "-q"))
         self.podman.close()
