@@ -17,6 +17,8 @@ MIB = 1024 * 1024
 
 
 class BadInput(cluster.TestCase):
+    own_servers = True
+
     def setUp(self):
         super().setUp()
         self.c = self.cluster()

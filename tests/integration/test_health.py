@@ -195,6 +195,8 @@ class Pages(cluster.TestCase):
 
 
 class Servers(cluster.TestCase):
+    own_servers = True
+
     def killed(self, c, server, reason, up, connects, daemons):
         """@server is killed and comes back; @up and @connects: the metrics that tell of it."""
         before = {daemon: metrics(daemon) for daemon in daemons}
@@ -314,6 +316,8 @@ class Servers(cluster.TestCase):
 
 
 class Stall(cluster.TestCase):
+    own_servers = True
+
     def freeze(self, daemon, thread):
         try:
             found = frozen.Thread(daemon.pid, thread)

@@ -23,6 +23,8 @@ ENDS = ("done", "failed", "deferred", "expired", "unstarted", "unroutable")
 
 
 class Kills(cluster.TestCase):
+    own_servers = True
+
     def kill(self, daemon):
         daemon.kill()
         daemon.start()

@@ -183,6 +183,8 @@ class Outbox(unittest.TestCase):
 
 
 class Shop(cluster.TestCase):
+    own_servers = True
+
     def setUp(self):
         super().setUp()
         self.placed = []

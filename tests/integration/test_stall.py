@@ -20,6 +20,8 @@ CALLBACK_US = 50_000
 
 
 class Stall(cluster.TestCase):
+    own_servers = True
+
     def test_memory_alarm(self):
         slots = {"agent": {"agent": {"concurrency": 64}}}
         c = self.cluster(schedulers=2, agents=2, supervisors=2, settings=slots)

@@ -35,6 +35,8 @@ def name(call):
 
 
 class Wide(cluster.TestCase):
+    own_servers = True
+
     redis_options = ("--slowlog-log-slower-than", "1000", "--slowlog-max-len", "100000")
 
     def setUp(self):

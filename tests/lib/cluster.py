@@ -441,10 +441,15 @@ class Cluster:
 class TestCase(unittest.TestCase):
     """A RabbitMQ and a Redis for all tests of the class; clusters that end with their test."""
 
+    own_servers = False  # true where a test stops them, fills them or sets them up otherwise
     redis_options = ()
 
     @classmethod
     def setUpClass(cls):
+        others = None if cls.own_servers else servers.shared()
+        if others:
+            cls.rabbit, cls.redis = others
+            return
         cls.rabbit, cls.redis = servers.Rabbit(), servers.Redis(options=cls.redis_options)
         for server in (cls.rabbit, cls.redis):
             cls.addClassCleanup(server.close)

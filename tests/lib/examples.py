@@ -256,7 +256,8 @@ class TestCase(cluster.TestCase):
         return self.start([*command(CLIENTS[language]), *words])
 
     def connections(self):
-        return set(self.c.rabbit.rabbitmqctl("list_connections", "pid").split())
+        lines = self.c.rabbit.rabbitmqctl("list_connections", "pid", "vhost").splitlines()
+        return {line.split()[0] for line in lines if line.split()[1] == self.c.name}
 
     def cut_off(self, others):
         """The broker closes the one connection that is not among @others."""

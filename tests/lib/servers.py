@@ -16,8 +16,8 @@ From a shell:
     python3 tests/lib/servers.py down --dir D [--wipe]
 
 Every server listens on 127.0.0.1 only, on ports of its own, with its data in a folder of its own,
-and knows nothing of servers that run on the machine already. Booting RabbitMQ takes seconds: share
-one among the tests of a suite and give each test a vhost.
+and knows nothing of servers that run on the machine already. Booting RabbitMQ takes seconds: tests
+that do it no harm take those that the suite shares (see shared()), and each test a vhost.
 
 Whatever ends the test (an exception, SIGTERM, SIGINT), the servers end with it and temporary
 folders are removed.
@@ -330,17 +330,35 @@ class Rabbit(Server):
             raise ServerError(f"rabbitmqctl {' '.join(arguments)}: {done.stderr or done.stdout}")
         return done.stdout
 
+    def _evaluate(self, expression, timeout=60):
+        """Has the node evaluate an Erlang expression that gives ok; 20 ms, where rabbitmqctl boots a
+        virtual machine of its own and takes two seconds of processor time."""
+        done = subprocess.run(
+            ["erl_call", "-sname", "drover@localhost", "-e"],
+            input=expression + ".\n",
+            env=self._node_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            text=True,
+        )
+        if done.stdout != "{ok, ok}":
+            raise ServerError(f"{expression}: {done.stdout}")
+
     @contextlib.contextmanager
     def vhost(self, name=None):
         """A fresh vhost for the time of the block, in which the user may do everything."""
         name = name or f"test-{random.SystemRandom().getrandbits(48):012x}"
-        self.rabbitmqctl("add_vhost", name)
+        self._evaluate(
+            f'ok = rabbit_vhost:add(<<"{name}">>, <<"test">>), '
+            f'rabbit_auth_backend_internal:set_permissions(<<"{self.user}">>, <<"{name}">>, '
+            '<<".*">>, <<".*">>, <<".*">>, <<"test">>)'
+        )
         try:
-            self.rabbitmqctl("set_permissions", "-p", name, self.user, ".*", ".*", ".*")
             yield name
         finally:
             if self.process and self.process.alive():
-                self.rabbitmqctl("delete_vhost", name)
+                self._evaluate(f'rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
 
     def stop(self):
         super().stop()
@@ -383,13 +401,6 @@ class Rabbit(Server):
     def _node_environment(self):
         """All of it: nothing that the machine's own RabbitMQ is configured with may leak in."""
         home = self.directory
-        (home / "rabbitmq.conf").write_text(
-            # A test must not fail because the disk is rather full or the machine rather small.
-            "disk_free_limit.absolute = 10MB\n"
-            "vm_memory_high_watermark.relative = 0.8\n"
-            "log.console = true\nlog.console.level = warning\nlog.file = false\n" + self.conf
-        )
-        (home / "enabled_plugins").write_text("[].\n")
         loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
         return {
             "HOME": str(home),  # of the Erlang cookie
@@ -412,6 +423,15 @@ class Rabbit(Server):
             "RABBITMQ_CTL_ERL_ARGS": loopback,
         }
 
+    def _write_configuration(self):
+        (self.directory / "rabbitmq.conf").write_text(
+            # A test must not fail because the disk is rather full or the machine rather small.
+            "disk_free_limit.absolute = 10MB\n"
+            "vm_memory_high_watermark.relative = 0.8\n"
+            "log.console = true\nlog.console.level = warning\nlog.file = false\n" + self.conf
+        )
+        (self.directory / "enabled_plugins").write_text("[].\n")
+
     def _write_ctl(self, env):
         """A rabbitmqctl for this node, also for programs under test and for people."""
         lines = ["#!/bin/sh"]
@@ -425,6 +445,7 @@ class Rabbit(Server):
         if not RABBITMQ_BIN.is_dir():
             raise ServerError(f"{RABBITMQ_BIN} is missing: install the package rabbitmq-server")
         env = self._node_environment()
+        self._write_configuration()
         self._write_ctl(env)
         if not self.epmd:
             # In the foreground, before the node would start one that outlives it.
@@ -469,6 +490,19 @@ class Redis(Server):
         return self._ask(b"PING\r\n", b"+PONG") or self._ask(b"PING\r\n", b"-NOAUTH")
 
 
+# --- servers that several processes share ---
+
+SHARED = "DROVER_TEST_SERVERS"  # names the folder of those that `run` started
+
+
+def shared():
+    """The RabbitMQ and the Redis that `run` started around this program, or None. Not to be stopped,
+    filled or reconfigured: other tests use them at the same time."""
+    directory = os.environ.get(SHARED)
+    servers = {server.name: server for server in _adopt_all(directory) or []} if directory else {}
+    return (servers["rabbitmq"], servers["redis"]) if len(servers) == len(KINDS) else None
+
+
 # --- command line --------------------------------------------------------------------------------
 
 KINDS = {"rabbitmq": Rabbit, "redis": Redis}
@@ -498,30 +532,40 @@ def _forward(child):
 
 
 def _run(arguments):
-    directory = pathlib.Path(arguments.dir) if arguments.dir else None
-    kinds = [arguments.only] if arguments.only else list(KINDS)
-    servers = [KINDS[kind](directory / kind if directory else None) for kind in kinds]
-    _start_all(servers)
-    env = {**os.environ, **environment(servers)}
-    with subprocess.Popen(arguments.command, env=env) as child:
-        _forward(child)
-        code = child.wait()
+    with tempfile.TemporaryDirectory(prefix="drover-servers-") as temporary:
+        directory = pathlib.Path(arguments.dir or temporary).absolute()
+        kinds = [arguments.only] if arguments.only else list(KINDS)
+        servers = [KINDS[kind](directory / kind) for kind in kinds]
+        try:
+            _start_all(servers)
+            _write_state(directory, servers)
+            env = {**os.environ, **environment(servers), SHARED: str(directory)}
+            with subprocess.Popen(arguments.command, env=env) as child:
+                _forward(child)
+                code = child.wait()
+        finally:
+            _close_all()
     return 128 - code if code < 0 else code
 
 
-def _state_path(arguments):
-    return pathlib.Path(arguments.dir) / "servers.json"
+def _state_path(directory):
+    return pathlib.Path(directory) / "servers.json"
 
 
-def _adopt_all(arguments):
-    """The servers that `up` left running, or None."""
+def _write_state(directory, servers):
+    state = {server.name: server.state() for server in servers}
+    _state_path(directory).write_text(json.dumps(state, indent=2) + "\n")
+
+
+def _adopt_all(directory):
+    """The servers that another process started, or None."""
     try:
-        state = json.loads(_state_path(arguments).read_text())
+        state = json.loads(_state_path(directory).read_text())
     except FileNotFoundError:
         return None
     servers = []
     for kind, details in state.items():
-        server = KINDS[kind](pathlib.Path(arguments.dir) / kind, details["port"])
+        server = KINDS[kind](pathlib.Path(directory) / kind, details["port"])
         server.release()
         server.adopt(details)
         servers.append(server)
@@ -529,7 +573,7 @@ def _adopt_all(arguments):
 
 
 def _up(arguments):
-    servers = _adopt_all(arguments)
+    servers = _adopt_all(arguments.dir)
     if servers and all(server.process.alive() for server in servers):
         print(f"up already, in {arguments.dir}")
         return 0
@@ -541,8 +585,7 @@ def _up(arguments):
         Redis(directory / "redis", arguments.redis_port),
     ]
     _start_all(servers)
-    state = {server.name: server.state() for server in servers}
-    _state_path(arguments).write_text(json.dumps(state, indent=2) + "\n")
+    _write_state(directory, servers)
     for server in servers:
         print(f"{server.name} {HOST}:{server.port}")
         server.release()
@@ -556,7 +599,7 @@ DAEMONS_KEYS = {
 
 
 def _env(arguments):
-    servers = _adopt_all(arguments)
+    servers = _adopt_all(arguments.dir)
     if not servers:
         raise ServerError(f"nothing is up in {arguments.dir}")
     for key, value in environment(servers).items():
@@ -567,9 +610,9 @@ def _env(arguments):
 
 
 def _down(arguments):
-    for server in _adopt_all(arguments) or []:
+    for server in _adopt_all(arguments.dir) or []:
         server.stop()
-    _state_path(arguments).unlink(missing_ok=True)
+    _state_path(arguments.dir).unlink(missing_ok=True)
     if arguments.wipe:
         for kind in KINDS:
             shutil.rmtree(pathlib.Path(arguments.dir) / kind, ignore_errors=True)

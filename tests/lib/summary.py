@@ -88,7 +88,7 @@ def main(paths):
     for path in paths:
         total.add(count_log(path))
     print(total)
-    return 1 if total.failed or total.passed == 0 else 0
+    return 1 if total.failed or total.passed + total.skipped == 0 else 0
 
 
 if __name__ == "__main__":

@@ -56,10 +56,15 @@ class TapResult(unittest.TestResult):
 
     def addError(self, test, err):
         super().addError(test, err)
+        self._note = ""
         self._fail(test, err)
-        if not isinstance(test, unittest.TestCase):  # setUpModule, setUpClass: no case will follow
-            self._note = ""
+        self._point_of_fixture(test)
+
+    def _point_of_fixture(self, test):
+        """setUpModule and setUpClass are no cases, and none will follow them."""
+        if not isinstance(test, unittest.TestCase):
             self._point(test)
+            self._verdict, self._note = "ok", ""
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
@@ -69,6 +74,7 @@ class TapResult(unittest.TestResult):
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
         self._note = f" # SKIP {reason}"
+        self._point_of_fixture(test)
 
     def addUnexpectedSuccess(self, test):
         super().addUnexpectedSuccess(test)
@@ -76,6 +82,10 @@ class TapResult(unittest.TestResult):
 
     def plan(self):
         self._say(f"1..{self._points}")
+
+    def good(self):
+        """Something ran or was skipped for a reason, and nothing failed."""
+        return self.wasSuccessful() and self._points > 0
 
 
 def main(module="__main__", argv=None):
@@ -89,4 +99,4 @@ def main(module="__main__", argv=None):
     result = TapResult(sys.stdout)
     suite.run(result)
     result.plan()
-    sys.exit(0 if result.wasSuccessful() and result.testsRun > 0 else 1)
+    sys.exit(0 if result.good() else 1)
