@@ -7,6 +7,8 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
@@ -26,34 +28,25 @@ steps = ( { name = "reserve"; actor = "hand"; },
           { name = "charge"; actor = "hand"; after = ["reserve"]; } );
 """
 NO_STEPS = {"desired": "DISABLED"}  # ends at once, taken back before it began
+A_WHILE = f"{3 * cluster.SLOW}s"  # to be connected and told something, on a machine that is busy
 
 
-class Case(cluster.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.workflows = self.directory / "workflows"
-        self.workflows.mkdir()
-        for version in (1, 2):
-            (self.workflows / f"order{version}.cfg").write_text(ORDER % version)
-        self.c = self.cluster(
-            settings={"scheduler": {"scheduler": {"workflows": str(self.workflows)}}}
-        )
+class Command:
+    """The program, for a test case that knows where the broker is: self.url."""
 
-    def command(self, *words, body=None, url=None):
+    def command(self, *words):
         """What subprocess takes to run it. The URL goes by the environment: arguments are public."""
-        rabbit = self.c.rabbit
-        url = url or (f"amqp://{rabbit.user}:{rabbit.password}@{servers.HOST}:{rabbit.port}/"
-                      f"{self.c.name}")
         return {
             "args": [wire.BUILD / "cli" / "drover", *words],
             "text": True,
-            "env": {**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, "DROVER_URL": url},
+            "env": {**cluster.own_environment(), **cluster.SANITIZER_OPTIONS,
+                    "DROVER_URL": self.url},
         }
 
-    def drover(self, *words, body=None, url=None):
+    def drover(self, *words, body=None):
         """Runs it; returns exit code, stdout and stderr."""
         done = subprocess.run(
-            **self.command(*words, url=url),
+            **self.command(*words),
             input=json.dumps(body) if body is not None else None,
             capture_output=True, timeout=120,
         )
@@ -65,6 +58,19 @@ class Case(cluster.TestCase):
         code, out, err = self.drover(*words, **more)
         self.assertEqual((0, ""), (code, err))
         return out
+
+
+class Case(Command, cluster.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.workflows = self.directory / "workflows"
+        self.workflows.mkdir()
+        for version in (1, 2):
+            (self.workflows / f"order{version}.cfg").write_text(ORDER % version)
+        self.c = self.cluster(
+            settings={"scheduler": {"scheduler": {"workflows": str(self.workflows)}}}
+        )
+        self.url = self.c.url
 
 
 class Cli(Case):
@@ -93,9 +99,10 @@ class Cli(Case):
         code, _, _ = self.drover("submit", "-", "--id", "stop-me", body=WAITS)
         self.assertEqual(0, code)
         request = self.c.client.consume_step("hand")
-        code, _, err = self.drover("cancel", "stop-me", "--reason", "test")
-        self.assertEqual((0, ""), (code, err))
-        code, _, err = self.drover("run", "-", "--id", "stop-me", "--timeout", "1s", body=WAITS)
+        self.assertEqual("stop-me is being cancelled\n",
+                         self.good("cancel", "stop-me", "--reason", "test"))
+        self.assertEqual("stop-me was already taken back\n", self.good("cancel", "stop-me"))
+        code, _, err = self.drover("run", "-", "--id", "stop-me", "--timeout", A_WHILE, body=WAITS)
         self.assertEqual(124, code, err)  # the step is still in flight
         self.c.client.reply(request)
         code, _, err = self.drover("run", "-", "--id", "stop-me", body=WAITS)
@@ -197,13 +204,13 @@ class Cli(Case):
         self.good("submit", "-", "--id", "good", "-o", "id", body=HELLO)
         code, out, err = self.drover("watch", "good")
         self.assertEqual((0, ""), (code, err))
-        self.assertIn("3 of 3" if "3 of 3" in out else "2 of 2", out)
+        self.assertIn("2 of 2", out)
         self.good("submit", "-", "--id", "stopped", "-o", "id", body=fails)
         request = self.c.client.consume_step("hand")
-        code, out, err = self.drover("wait", "stopped", "--timeout", "500ms")
+        code, out, err = self.drover("wait", "stopped", "--timeout", A_WHILE)
         self.assertEqual((124, ""), (code, out))
         self.assertIn("timed out", err)
-        self.assertEqual(124, self.drover("watch", "stopped", "--timeout", "500ms")[0])
+        self.assertEqual(124, self.drover("watch", "stopped", "--timeout", A_WHILE)[0])
         self.good("cancel", "stopped")
         self.c.client.reply(request)
         code, out, err = self.drover("wait", "good", "stopped", "nobody")
@@ -233,30 +240,6 @@ class Cli(Case):
         self.assertIn("did you mean name?", err)
         self.assertIn("order@2", out)
 
-    def test_texts(self):
-        """What is made from the tables, and needs no broker."""
-        nowhere = f"amqp://{servers.HOST}:1/"
-        for words in (["help"], ["help", "workflow", "list"], ["list", "--help"], ["version"]):
-            self.assertIn("drover", self.drover(*words, url=nowhere)[1])
-        completion = self.drover("completion", "bash", url=nowhere)[1]
-        script = completion + (
-            "COMP_WORDS=(drover list -p e) COMP_CWORD=3; _drover; echo ${COMPREPLY[@]}\n"
-            "COMP_WORDS=(drover workflow v) COMP_CWORD=2; _drover; echo ${COMPREPLY[@]}\n"
-            "COMP_WORDS=(drover wa) COMP_CWORD=1; _drover; echo ${COMPREPLY[@]}\n"
-            "COMP_WORDS=(drover workflow show --js) COMP_CWORD=3; _drover; echo ${COMPREPLY[@]}\n"
-            "COMP_WORDS=(drover get --da) COMP_CWORD=2; _drover; echo ${COMPREPLY[@]}\n")
-        done = subprocess.run(["bash"], input=script, capture_output=True, text=True)
-        self.assertEqual(("error\nvalidate\nwatch wait\n\n--data\n", ""), (done.stdout, done.stderr))
-        for page in ("drover", "drover.cfg"):
-            self.assertTrue(self.drover("manual", page, url=nowhere)[1].startswith(f"{page}("))
-        sample = self.directory / "sample.cfg"
-        sample.write_text(self.drover("config", url=nowhere)[1])
-        checked = subprocess.run(
-            [wire.BUILD / "scheduler" / "drover-scheduler", "--config", sample, "--check-config"],
-            capture_output=True, text=True, env=cluster.own_environment())
-        self.assertEqual((0, ""), (checked.returncode, checked.stderr))
-        self.assertEqual(5, self.drover("manual", "nothing", url=nowhere)[0])
-
     def test_a_terminal(self):
         """Colours and redrawing on a terminal only, and not where they are not wanted."""
         self.good("submit", "-", "--id", "t", "-o", "id", body={**HELLO, **NO_STEPS})
@@ -279,11 +262,40 @@ class Cli(Case):
         self.assertNotIn(b"\033[", on_terminal(NO_COLOR="1"))
         self.assertNotIn(b"\033[", on_terminal(TERM="dumb"))
 
+
+class Alone(Command, unittest.TestCase):
+    """What needs no broker, or finds none."""
+
+    url = f"amqp://{servers.HOST}:1/"
+
+    def test_texts(self):
+        """What is made from the tables, and needs no broker."""
+        for words in (["help"], ["help", "workflow", "list"], ["list", "--help"], ["version"]):
+            self.assertIn("drover", self.drover(*words)[1])
+        completion = self.drover("completion", "bash")[1]
+        script = completion + (
+            "COMP_WORDS=(drover list -p e) COMP_CWORD=3; _drover; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(drover workflow v) COMP_CWORD=2; _drover; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(drover wa) COMP_CWORD=1; _drover; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(drover workflow show --js) COMP_CWORD=3; _drover; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(drover get --da) COMP_CWORD=2; _drover; echo ${COMPREPLY[@]}\n")
+        done = subprocess.run(["bash"], input=script, capture_output=True, text=True)
+        self.assertEqual(("error\nvalidate\nwatch wait\n\n--data\n", ""), (done.stdout, done.stderr))
+        for page in ("drover", "drover.cfg"):
+            self.assertTrue(self.drover("manual", page)[1].startswith(f"{page}("))
+        sample = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "sample.cfg"
+        sample.write_text(self.drover("config")[1])
+        checked = subprocess.run(
+            [wire.BUILD / "scheduler" / "drover-scheduler", "--config", sample, "--check-config"],
+            capture_output=True, text=True, env=cluster.own_environment())
+        self.assertEqual((0, ""), (checked.returncode, checked.stderr))
+        self.assertEqual(5, self.drover("manual", "nothing")[0])
+
     def test_no_broker(self):
         """It says which address, and why."""
         port = servers.free_ports(1)[0]
-        code, _, err = self.drover("get", "x", "--timeout", "2s",
-                                   url=f"amqp://guest:guest@{servers.HOST}:{port}/")
+        self.url = f"amqp://guest:guest@{servers.HOST}:{port}/"
+        code, _, err = self.drover("get", "x", "--timeout", "2s")
         self.assertEqual(7, code)
         self.assertIn(f"{servers.HOST}:{port}", err)
         self.assertIn("refused", err)
