@@ -46,6 +46,19 @@ int control_look(struct session *s, const char *job, int64_t deadline, struct wi
     return control_ask(s, &m, deadline, answer);
 }
 
+int control_leave(const struct session *s, int error, const char *job, bool seen)
+{
+    if (seen && error == SESSION_E_TIMEOUT) {
+        cli_complain("timed out; job %s has not ended, see: drover get %s", job, job);
+        return CLI_TIMED_OUT;
+    }
+    if (seen && error == SESSION_E_INTERRUPTED) {
+        cli_complain("detached; job %s still runs, see: drover get %s", job, job);
+        return CLI_INTERRUPTED;
+    }
+    return session_complain(s, error);
+}
+
 int control_exit(const Drover__V1__Answer *answer)
 {
     CLEANUP(buf_deinit) struct buf reason = {0};

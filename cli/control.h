@@ -21,5 +21,9 @@ int control_ask(struct session *s, const Drover__V1__Control *m, int64_t deadlin
 /* Asks for a job's status without its steps but the first. Return: as session_ask(). */
 int control_look(struct session *s, const char *job, int64_t deadline, struct wire_message *answer);
 
+/* For a command that no longer follows @job, because of what session_ask() or session_wait()
+ * returned; where a status was @seen that had not ended, says so. Return: the exit code. */
+int control_leave(const struct session *s, int error, const char *job, bool seen);
+
 /* Complains unless the answer is good news. Return: the exit code. */
 int control_exit(const Drover__V1__Answer *answer);

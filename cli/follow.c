@@ -44,6 +44,7 @@ struct follow {
     const char *job;
     bool live; /* redraw instead of appending */
     bool color;
+    bool there; /* a receipt or a status has told that there is such a job */
     int64_t began;
     int64_t answered;            /* when the status was last fresh */
     struct wire_message current; /* the newest Answer */
@@ -312,8 +313,10 @@ static int refresh(struct follow *f, int64_t deadline)
     f->current = answer;
     answer = (struct wire_message){0};
     f->answered = clock_monotonic_ms();
-    if (status_of(f))
+    if (status_of(f)) {
+        f->there = true;
         take_status(f);
+    }
     return 0;
 }
 
@@ -361,19 +364,18 @@ static int finish(struct follow *f, int64_t deadline)
     return cli_outcome(status_of(f)->outcome);
 }
 
-/* The job goes on without us. */
+/* The job goes on without us. Of one that is there, the broker tells again some time. */
 static int leave(const struct follow *f, int error)
 {
-    int code = error == SESSION_E_INTERRUPTED ? CLI_INTERRUPTED : CLI_TIMED_OUT;
-
-    cli_complain("%s; job %s still runs, see: drover get %s",
-                 code == CLI_INTERRUPTED ? "detached" : "timed out", f->job, f->job);
-    return code;
+    if (f->there && error == SESSION_E_UNREACHABLE)
+        error = SESSION_E_TIMEOUT;
+    return control_leave(f->session, error, f->job, f->there);
 }
 
-static bool temporary(int error)
+/* Worth asking again; a broker that was never reached, or refused us, is not. */
+static bool temporary(const struct follow *f, int error)
 {
-    return error == SESSION_E_TIMEOUT || error == SESSION_E_UNREACHABLE;
+    return error == SESSION_E_TIMEOUT || (error == SESSION_E_UNREACHABLE && f->there);
 }
 
 /* How long to wait before asking again. */
@@ -394,8 +396,8 @@ static int follow(struct follow *f, int64_t deadline)
         int r = refresh(f, deadline);
 
         now = clock_monotonic_ms();
-        if (r && (!temporary(r) || now >= deadline))
-            return r < 0 ? session_complain(f->session, r) : leave(f, r);
+        if (r && (!temporary(f, r) || now >= deadline))
+            return leave(f, r);
         if (r == 0 && !status_of(f))
             return control_exit(f->current.answer);
         if (f->live && status_of(f))
@@ -442,9 +444,10 @@ static bool terminal(void)
     return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-static int follow_job(const struct args *args, struct session *s, const char *job)
+static int follow_job(const struct args *args, struct session *s, const char *job, bool there)
 {
-    CLEANUP(follow_deinit) struct follow f = {.args = args, .session = s, .job = job};
+    CLEANUP(follow_deinit)
+    struct follow f = {.args = args, .session = s, .job = job, .there = there};
 
     f.live = args->output == OUTPUT_TABLE && terminal();
     f.color = cli_color(args);
@@ -468,7 +471,7 @@ int cli_run(const struct args *args)
     r = cli_connect(args, &s);
     if (r == CLI_OK)
         r = submit_it(s, jobs.items[0], args);
-    return r ? r : follow_job(args, s, jobs.items[0]->job_id);
+    return r ? r : follow_job(args, s, jobs.items[0]->job_id, true);
 }
 
 int cli_watch(const struct args *args)
@@ -476,5 +479,5 @@ int cli_watch(const struct args *args)
     CLEANUP(session_free) struct session *s = NULL;
     int r = cli_connect(args, &s);
 
-    return r ? r : follow_job(args, s, args->operands[0]);
+    return r ? r : follow_job(args, s, args->operands[0], false);
 }

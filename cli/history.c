@@ -75,7 +75,7 @@ static int show_page(struct history *h, int64_t deadline, size_t *n)
     int r = ask_page(h, deadline, &answer);
 
     if (r)
-        return session_complain(h->session, r);
+        return control_leave(h->session, r, h->args->operands[0], h->shown > 0 && !h->ended);
     r = control_exit(answer.answer);
     if (r)
         return r;
@@ -102,10 +102,11 @@ static int history(struct history *h, int64_t deadline)
             continue;
         if (!h->args->follow || h->ended)
             return CLI_OK;
-        if (clock_monotonic_ms() >= deadline)
-            return CLI_TIMED_OUT;
-        if (session_wait(h->session, clock_monotonic_ms() + POLL_MS))
-            return CLI_INTERRUPTED;
+        r = clock_monotonic_ms() >= deadline
+                ? SESSION_E_TIMEOUT
+                : session_wait(h->session, clock_monotonic_ms() + POLL_MS);
+        if (r)
+            return control_leave(h->session, r, h->args->operands[0], true);
     }
 }
 

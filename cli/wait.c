@@ -37,20 +37,24 @@ static bool ended(const struct wire_message *answer)
     return !status || status->outcome != DROVER__V1__OUTCOME__OUTCOME_UNSPECIFIED;
 }
 
-/* Return: as session_ask(); after 0 the job has ended, or there is none. */
+/* Return: as session_ask(); after 0 the job has ended, or there is none. *seen tells whether it was
+ * there and had not. */
 static int wait_for(struct session *s, const char *job, int64_t deadline,
-                    struct wire_message *answer)
+                    struct wire_message *answer, bool *seen)
 {
     int64_t interval = POLL_MIN_MS;
 
+    *seen = false;
     for (;;) {
         int64_t now = clock_monotonic_ms(), limit = now + LOOK_MS;
         int r = control_look(s, job, limit < deadline ? limit : deadline, answer);
 
         if (r == 0 && ended(answer))
             return 0;
-        if (r == 0)
+        if (r == 0) {
+            *seen = true;
             wire_free(answer);
+        }
         now = clock_monotonic_ms();
         if (r && (r != SESSION_E_TIMEOUT || now >= deadline))
             return r;
@@ -65,14 +69,11 @@ static int wait_for(struct session *s, const char *job, int64_t deadline,
 static int wait_one(struct session *s, const char *job, const struct args *args, int64_t deadline)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};
-    int r = wait_for(s, job, deadline, &answer);
+    bool seen;
+    int r = wait_for(s, job, deadline, &answer, &seen);
 
-    if (r == SESSION_E_TIMEOUT) {
-        cli_complain("timed out; job %s has not ended, see: drover get %s", job, job);
-        return CLI_TIMED_OUT;
-    }
     if (r)
-        return session_complain(s, r);
+        return control_leave(s, r, job, seen);
     r = control_exit(answer.answer);
     if (r || !answer.answer->status)
         return r;

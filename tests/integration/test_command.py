@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `drover` against a real broker: what it prints, and how it exits."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -52,6 +53,11 @@ class Command:
         )
         self.assertNotRegex(done.stderr, cluster.SANITIZER)
         return done.returncode, done.stdout, done.stderr
+
+    def at_once(self, *lines):
+        """Runs commands side by side; returns what drover() does of each."""
+        with concurrent.futures.ThreadPoolExecutor(len(lines)) as pool:
+            return list(pool.map(lambda line: self.drover(*line.split()), lines))
 
     def good(self, *words, **more):
         """Runs what must succeed without a word on stderr; returns stdout."""
@@ -220,6 +226,37 @@ class Cli(Case):
         self.assertEqual(5, self.drover("wait", "nobody")[0])
         self.assertEqual(5, self.drover("watch", "nobody")[0])
 
+    def test_wrong_password(self):
+        """Nobody waits for it to become right: no --timeout."""
+        self.url = self.url.replace(f":{self.rabbit.password}@", ":wrong@")
+        for code, out, err in self.at_once("get x", "wait x", "watch x"):
+            self.assertEqual((7, ""), (code, out))
+            self.assertIn("refuses", err)
+            self.assertNotIn("job", err)
+
+    def test_nobody_answers(self):
+        """What was never seen is not said to run; what was seen is."""
+        self.good("submit", "-", "--id", "runs", "-o", "id", body=WAITS)
+        lines = [f"{verb} runs --timeout {A_WHILE}" for verb in ("wait", "watch", "history -f")]
+        for code, _, err in self.at_once(*lines):
+            self.assertEqual(124, code)
+            self.assertIn("timed out; job runs has not ended", err)
+        self.c.schedulers[0].pause()
+        self.addCleanup(self.c.schedulers[0].resume)
+        for said in self.at_once(*lines):
+            self.assertEqual((124, "", "drover: no scheduler has answered in time\n"), said)
+
+    def test_broker_goes(self):
+        """A job that was seen is followed on a new connection."""
+        self.good("submit", "-", "--id", "long", "-o", "id", body=WAITS)
+        request = self.c.client.consume_step("hand")
+        with subprocess.Popen(**self.command("watch", "long"), stdout=subprocess.PIPE) as watch:
+            self.assertIn("RUNNING", watch.stdout.readline())
+            self.rabbit.rabbitmqctl("close_all_connections", "--vhost", self.c.name, "test")
+            self.c.client.reply(request)
+            self.assertIn("SUCCEEDED", watch.stdout.read())
+        self.assertEqual(0, watch.returncode)
+
     def test_workflows(self):
         self.assertEqual("order@1\norder@2\n", self.good("workflow", "list", "-o", "id"))
         self.assertIn("DEFINITION", self.good("workflow", "list"))
@@ -292,13 +329,15 @@ class Alone(Command, unittest.TestCase):
         self.assertEqual(5, self.drover("manual", "nothing")[0])
 
     def test_no_broker(self):
-        """It says which address, and why."""
+        """It says which address, and why; of the job it says nothing."""
         port = servers.free_ports(1)[0]
         self.url = f"amqp://guest:guest@{servers.HOST}:{port}/"
-        code, _, err = self.drover("get", "x", "--timeout", "2s")
-        self.assertEqual(7, code)
-        self.assertIn(f"{servers.HOST}:{port}", err)
-        self.assertIn("refused", err)
+        lines = [f"{verb} --timeout 2s" for verb in ("get x", "wait x", "watch x", "list")]
+        for code, out, err in self.at_once(*lines):
+            self.assertEqual((7, ""), (code, out))
+            self.assertIn(f"{servers.HOST}:{port}", err)
+            self.assertIn("refused", err)
+            self.assertNotIn("job", err)
 
 
 class Lists(cluster.TestCase):
