@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "io/config.h"
+#include "io/url.h"
 
 int64_t cli_deadline(const struct args *args, int64_t default_ms)
 {
@@ -17,6 +18,19 @@ int64_t cli_deadline(const struct args *args, int64_t default_ms)
     if (!limit || __builtin_add_overflow(clock_monotonic_ms(), limit, &deadline))
         return SESSION_FOREVER;
     return deadline;
+}
+
+/* A word of the command line that is wrong, whatever the configuration says. */
+static int url_check(const char *text, struct problem *problem)
+{
+    CLEANUP(url_deinit) struct url url = {0};
+    struct problem inner = {0};
+    int r = url_parse(text, "amqp://", &url, &inner);
+
+    if (r > 0)
+        problem_set(problem, "--url", "%s%s%s, as in amqp://user:password@host:port/vhost",
+                    inner.field, *inner.field ? " " : "", inner.reason);
+    return r;
 }
 
 /* Where the broker is: by --url, DROVER_URL, or else as the daemons find it. */
@@ -39,7 +53,7 @@ static int config_find(const struct args *args, struct config **out, struct prob
     }
     r = config_load(out, &source, &inner);
     if (r && source.n_sets > 0 && strcmp(inner.field, "rabbitmq.uri") == 0)
-        problem_set(problem, args->url ? "--url" : "DROVER_URL", "%s", inner.reason);
+        problem_set(problem, "DROVER_URL", "%s", inner.reason); /* --url was checked */
     else
         *problem = inner;
     return r;
@@ -49,8 +63,14 @@ int cli_connect(const struct args *args, struct session **out)
 {
     struct config *config = NULL;
     struct problem problem = {0};
-    int r = config_find(args, &config, &problem);
+    int r = args->url ? url_check(args->url, &problem) : 0;
 
+    if (r > 0) {
+        cli_problem(r, &problem);
+        return CLI_USAGE;
+    }
+    if (r == 0)
+        r = config_find(args, &config, &problem);
     if (r == 0)
         r = session_new(out, config);
     return r ? cli_problem(r, &problem) : CLI_OK;

@@ -328,6 +328,19 @@ class Alone(Command, unittest.TestCase):
         self.assertEqual((0, ""), (checked.returncode, checked.stderr))
         self.assertEqual(5, self.drover("manual", "nothing")[0])
 
+    def test_bad_url(self):
+        """On the command line it is a wrong command line, in the environment an error."""
+        example = "as in amqp://user:password@host:port/vhost"
+        for url, reason in (("nonsense", "must begin with amqp://"), ("", "must begin with amqp://"),
+                            ("amqp://", "host is missing"),
+                            ("amqp://me:secret@h:x/", "port must be a number from 1 to 65535")):
+            with self.subTest(url):
+                said = self.drover("get", "x", "--url", url, "--timeout", "1s")
+                self.assertEqual((2, "", f"drover: --url: {reason}, {example}\n"), said)
+        self.url = "nonsense"
+        said = self.drover("get", "x")
+        self.assertEqual((1, "", "drover: DROVER_URL: must begin with amqp://\n"), said)
+
     def test_no_broker(self):
         """It says which address, and why; of the job it says nothing."""
         port = servers.free_ports(1)[0]
