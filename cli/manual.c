@@ -74,15 +74,18 @@ static const char EXAMPLES[] =
     "\n"
     "\tdrover import --scale 0.001 montage.json | drover run -\n";
 
-/* Text in which nothing is markup; lines after the first begin with @indent. */
-static void put_plain(struct buf *out, const char *text, const char *indent)
+static bool at_line_start(const struct buf *out)
+{
+    return out->len > 0 && strchr("\n\t", out->data[out->len - 1]);
+}
+
+/* Text in which nothing is markup: not in it, and not where it begins a line. */
+static void put_plain(struct buf *out, const char *text)
 {
     for (; *text; text++) {
-        if (strchr("\\_*<>#.", *text))
+        if (strchr("\\_*<>#.", *text) || (at_line_start(out) && strchr("-`[|];", *text)))
             buf_putc(out, '\\');
         buf_putc(out, *text);
-        if (*text == '\n' && text[1])
-            buf_puts(out, indent);
     }
 }
 
@@ -93,11 +96,11 @@ static void put_option(struct buf *out, const struct command_option *o)
     buf_printf(out, "*--%s*", o->name);
     if (o->argument) {
         buf_puts(out, " _");
-        put_plain(out, o->argument, "");
+        put_plain(out, o->argument);
         buf_putc(out, '_');
     }
     buf_puts(out, "\n\t");
-    put_plain(out, o->help, "");
+    put_plain(out, o->help);
     buf_puts(out, "\n\n");
 }
 
@@ -117,13 +120,13 @@ static void put_command(struct buf *out, const struct command *c)
 
     buf_printf(out, "## drover %s", c->name);
     buf_puts(out, *c->operands ? " " : "");
-    put_plain(out, c->operands, "");
+    put_plain(out, c->operands);
     buf_puts(out, "\n\n");
-    put_plain(out, c->summary, "");
+    put_plain(out, c->summary);
     buf_puts(out, ".\n");
     if (*c->help) {
         buf_putc(out, '\n');
-        put_plain(out, c->help, "");
+        put_plain(out, c->help);
     }
     buf_putc(out, '\n');
     for (size_t n = 0; (o = command_option_at(c, n)); n++)
@@ -135,7 +138,7 @@ static void put_exits(struct buf *out)
 {
     for (size_t i = 0; i < array_size(EXITS); i++) {
         buf_printf(out, "*%d*\n\t", EXITS[i].code);
-        put_plain(out, EXITS[i].text, "");
+        put_plain(out, EXITS[i].text);
         buf_puts(out, "\n\n");
     }
 }
