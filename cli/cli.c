@@ -31,9 +31,9 @@ int cli_problem(int error, const struct problem *problem)
     return CLI_ERROR;
 }
 
-bool cli_color(const struct args *args)
+bool cli_color(const struct args *args, FILE *to)
 {
-    return view_color_wanted(isatty(STDOUT_FILENO), args->no_color, getenv("NO_COLOR"),
+    return view_color_wanted(isatty(fileno(to)), args->no_color, getenv("NO_COLOR"),
                              getenv("TERM"));
 }
 

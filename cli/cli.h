@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdio.h>
+
 #include "cli/command.h"
 
 /* Exit codes; manual.c says them to people. */
@@ -53,5 +55,5 @@ int cli_problem(int error, const struct problem *problem);
 /* The exit code for how a job ended. */
 int cli_outcome(Drover__V1__Outcome outcome);
 
-/* Output for people goes to a terminal that takes colours, and they are wanted. */
-bool cli_color(const struct args *args);
+/* What people read of @to goes to a terminal that takes colours, and they are wanted. */
+bool cli_color(const struct args *args, FILE *to);

@@ -40,11 +40,12 @@ static const struct command COMMANDS[] = {
         .name = "run",
         .operands = "[FILE|-]",
         .summary = "Submit one job and follow it to its end",
-        .help = "Takes what `submit` takes. On a terminal the steps are a list that is redrawn,\n"
-                "elsewhere every change is a line. The exit code tells how the job ended.\n"
-                "Interrupting it leaves the job running: the same command with the same --id\n"
-                "follows it again. With -o jsonl every change is a JobEvent, with -o json the\n"
-                "last status is printed.\n",
+        .help = "Takes what `submit` takes. What happens is told on standard error: on a terminal\n"
+                "the steps are a list that is redrawn, elsewhere every change is a line. How the\n"
+                "job ended is told on standard output, and by the exit code. Interrupting it\n"
+                "leaves the job running: the same command with the same --id follows it again.\n"
+                "With -o jsonl every change is a JobEvent, with -o json the last status is\n"
+                "printed, both on standard output.\n",
         .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_SUBMIT | GROUP_DATA,
         .max_operands = 1,
         .run = cli_run,
@@ -85,7 +86,9 @@ static const struct command COMMANDS[] = {
         .name = "watch",
         .operands = "JOB",
         .summary = "Follow a job to its end",
-        .help = "As `run` does it, for a job that is there. The exit code tells how it ended.\n",
+        .help =
+            "As `run` does it, for a job that is there, and all on standard output: it is what\n"
+            "was asked for. The exit code tells how the job ended.\n",
         .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_DATA,
         .min_operands = 1,
         .max_operands = 1,

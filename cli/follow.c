@@ -2,6 +2,9 @@
 /*
  * Follow: a job from its submission to its end
  *
+ * Of `watch`, what is shown is the result, and goes to stdout; of `run` only the job's end is, and
+ * what is shown until then goes to stderr. What was asked for as JSON is a result of both.
+ *
  * What is shown is always the whole status, asked for again and again; the JobEvent that arrives
  * when the job settles only cuts the wait short. So nothing is missed for good, whatever gets lost.
  */
@@ -42,9 +45,9 @@ struct follow {
     const struct args *args;
     struct session *session;
     const char *job;
-    bool live; /* redraw instead of appending */
-    bool color;
-    bool there; /* a receipt or a status has told that there is such a job */
+    FILE *progress; /* where changes go that people read */
+    bool live;      /* redraw instead of appending */
+    bool there;     /* a receipt or a status has told that there is such a job */
     int64_t began;
     int64_t answered;            /* when the status was last fresh */
     struct wire_message current; /* the newest Answer */
@@ -155,6 +158,11 @@ static void put_change(const struct follow *f, const Drover__V1__StepStatus *ste
         put_step_event(f, step, out);
 }
 
+static FILE *changes_to(const struct follow *f)
+{
+    return f->args->output == OUTPUT_TABLE ? f->progress : stdout;
+}
+
 static void take_step(struct follow *f, const Drover__V1__StepStatus *step, struct buf *out)
 {
     struct seen *seen = &f->seen[step->index];
@@ -187,8 +195,8 @@ static void take_status(struct follow *f)
     for (size_t i = 0; i < status->n_steps; i++)
         if (status->steps[i]->index < f->n_seen)
             take_step(f, status->steps[i], &out);
-    fputs(buf_str(&out), stdout);
-    fflush(stdout);
+    fputs(buf_str(&out), changes_to(f));
+    fflush(changes_to(f));
 }
 
 /* -- Redrawing --------------------------------------------------------------------------------- */
@@ -239,6 +247,12 @@ static void end_line(struct buf *out, struct buf *text, size_t columns)
     buf_clear(text);
 }
 
+/* In the end it is told apart from the progress, and not with it. */
+static bool summary_is_result(const struct follow *f)
+{
+    return !f->live || f->progress != stdout;
+}
+
 static void put_summary(const struct follow *f, size_t columns, int64_t now, struct buf *out)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
@@ -268,7 +282,7 @@ static void put_steps(const struct follow *f, size_t lines, size_t columns, int6
         if (chosen[i])
             view_step_cells(&t, status->steps[i], status->now,
                             elapsed(&f->seen[status->steps[i]->index], now));
-    table_print(&t, f->color, columns, out);
+    table_print(&t, cli_color(f->args, f->progress), columns, out);
     if (left > 0) {
         buf_printf(&text, "and %zu more", left);
         end_line(out, &text, columns);
@@ -282,7 +296,7 @@ static void draw(struct follow *f)
     int64_t now = clock_monotonic_ms();
     size_t start;
 
-    (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    (void)ioctl(fileno(f->progress), TIOCGWINSZ, &size);
     if (f->n_seen < status_of(f)->steps_total)
         return; /* out of memory: the end is told all the same */
     if (f->drawn > 0)
@@ -290,12 +304,13 @@ static void draw(struct follow *f)
     buf_puts(&out, "\r\033[J");
     start = out.len;
     put_steps(f, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1, size.ws_col, now, &out);
-    put_summary(f, size.ws_col, now, &out);
+    if (!ended(status_of(f)) || !summary_is_result(f))
+        put_summary(f, size.ws_col, now, &out);
     f->drawn = 0;
     for (size_t i = start; i < out.len; i++)
         f->drawn += out.data[i] == '\n';
-    fputs(buf_str(&out), stdout);
-    fflush(stdout);
+    fputs(buf_str(&out), f->progress);
+    fflush(f->progress);
 }
 
 /* -- The loop ---------------------------------------------------------------------------------- */
@@ -328,8 +343,8 @@ static void put_end(const struct follow *f, struct buf *out)
     switch (f->args->output) {
     case OUTPUT_TABLE:
         if (f->args->data)
-            view_job(status, f->color, out);
-        else if (!f->live)
+            view_job(status, cli_color(f->args, stdout), out);
+        else if (summary_is_result(f))
             put_summary(f, 0, f->answered, out);
         break;
     case OUTPUT_JSON:
@@ -437,28 +452,29 @@ static int submit_it(struct session *s, const Drover__V1__Submit *job, const str
     return r;
 }
 
-static bool terminal(void)
+static bool terminal(FILE *to)
 {
     const char *term = getenv("TERM");
 
-    return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+    return isatty(fileno(to)) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-static int follow_job(const struct args *args, struct session *s, const char *job, bool there)
+/* @f: says where progress goes, and whether the job is known to be there. */
+static int follow_job(struct follow *f, const struct args *args, struct session *s, const char *job)
 {
-    CLEANUP(follow_deinit)
-    struct follow f = {.args = args, .session = s, .job = job, .there = there};
-
-    f.live = args->output == OUTPUT_TABLE && terminal();
-    f.color = cli_color(args);
-    f.began = clock_monotonic_ms();
-    return follow(&f, cli_deadline(args, 0));
+    f->args = args;
+    f->session = s;
+    f->job = job;
+    f->live = args->output == OUTPUT_TABLE && terminal(f->progress);
+    f->began = clock_monotonic_ms();
+    return follow(f, cli_deadline(args, 0));
 }
 
 int cli_run(const struct args *args)
 {
     CLEANUP(jobs_deinit) struct jobs jobs = {0};
     CLEANUP(session_free) struct session *s = NULL;
+    CLEANUP(follow_deinit) struct follow f = {.progress = stderr, .there = true};
     struct problem problem = {0};
     int r = jobs_load(args, &jobs, &problem);
 
@@ -471,13 +487,14 @@ int cli_run(const struct args *args)
     r = cli_connect(args, &s);
     if (r == CLI_OK)
         r = submit_it(s, jobs.items[0], args);
-    return r ? r : follow_job(args, s, jobs.items[0]->job_id, true);
+    return r ? r : follow_job(&f, args, s, jobs.items[0]->job_id);
 }
 
 int cli_watch(const struct args *args)
 {
     CLEANUP(session_free) struct session *s = NULL;
+    CLEANUP(follow_deinit) struct follow f = {.progress = stdout};
     int r = cli_connect(args, &s);
 
-    return r ? r : follow_job(args, s, args->operands[0], false);
+    return r ? r : follow_job(&f, args, s, args->operands[0]);
 }

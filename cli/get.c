@@ -90,7 +90,7 @@ static void print(const Drover__V1__JobStatus *status, const struct args *args)
 
     switch (args->output) {
     case OUTPUT_TABLE:
-        view_job(status, cli_color(args), &out);
+        view_job(status, cli_color(args, stdout), &out);
         break;
     case OUTPUT_ID:
         buf_printf(&out, "%s\n", status->job_id);

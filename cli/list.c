@@ -121,7 +121,7 @@ static void show_end(struct list *l)
     if (l->args->output == OUTPUT_JSON)
         puts(l->shown == 0 ? "[]" : "]");
     if (l->args->output == OUTPUT_TABLE && l->shown > 0) {
-        table_print(&l->table, cli_color(l->args), 0, &out);
+        table_print(&l->table, cli_color(l->args, stdout), 0, &out);
         fputs(buf_str(&out), stdout);
     } else if (l->shown == 0) {
         fputs("no such jobs\n", stderr);

@@ -139,7 +139,7 @@ static void print_all(const struct args *args, const Drover__V1__Answer *answer)
     if (json)
         buf_puts(&out, answer->n_workflows == 0 ? "[]\n" : "]\n");
     if (args->output == OUTPUT_TABLE)
-        table_print(&t, cli_color(args), 0, &out);
+        table_print(&t, cli_color(args, stdout), 0, &out);
     fputs(buf_str(&out), stdout);
 }
 
@@ -184,7 +184,7 @@ static int print_one(const struct args *args, const Drover__V1__Workflow *messag
     for (uint32_t i = 0; i < w->n_steps; i++)
         add_step(&t, w, &w->steps[i]);
     buf_printf(&out, "%s, definition %s\n\n", w->full_name, w->digest);
-    table_print(&t, cli_color(args), 0, &out);
+    table_print(&t, cli_color(args, stdout), 0, &out);
     fputs(buf_str(&out), stdout);
     return CLI_OK;
 }

@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -277,27 +279,91 @@ class Cli(Case):
         self.assertIn("did you mean name?", err)
         self.assertIn("order@2", out)
 
-    def test_a_terminal(self):
-        """Colours and redrawing on a terminal only, and not where they are not wanted."""
+    def test_progress(self):
+        """What run prints while it waits is no result, what watch prints is."""
+        code, out, err = self.drover("run", "-", "--id", "p", body=HELLO)
+        self.assertEqual(0, code)
+        self.assertRegex(out, r"\A\S+ 2 of 2 settled, SUCCEEDED after \S+\n\Z")
+        self.assertRegex(err, r"\Ap CREATED, 2 steps\n(\+\S+ (greet|finish) [^\n]+\n)+\Z")
+        code, seen, _ = self.drover("watch", "p")
+        self.assertEqual(0, code)
+        self.assertRegex(seen, r"\A\+\S+ greet DONE\n\+\S+ finish DONE\n\S+ 2 of 2 settled, SUCCEEDED")
+        for verb in ("run - --id p", "watch p"):
+            for output in ("json", "jsonl"):
+                with self.subTest(verb, output=output):
+                    code, out, err = self.drover(*verb.split(), "-o", output, body=HELLO)
+                    self.assertEqual((0, "p ALREADY, 2 steps\n" if "run" in verb else ""),
+                                     (code, err))
+                    said = [json.loads(line) for line in out.splitlines()]
+                    self.assertEqual({"p"}, {message["jobId"] for message in said})
+                    self.assertEqual("OUTCOME_SUCCEEDED", said[-1]["outcome"])
+                    self.assertEqual(1 if output == "json" else 3, len(said))
+
+    def on_terminal(self, *words, act=None, body=None, results=None, **variables):
+        """Runs it on a terminal, but for stdout where @results is a pipe; act() is called when a step
+        runs. Returns exit code, what the terminal got, and what the pipe got."""
+        command = self.command(*words)
+        command["env"].update({"TERM": "xterm", **variables})
+        given = self.directory / "given.json"
+        given.write_text(json.dumps(body))
+        ours, theirs = os.openpty()
+        with open(given) as stdin, subprocess.Popen(
+                **command, stdin=stdin, stdout=results or theirs, stderr=theirs) as process:
+            os.close(theirs)
+            limit = threading.Timer(60 * cluster.SLOW, process.kill)
+            limit.start()
+            seen = b""
+            with contextlib.suppress(OSError):
+                while chunk := os.read(ours, 65536):
+                    seen += chunk
+                    if act and b"RUNNING" in seen:
+                        act, _ = None, act()
+            out = process.stdout.read() if results else ""
+            limit.cancel()
+        os.close(ours)
+        return process.returncode, seen.decode(), out
+
+    def test_colours(self):
+        """On a terminal only, and not where they are not wanted."""
         self.good("submit", "-", "--id", "t", "-o", "id", body={**HELLO, **NO_STEPS})
+        self.assertIn("\033[", self.on_terminal("list")[1])
+        self.assertNotIn("\033[", self.on_terminal("list", NO_COLOR="1")[1])
+        self.assertNotIn("\033[", self.on_terminal("list", TERM="dumb")[1])
 
-        def on_terminal(**variables):
-            command = self.command("list")
-            command["env"].update({"TERM": "xterm", **variables})
-            ours, theirs = os.openpty()
-            with subprocess.Popen(**command, stdout=theirs, stdin=theirs) as process:
-                os.close(theirs)
-                seen = b""
-                with contextlib.suppress(OSError):
-                    while chunk := os.read(ours, 65536):
-                        seen += chunk
-            os.close(ours)
-            self.assertEqual(0, process.returncode)
-            return seen
+    def answer(self):
+        self.c.client.reply(self.c.client.consume_step("hand"))
 
-        self.assertIn(b"\033[", on_terminal())
-        self.assertNotIn(b"\033[", on_terminal(NO_COLOR="1"))
-        self.assertNotIn(b"\033[", on_terminal(TERM="dumb"))
+    def screens(self, seen):
+        """What was on the screen, one after the other; each is drawn over the one before."""
+        _, *rest = re.split(r"(?:\033\[(\d+)A)?\r\033\[J", seen)
+        ups, screens = rest[::2], rest[1::2]
+        self.assertIsNone(ups[0])
+        self.assertEqual([str(screen.count("\n")) for screen in screens[:-1]], ups[1:])
+        self.assertGreater(len(screens), 1)
+        return screens
+
+    def test_watch_redraws(self):
+        self.good("submit", "-", "--id", "w", "-o", "id", body=WAITS)
+        code, seen, _ = self.on_terminal("watch", "w", act=self.answer)
+        screens = self.screens(seen)
+        self.assertEqual(0, code)
+        self.assertRegex(screens[0], r"only +\S*hand\S* +\S*RUNNING")
+        self.assertIn("0 of 1 settled, 1 running, PROCESSING", screens[0])
+        self.assertRegex(screens[-1], r"only +\S*hand\S* +\S*DONE")
+        self.assertRegex(screens[-1], r"1 of 1 settled, SUCCEEDED after \S+\r\n\Z")
+
+    def test_run_redraws(self):
+        """On stderr: its result may go elsewhere, or stands below on the same terminal."""
+        code, seen, out = self.on_terminal(
+            "run", "-", "--id", "r", body=WAITS, act=self.answer, results=subprocess.PIPE)
+        screens = self.screens(seen)
+        self.assertEqual(0, code)
+        self.assertRegex(screens[-1], r"only +\S*hand\S* +\S*DONE")
+        self.assertNotIn("SUCCEEDED", screens[-1])
+        self.assertRegex(out, r"\A\S+ 1 of 1 settled, SUCCEEDED after \S+\n\Z")
+        seen = self.on_terminal("run", "-", "--id", "r2", body=WAITS, act=self.answer)[1]
+        self.assertRegex(self.screens(seen)[-1], r"1 of 1 settled, SUCCEEDED after \S+\r\n\Z")
+        self.assertEqual(1, seen.count("SUCCEEDED"))
 
 
 class Alone(Command, unittest.TestCase):
