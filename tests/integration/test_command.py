@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `drover` against a real broker: what it prints, and how it exits."""
 
+import collections
 import concurrent.futures
 import contextlib
 import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
+import client
 import cluster
 import servers
 import tap
@@ -33,33 +36,44 @@ steps = ( { name = "reserve"; actor = "hand"; },
 NO_STEPS = {"desired": "DISABLED"}  # ends at once, taken back before it began
 A_WHILE = f"{3 * cluster.SLOW}s"  # to be connected and told something, on a machine that is busy
 
+SIDE_BY_SIDE = 12  # commands, most of which wait
+
 
 class Command:
     """The program, for a test case that knows where the broker is: self.url."""
+
+    here = None  # where it runs
 
     def command(self, *words):
         """What subprocess takes to run it. The URL goes by the environment: arguments are public."""
         return {
             "args": [wire.BUILD / "cli" / "drover", *words],
             "text": True,
+            "cwd": self.here,
             "env": {**cluster.own_environment(), **cluster.SANITIZER_OPTIONS,
                     "DROVER_URL": self.url},
         }
 
-    def drover(self, *words, body=None):
+    def drover(self, *words, body=None, out=subprocess.PIPE):
         """Runs it; returns exit code, stdout and stderr."""
         done = subprocess.run(
             **self.command(*words),
             input=json.dumps(body) if body is not None else None,
-            capture_output=True, timeout=120,
+            stdout=out, stderr=subprocess.PIPE, timeout=120,
         )
         self.assertNotRegex(done.stderr, cluster.SANITIZER)
         return done.returncode, done.stdout, done.stderr
 
     def at_once(self, *lines):
-        """Runs commands side by side; returns what drover() does of each."""
-        with concurrent.futures.ThreadPoolExecutor(len(lines)) as pool:
-            return list(pool.map(lambda line: self.drover(*line.split()), lines))
+        """Runs command lines side by side; returns what drover() does of each."""
+
+        def run(line):
+            words, _, path = line.partition(" > ")
+            with open(path, "w") if path else contextlib.nullcontext(subprocess.PIPE) as out:
+                return self.drover(*words.split(), out=out)
+
+        with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            return list(pool.map(run, lines))
 
     def good(self, *words, **more):
         """Runs what must succeed without a word on stderr; returns stdout."""
@@ -236,18 +250,6 @@ class Cli(Case):
             self.assertIn("refuses", err)
             self.assertNotIn("job", err)
 
-    def test_nobody_answers(self):
-        """What was never seen is not said to run; what was seen is."""
-        self.good("submit", "-", "--id", "runs", "-o", "id", body=WAITS)
-        lines = [f"{verb} runs --timeout {A_WHILE}" for verb in ("wait", "watch", "history -f")]
-        for code, _, err in self.at_once(*lines):
-            self.assertEqual(124, code)
-            self.assertIn("timed out; job runs has not ended", err)
-        self.c.schedulers[0].pause()
-        self.addCleanup(self.c.schedulers[0].resume)
-        for said in self.at_once(*lines):
-            self.assertEqual((124, "", "drover: no scheduler has answered in time\n"), said)
-
     def test_broker_goes(self):
         """A job that was seen is followed on a new connection."""
         self.good("submit", "-", "--id", "long", "-o", "id", body=WAITS)
@@ -366,6 +368,221 @@ class Cli(Case):
         self.assertEqual(1, seen.count("SUCCEEDED"))
 
 
+# ---- Every command, and every exit code it has --------------------------------------------------
+#
+# Command lines, by command and exit code. What stands in none of these tables does not occur.
+
+ENDS = {
+    "submit": {
+        0: ["submit hello.json --id new", "submit hello.json --id taken", "submit -w order"],
+        1: ["submit nowhere.json", "submit wrong.json", "submit -w nothing-like-it"],
+        2: ["submit", "submit hello.json -w order", "submit two.json --id one"],
+        6: ["submit other.json --id taken"],
+    },
+    "run": {
+        0: ["run hello.json --id other-new", "run hello.json --id taken"],
+        1: ["run nowhere.json", "run wrong.json", "run -w nothing-like-it"],
+        2: ["run", "run two.json"],
+        3: [f"run hello.json --id {job}" for job in ("FAILED", "COMPENSATION_FAILED", "KILLED")],
+        4: [f"run hello.json --id {job}" for job in ("CANCELLED", "COMPENSATED")],
+        6: ["run other.json --id taken"],
+    },
+    "list": {
+        0: ["list", "list -l none=such"],
+        1: ["list --after nowhere"],
+        2: ["list job", "list -p done"],
+    },
+    "get": {0: ["get taken"], 2: ["get", "get a b"], 5: ["get nobody"]},
+    "history": {
+        0: ["history taken", "history taken --follow"],
+        2: ["history", "history a b"],
+        5: ["history nobody", "history nobody --follow"],
+    },
+    "watch": {
+        0: ["watch taken"],
+        2: ["watch", "watch a b"],
+        3: ["watch FAILED", "watch COMPENSATION_FAILED", "watch KILLED"],
+        4: ["watch CANCELLED", "watch COMPENSATED"],
+        5: ["watch nobody"],
+    },
+    "wait": {
+        0: ["wait taken", "wait taken taken"],
+        2: ["wait"],
+        3: ["wait FAILED", "wait COMPENSATION_FAILED", "wait KILLED", "wait taken FAILED CANCELLED"],
+        4: ["wait CANCELLED", "wait COMPENSATED", "wait taken CANCELLED FAILED"],
+        5: ["wait nobody", "wait nobody FAILED"],
+    },
+    "cancel": {
+        0: ["cancel waits"],
+        2: ["cancel", "cancel a b"],
+        5: ["cancel nobody"],
+        6: ["cancel taken"],
+    },
+    "workflow list": {0: ["workflow list"], 2: ["workflow list order"]},
+    "workflow show": {
+        0: ["workflow show order", "workflow show order@1"],
+        2: ["workflow show"],
+        5: ["workflow show nothing-like-it", "workflow show order@3"],
+    },
+    "workflow validate": {
+        0: ["workflow validate workflows", "workflow validate workflows/order1.cfg"],
+        1: ["workflow validate nowhere.cfg", "workflow validate workflows wrong.json"],
+        2: ["workflow validate"],
+    },
+    "import": {
+        0: ["import trace.json", "import trace.json trace.json --scale 0"],
+        1: ["import nowhere.json", "import wrong.json", "import trace.json hello.json"],
+        2: ["import", "import trace.json --scale much"],
+    },
+    "config": {0: ["config"], 1: ["config > /dev/full"], 2: ["config file"]},
+    "completion": {
+        0: ["completion bash"],
+        1: ["completion bash > /dev/full"],
+        2: ["completion"],
+        5: ["completion zsh"],
+    },
+    "manual": {
+        0: ["manual drover", "manual drover.cfg"],
+        1: ["manual drover > /dev/full"],
+        2: ["manual"],
+        5: ["manual nothing"],
+    },
+    "version": {0: ["version", "--version"], 1: ["version > /dev/full"], 2: ["version 2"]},
+    "help": {
+        0: ["help", "help get", "help workflow show", "--help"],
+        1: ["help > /dev/full"],
+        2: ["help nothing", "help workflow nothing", "help get job other"],
+    },
+}
+
+# Of each command that asks the broker, a line that it can only answer: 7 where there is none, 124 where
+# no scheduler answers in time, 130 where it is interrupted while it waits for that.
+ASKS = {
+    "submit": "submit hello.json --id unanswered",
+    "run": "run hello.json --id unanswered-too",
+    "list": "list",
+    "get": "get taken",
+    "history": "history taken",
+    "watch": "watch taken",
+    "wait": "wait taken",
+    "cancel": "cancel nobody",
+    "workflow list": "workflow list",
+    "workflow show": "workflow show order",
+}
+
+# Of each that goes on until a job has ended, a line with one that does not: 124 and 130 say so.
+FOLLOWS = {
+    "run": "run waits.json --id run-waits",
+    "history": "history history-waits --follow",
+    "watch": "watch watch-waits",
+    "wait": "wait wait-waits",
+}
+
+
+def wrong_lines(command):
+    """What is a wrong command line, or an error, of every command of a kind."""
+    asks = ASKS.get(command)
+    return {
+        1: [f"{asks} --config nowhere.cfg"] if asks else [],
+        2: [f"{command} --frobnicate", *([f"{asks} --url nonsense"] if asks else [])],
+    }
+
+
+class Exits(Case):
+    def prepare(self):
+        """What the lines above name: files, and jobs."""
+        self.here = self.directory
+        for name, content in {
+            "hello": HELLO,
+            "other": {**HELLO, "labels": [{"name": "a", "value": "b"}]},
+            "waits": WAITS,
+            "wrong": {"definition": {"steps": [{"name": "a", "actor": "x", "after": ["b"]}]}},
+            "trace": {"name": "t", "steps": [{"name": "a", "depends_on": [], "runtime": 1}]},
+        }.items():
+            (self.here / f"{name}.json").write_text(json.dumps(content))
+        (self.here / "two.json").write_text(2 * json.dumps(HELLO))
+        outcomes = ("FAILED", "COMPENSATION_FAILED", "KILLED", "CANCELLED", "COMPENSATED")
+        waiting = ["waits", *(f"{command}-waits" for command in FOLLOWS)]
+        for result in self.at_once(
+                *(f"run hello.json --id {job}" for job in ("taken", *outcomes)),
+                *(f"submit waits.json --id {job}" for job in waiting)):
+            self.assertEqual(0, result[0], result)
+        for job in outcomes:  # most of which this version does not reach by itself
+            key = f"{self.c.store.partition(job)}job:{job}"
+            phase = "PROCESSED" if job == "COMPENSATED" else "ERROR"
+            self.c.store.redis.hset(key, mapping={"outcome": job, "phase": phase})
+
+    def judge(self, code, lines, says=""):
+        """Each of the lines ends with the code."""
+        lines = list(lines)
+        for line, (seen, _, err) in zip(lines, self.at_once(*lines)):
+            with self.subTest(line, code=code):
+                self.assertEqual(code, seen, err)
+                self.assertIn(says, err)
+
+    @contextlib.contextmanager
+    def questions(self):
+        """What is asked of schedulers meanwhile: {job: {questions, by their ids}}."""
+        asked = collections.defaultdict(set)
+
+        def take(message, name):
+            def on_message(channel, method, _, body):
+                question = message.FromString(body)
+                asked[question.job_id].add(getattr(question, name))
+                channel.basic_ack(method.delivery_tag)
+
+            return on_message
+
+        listeners = [
+            client.Listener(self.c.client, take(message, name), exchange=exchange, keys=[key])
+            for message, name, exchange, key in (
+                (wire.Control, "command_id", "drover.control", "control"),
+                (wire.Submit, "job_id", "drover.submit", "submit"))]
+        try:
+            yield asked
+        finally:
+            for listener in listeners:
+                listener.stop()
+
+    def interrupt(self, lines, ready, says):
+        """SIGINT for all of them when ready(what was asked)."""
+        with self.questions() as asked, contextlib.ExitStack() as stack:
+            running = [stack.enter_context(subprocess.Popen(
+                **self.command(*line.split()), stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+                for line in lines]
+            servers.wait_for(lambda: ready(asked), "questions", 60 * cluster.SLOW)
+            for process in running:
+                process.send_signal(signal.SIGINT)
+            for line, process in zip(lines, running):
+                with self.subTest(line, code=130):
+                    _, err = process.communicate(timeout=60)
+                    self.assertNotRegex(err, cluster.SANITIZER)
+                    self.assertEqual(130, process.returncode, err)
+                    self.assertIn(says(line), err)
+
+    def test_every_command(self):
+        self.prepare()
+        for code in sorted({code for codes in ENDS.values() for code in codes}):
+            lines = [line for codes in ENDS.values() for line in codes.get(code, ())]
+            wrong = [line for command in ENDS for line in wrong_lines(command).get(code, ())]
+            self.judge(code, lines + wrong, "drover: " if code == 2 else "")
+        nowhere = f"amqp://{servers.HOST}:{servers.free_ports(1)[0]}/"
+        self.judge(7, (f"{line} --url {nowhere} --timeout 1s" for line in ASKS.values()), "refused")
+        self.judge(124, (f"{line} --timeout {A_WHILE}" for line in FOLLOWS.values()), "has not ended")
+        self.interrupt(  # a second question comes when the first was answered
+            list(FOLLOWS.values()),
+            lambda asked: all(len(asked[f"{command}-waits"]) >= 2 for command in FOLLOWS),
+            lambda line: f"detached; job {line.split()[0]}-waits still runs")
+        self.c.schedulers[0].pause()
+        self.addCleanup(self.c.schedulers[0].resume)
+        self.judge(124, (f"{line} --timeout {A_WHILE}" for line in ASKS.values()),
+                   "no scheduler has answered in time")
+        self.interrupt(
+            list(ASKS.values()),
+            lambda asked: len(set().union(*asked.values())) == len(ASKS),
+            lambda line: "drover: interrupted")
+
+
 class Alone(Command, unittest.TestCase):
     """What needs no broker, or finds none."""
 
@@ -393,6 +610,29 @@ class Alone(Command, unittest.TestCase):
             capture_output=True, text=True, env=cluster.own_environment())
         self.assertEqual((0, ""), (checked.returncode, checked.stderr))
         self.assertEqual(5, self.drover("manual", "nothing")[0])
+
+    def test_table_of_exits(self):
+        """It has all commands and all codes that `drover help` tells of."""
+        overview = self.good("help")
+        commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", overview, re.M)
+        self.assertEqual(commands, list(ENDS))
+        self.assertEqual(
+            commands, re.findall(r"^    '([a-z ]+)'\) options=", self.good("completion", "bash"), re.M))
+        help_of = {command: self.good("help", *command.split()) for command in commands}
+        self.assertEqual([c for c in commands if "--url" in help_of[c]], list(ASKS))
+        codes = {int(code): text for code, text in re.findall(r"^  +(\d+)  (.*)$", overview, re.M)}
+        used = {code for table in ENDS.values() for code in table} | {7, 124, 130}
+        self.assertEqual(set(codes), used)
+        endless = re.search(r"30s, but (.*) go on for ever", overview)[1].replace(" and", ",")
+        self.assertEqual(
+            {*endless.split(", "), *(c for c in commands if "--follow" in help_of[c])}, set(FOLLOWS))
+        for code in (3, 4):
+            named = codes[code].partition(":")[0].split(", ")
+            self.assertEqual(set(named), {c for c in commands if code in ENDS[c]})
+        for command, table in ENDS.items():
+            self.assertLessEqual({0, 2}, set(table), command)
+            for code, lines in table.items():
+                self.assertTrue(lines, (command, code))
 
     def test_bad_url(self):
         """On the command line it is a wrong command line, in the environment an error."""
