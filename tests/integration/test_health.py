@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What daemons say of their health, with servers that go away and come back; and that one which is alive
-but does not consume finds out, and exits."""
+"""What daemons say of their health, with servers that go away and come back."""
 
 import contextlib
 import http.client
@@ -10,83 +9,19 @@ import socket
 import subprocess
 import sys
 import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import cluster
-import frozen
+import health
 import promtool
 import servers
 import tap
 import wire
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
-PAGE = DOCS / "OPERATIONS.md"
-HEARTBEAT_S = 2
-STALL_S = 3 * HEARTBEAT_S  # the least that there is
+PAGE = wire.ROOT / "docs" / "OPERATIONS.md"
 IDLE_CONNECTIONS = 40  # more than are served at a time
-SAMPLE = re.compile(r"^(\w+)(?:\{([^}]*)\})? (\S+)$")
 FAMILY = re.compile(r"^# TYPE (\w+) (counter|gauge)$", re.MULTILINE)
-
-
-ROLES = ("scheduler", "agent", "supervisor")
-
-
-def settings(role_settings=None, **health):
-    """Each role serves its health on a port of its own choosing."""
-    mine = {"health": {"listen": f"{servers.HOST}:0", **health}}
-    return {role: cluster.merged(mine, (role_settings or {}).get(role)) for role in ROLES}
-
-
-def impatient(stall=f"{STALL_S}s"):
-    heartbeat = {"rabbitmq": {"heartbeat": f"{HEARTBEAT_S}s"}}
-    return settings({role: heartbeat for role in ROLES}, pulse="500ms", stall=stall)
-
-
-def port_of(daemon):
-    return daemon.records("health_listening")[-1]["port"]
-
-
-def ask(daemon, path, method="GET"):
-    """(status, headers, body)"""
-    connection = http.client.HTTPConnection(servers.HOST, port_of(daemon), timeout=30)
-    with contextlib.closing(connection):
-        connection.request(method, path)
-        response = connection.getresponse()
-        return response.status, response.headers, response.read().decode()
-
-
-def readiness(daemon):
-    """(status, body) of /readyz"""
-    status, _, body = ask(daemon, "/readyz")
-    return status, body
-
-
-def metrics(daemon):
-    """Name -> value; labels are left out."""
-    found = {}
-    for line in ask(daemon, "/metrics")[2].splitlines():
-        if not line.startswith("#"):
-            name, _, value = SAMPLE.match(line).groups()
-            found[name] = float(value)
-    return found
-
-
-def await_ready(*daemons):
-    for daemon in daemons:
-        servers.wait_for(
-            lambda d=daemon: readiness(d) == (200, "ready\n"), f"{daemon.name} to be ready", 60
-        )
-
-
-def await_reason(reason, *daemons):
-    for daemon in daemons:
-        servers.wait_for(
-            lambda d=daemon: readiness(d)[0] == 503 and reason in readiness(d)[1],
-            f"{daemon.name} to say '{reason}'",
-            60,
-        )
 
 
 def documented(role):
@@ -96,46 +31,39 @@ def documented(role):
     return {(name, kind) for name, kind, who in rows if who == "all" or role in who.split(", ")}
 
 
-def rights(role):
-    """(configure, write, read) of a role's user, by the page."""
-    page = (DOCS / "PROTOCOL.md").read_text()
-    row = re.search(rf"^\| {role} \| `(.*)` \| `(.*)` \| `(.*)` \|$", page, re.MULTILINE).groups()
-    return [right.replace("\\|", "|").replace("<actor>", "(demo|effect)") for right in row]
-
-
 class Pages(cluster.TestCase):
     def test_pages(self):
-        c = self.cluster(settings=settings())
-        await_ready(*c.daemons)
+        c = self.cluster(settings=health.settings())
+        health.await_ready(*c.daemons)
         for daemon in c.daemons:
             for path, body in (("/livez", "ok\n"), ("/readyz", "ready\n")):
-                status, headers, text = ask(daemon, path)
+                status, headers, text = health.ask(daemon, path)
                 self.assertEqual((200, body), (status, text))
                 self.assertEqual("no-store", headers["Cache-Control"])
                 self.assertEqual("text/plain; charset=utf-8", headers["Content-Type"])
-                self.assertEqual((200, ""), ask(daemon, path, "HEAD")[::2])
-            self.assertEqual(200, ask(daemon, "/")[0])
-            self.assertEqual(404, ask(daemon, "/livez/")[0])
+                self.assertEqual((200, ""), health.ask(daemon, path, "HEAD")[::2])
+            self.assertEqual(200, health.ask(daemon, "/")[0])
+            self.assertEqual(404, health.ask(daemon, "/livez/")[0])
             for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-                status, headers, _ = ask(daemon, "/livez", method)
+                status, headers, _ = health.ask(daemon, "/livez", method)
                 self.assertEqual((405, "GET, HEAD"), (status, headers["Allow"]))
 
     def test_metrics(self):
-        c = self.cluster(settings=settings())
-        await_ready(*c.daemons)
+        c = self.cluster(settings=health.settings())
+        health.await_ready(*c.daemons)
         began = time.time()
-        c.client.submit(wire.submit("job", wire.chain(3)))
-        c.client.settled("job")
+        c.client.submit(wire.submit("this-job", wire.chain(3)))
+        c.client.settled("this-job")
         for daemon in c.daemons:
-            status, headers, page = ask(daemon, "/metrics")
+            status, headers, page = health.ask(daemon, "/metrics")
             self.assertEqual(200, status)
             self.assertEqual(
                 "text/plain; version=0.0.4; charset=utf-8", headers["Content-Type"]
             )
             self.assertEqual(documented(daemon.role), set(FAMILY.findall(page)))
             self.assertIn(f'role="{daemon.role}"', page)
-            self.assertNotIn("job-", page)
-            values = metrics(daemon)
+            self.assertNotIn("this-job", page)
+            values = health.metrics(daemon)
             for name in ("drover_ready", "drover_broker_up", "drover_build_info"):
                 self.assertEqual(1, values[name], name)
             self.assertEqual(0, values["drover_broker_blocked"])
@@ -143,17 +71,17 @@ class Pages(cluster.TestCase):
             self.assertGreater(values["process_resident_memory_bytes"], 1e6)
             self.assertLess(abs(values["process_start_time_seconds"] - began), 600)
         (scheduler,), (agent,), (supervisor,) = c.schedulers, c.agents, c.supervisors
-        figures = metrics(scheduler)
+        figures = health.metrics(scheduler)
         self.assertEqual(1, figures["drover_scheduler_created_total"])
         self.assertEqual(3, figures["drover_scheduler_dispatched_total"])
         self.assertEqual(3, figures["drover_scheduler_recorded_total"])
         self.assertEqual(1, figures["drover_store_up"])
         self.assertEqual(1, figures["drover_store_connects_total"])
-        figures = metrics(agent)
+        figures = health.metrics(agent)
         self.assertEqual(3, figures["drover_agent_succeeded_total"])
         self.assertEqual(4, figures["drover_agent_concurrency"])
         self.assertEqual(2, figures["drover_broker_connects_total"])
-        figures = metrics(supervisor)
+        figures = health.metrics(supervisor)
         self.assertEqual(16, figures["drover_supervisor_leading"])
         self.assertEqual(1, figures["drover_broker_connects_total"])
 
@@ -162,20 +90,20 @@ class Pages(cluster.TestCase):
         if not program:
             self.skipTest("no promtool")
         self.assertIn("no help text", promtool.complaints(program, "drover_metric_total 1\n"))
-        c = self.cluster(settings=settings())
+        c = self.cluster(settings=health.settings())
         for daemon in c.daemons:
-            self.assertEqual("", promtool.complaints(program, ask(daemon, "/metrics")[2]))
+            self.assertEqual("", promtool.complaints(program, health.ask(daemon, "/metrics")[2]))
 
     def test_idle_connections(self):
         """Who connects and says nothing, or half of it, holds nobody up for longer than our patience."""
-        c = self.cluster(agents=1, supervisors=0, settings=settings())
+        c = self.cluster(agents=1, supervisors=0, settings=health.settings())
         (agent,) = c.agents
         with contextlib.ExitStack() as stack:
             for i in range(IDLE_CONNECTIONS):
-                connection = socket.create_connection((servers.HOST, port_of(agent)), timeout=30)
+                connection = socket.create_connection((servers.HOST, health.port_of(agent)), timeout=30)
                 stack.enter_context(connection)
                 connection.sendall(b"GET /li" if i % 2 else b"")
-            self.assertEqual(200, ask(agent, "/livez")[0])
+            self.assertEqual(200, health.ask(agent, "/livez")[0])
             c.client.submit(wire.submit("job", wire.chain(2)))
             self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
 
@@ -185,13 +113,66 @@ class Pages(cluster.TestCase):
                 probe.bind(("::1", 0))
         except OSError as error:
             self.skipTest(f"no IPv6: {error}")
-        c = self.cluster(supervisors=0, settings=settings(listen="[::]:0"))
+        c = self.cluster(supervisors=0, settings=health.settings(listen="[::]:0"))
         for daemon in c.daemons:
             for host in ("::1", servers.HOST):
-                connection = http.client.HTTPConnection(host, port_of(daemon), timeout=30)
+                connection = http.client.HTTPConnection(host, health.port_of(daemon), timeout=30)
                 with contextlib.closing(connection):
                     connection.request("GET", "/livez")
                     self.assertEqual(200, connection.getresponse().status)
+
+
+class Unready(cluster.TestCase):
+    def test_without_servers(self):
+        """What never was connected is alive, not ready, and says why."""
+        nowhere = {"port": servers.free_ports(1)[0]}
+        c = self.cluster(settings=health.settings())
+        agent = c.add_agent({"rabbitmq": nowhere})
+        scheduler = c.add_scheduler({"redis": nowhere})
+        for daemon in (agent, scheduler):
+            servers.wait_for(lambda d=daemon: d.records("health_listening"), "it to listen")
+            self.assertEqual(200, health.ask(daemon, "/livez")[0])
+        self.assertEqual((503, "broker: not connected\n"), health.readiness(agent))
+        self.assertEqual(
+            (503, "store: not connected\nbroker: not connected\n"), health.readiness(scheduler)
+        )
+
+    def test_draining(self):
+        """Told to end while a step runs, an agent is alive, not ready, and finishes."""
+        begun, go = self.directory / "begun", self.directory / "go"
+        script = 'echo >"$0"; while [ ! -e "$1" ]; do sleep 0.05; done'
+        command = ["/bin/sh", "-c", script, str(begun), str(go)]
+        actor = {"name": "nap", "handler": "exec", "actions": [{"name": "*", "command": command}]}
+        actors = {"agent": {"agent": {"actors": [cluster.BUILTIN, actor]}}}
+        c = self.cluster(settings=health.settings(actors))
+        (agent,) = c.agents
+        c.client.submit(wire.submit("job", [wire.step("s", "nap")]))
+        servers.wait_for(begun.exists, "the step to begin")
+        health.await_ready(agent)
+        agent.begin_stop()
+        health.await_reason("draining: told to end", agent)
+        self.assertEqual(200, health.ask(agent, "/livez")[0])
+        self.assertEqual(1, health.metrics(agent)["drover_agent_running"])
+        go.touch()
+        agent.await_stop()
+        self.assertEqual([0], agent.exit_codes)
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_pulse_refused(self):
+        """Without the rights to it a daemon works as ever, and says what is missing."""
+        c = self.cluster(settings=health.settings())
+        for daemon in c.daemons:
+            daemon.stop()
+        others = "^(?!drover[.]pulse[.]).*"
+        self.rabbit.rabbitmqctl("set_permissions", "-p", c.name, self.rabbit.user, others, ".*", ".*")
+        for daemon in c.daemons:
+            daemon.start()
+        c.await_ready()
+        health.await_reason("pulse: refused by the broker", *c.schedulers, *c.agents)
+        health.await_ready(*c.supervisors)
+        self.assertIn("ACCESS_REFUSED", c.agents[0].records("bus_refused")[0]["why"])
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
 
 
 class Servers(cluster.TestCase):
@@ -199,18 +180,18 @@ class Servers(cluster.TestCase):
 
     def killed(self, c, server, reason, up, connects, daemons):
         """@server is killed and comes back; @up and @connects: the metrics that tell of it."""
-        before = {daemon: metrics(daemon) for daemon in daemons}
+        before = {daemon: health.metrics(daemon) for daemon in daemons}
         server.kill()
-        await_reason(reason, *daemons)
+        health.await_reason(reason, *daemons)
         for daemon in c.daemons:
-            self.assertEqual(200, ask(daemon, "/livez")[0])
+            self.assertEqual(200, health.ask(daemon, "/livez")[0])
         for daemon in daemons:
-            figures = metrics(daemon)
+            figures = health.metrics(daemon)
             self.assertEqual((0, 0), (figures[up], figures["drover_ready"]))
         server.start()
-        await_ready(*c.daemons)
+        health.await_ready(*c.daemons)
         for daemon in daemons:
-            figures = metrics(daemon)
+            figures = health.metrics(daemon)
             self.assertEqual((1, 1), (figures[up], figures["drover_ready"]))
             self.assertGreater(figures[connects], before[daemon][connects])
         c.client.submit(wire.submit("job", wire.chain(3)))
@@ -219,8 +200,8 @@ class Servers(cluster.TestCase):
     def test_rabbitmq_killed(self):
         # Classic queues, because a quorum queue that was declared seconds before a kill is broken after it.
         classic = {"rabbitmq": {"queue_type": "classic"}}
-        c = self.cluster(settings=settings({role: classic for role in ROLES}))
-        await_ready(*c.daemons)
+        c = self.cluster(settings=health.settings({role: classic for role in health.ROLES}))
+        health.await_ready(*c.daemons)
         self.killed(
             c,
             self.rabbit,
@@ -231,8 +212,8 @@ class Servers(cluster.TestCase):
         )
 
     def test_redis_killed(self):
-        c = self.cluster(settings=settings())
-        await_ready(*c.daemons)
+        c = self.cluster(settings=health.settings())
+        health.await_ready(*c.daemons)
         self.killed(
             c,
             self.redis,
@@ -241,183 +222,6 @@ class Servers(cluster.TestCase):
             "drover_store_connects_total",
             c.schedulers + c.supervisors,
         )
-
-    def test_without_servers(self):
-        """What never was connected is alive, not ready, and says why."""
-        nowhere = {"port": servers.free_ports(1)[0]}
-        c = self.cluster(settings=settings())
-        agent = c.add_agent({"rabbitmq": nowhere})
-        scheduler = c.add_scheduler({"redis": nowhere})
-        for daemon in (agent, scheduler):
-            servers.wait_for(lambda d=daemon: d.records("health_listening"), "it to listen")
-            self.assertEqual(200, ask(daemon, "/livez")[0])
-        self.assertEqual((503, "broker: not connected\n"), readiness(agent))
-        self.assertEqual(
-            (503, "store: not connected\nbroker: not connected\n"), readiness(scheduler)
-        )
-
-    def test_draining(self):
-        """Told to end while a step runs, an agent is alive, not ready, and finishes."""
-        begun, go = self.directory / "begun", self.directory / "go"
-        script = 'echo >"$0"; while [ ! -e "$1" ]; do sleep 0.05; done'
-        command = ["/bin/sh", "-c", script, str(begun), str(go)]
-        actor = {"name": "nap", "handler": "exec", "actions": [{"name": "*", "command": command}]}
-        actors = {"agent": {"agent": {"actors": [cluster.BUILTIN, actor]}}}
-        c = self.cluster(settings=settings(actors))
-        (agent,) = c.agents
-        c.client.submit(wire.submit("job", [wire.step("s", "nap")]))
-        servers.wait_for(begun.exists, "the step to begin")
-        await_ready(agent)
-        agent.begin_stop()
-        await_reason("draining: told to end", agent)
-        self.assertEqual(200, ask(agent, "/livez")[0])
-        self.assertEqual(1, metrics(agent)["drover_agent_running"])
-        go.touch()
-        agent.await_stop()
-        self.assertEqual([0], agent.exit_codes)
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
-
-    def test_rights(self):
-        """With a user for each role, and only the rights that the page gives it, all is proven."""
-        c = self.cluster(settings=settings())
-        declarers = c.daemons
-        for role, add in zip(ROLES, (c.add_scheduler, c.add_agent, c.add_supervisor)):
-            user = f"{c.name}-{role}"
-            self.rabbit.rabbitmqctl("add_user", user, "secret")
-            self.addCleanup(self.rabbit.rabbitmqctl, "delete_user", user)
-            self.rabbit.rabbitmqctl("set_permissions", "-p", c.name, user, *rights(role))
-            add({"rabbitmq": {"user": user, "password": "secret", "declare": False}})
-        restricted = [daemon for daemon in c.daemons if daemon not in declarers]
-        for daemon in restricted:
-            servers.wait_for(lambda d=daemon: d.records("health_listening"), "it to listen")
-        await_ready(*restricted)
-        for daemon in declarers:
-            daemon.stop()
-        c.client.submit(wire.submit("job", wire.chain(3)))
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
-        for daemon in restricted:
-            self.assertEqual([], daemon.records("bus_refused"), daemon.name)
-
-    def test_pulse_refused(self):
-        """Without the rights to it a daemon works as ever, and says what is missing."""
-        c = self.cluster(settings=settings())
-        for daemon in c.daemons:
-            daemon.stop()
-        others = "^(?!drover[.]pulse[.]).*"
-        self.rabbit.rabbitmqctl("set_permissions", "-p", c.name, self.rabbit.user, others, ".*", ".*")
-        for daemon in c.daemons:
-            daemon.start()
-        c.await_ready()
-        await_reason("pulse: refused by the broker", *c.schedulers, *c.agents)
-        await_ready(*c.supervisors)
-        self.assertIn("ACCESS_REFUSED", c.agents[0].records("bus_refused")[0]["why"])
-        c.client.submit(wire.submit("job", wire.chain(3)))
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
-
-
-class Stall(cluster.TestCase):
-    own_servers = True
-
-    def freeze(self, daemon, thread):
-        try:
-            found = frozen.Thread(daemon.pid, thread)
-        except PermissionError as error:
-            self.skipTest(f"no ptrace: {error}")
-        self.addCleanup(found.release)
-        return found
-
-    def stalls(self, c, daemon, thread):
-        """One of its threads hangs: connected for all that anybody can see, and nothing comes through."""
-        await_ready(*c.daemons)
-        others = [d for d in c.daemons if d is not daemon]
-        stopped = self.freeze(daemon, thread)
-        await_reason("pulse: none has come back for", daemon)
-        self.assertEqual(200, ask(daemon, "/livez")[0])
-        self.assertEqual(1, metrics(daemon)["drover_broker_up"])
-        servers.wait_for(stopped.gone, f"{daemon.name} to give up")
-        daemon.await_stop()
-        self.assertEqual([1], daemon.exit_codes)
-        daemon.exit_codes.clear()
-        (record,) = daemon.records("stalled")
-        tap.narrate(f"{daemon.name} {thread}: gave up, {record['pulse_age_ms']} ms after a pulse")
-        self.assertGreaterEqual(record["pulse_age_ms"], 1000 * STALL_S)
-        self.assertTrue(all(d.alive() for d in others))
-
-    def test_agent(self):
-        """What a hanging agent was sent is done by another one."""
-        c = self.cluster(settings=impatient())
-        (hanging,) = c.agents
-        self.stalls(c, hanging, "bus-consume")
-        c.add_agent()
-        c.client.submit(wire.submit("job", wire.chain(3)))
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
-
-    def test_scheduler(self):
-        c = self.cluster(settings=impatient())
-        (hanging,) = c.schedulers
-        self.stalls(c, hanging, "bus-consume")
-        hanging.start()
-        c.await_ready()
-        await_ready(hanging)
-        c.client.submit(wire.submit("job", wire.chain(3)))
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
-
-    def test_publishing(self):
-        """The other half of the way: who cannot publish hangs as well."""
-        c = self.cluster(settings=impatient())
-        self.stalls(c, c.agents[0], "bus-publish")
-
-    def test_supervisor(self):
-        """It consumes nothing: what does not come back is the answer to its questions."""
-        c = self.cluster(settings=impatient())
-        self.stalls(c, c.supervisors[0], "bus-publish")
-
-    def test_never(self):
-        """With health.stall = 0 it is only told."""
-        c = self.cluster(supervisors=0, settings=impatient(stall=0))
-        (agent,) = c.agents
-        await_ready(agent)
-        with self.freeze(agent, "bus-consume"):
-            servers.wait_for(
-                lambda: metrics(agent)["drover_pulse_age_seconds"] > 2 * STALL_S, "a long stall"
-            )
-            self.assertEqual(503, readiness(agent)[0])
-        await_ready(agent)  # the thread finds its connection closed by the broker, and makes another
-
-    def test_memory_alarm(self):
-        """A broker that takes nothing is no reason to exit, however long."""
-        c = self.cluster(settings=impatient())
-        await_ready(*c.daemons)
-        self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.00001")
-        began = time.monotonic()
-        try:
-            # a supervisor that publishes nothing is told nothing
-            await_reason("broker: takes no messages", *c.schedulers, *c.agents)
-            for daemon in c.schedulers + c.agents:
-                self.assertEqual(1, metrics(daemon)["drover_broker_blocked"])
-            servers.wait_for(lambda: time.monotonic() - began > 2 * STALL_S, "a long alarm")
-            self.assertTrue(all(daemon.alive() for daemon in c.daemons))
-            self.assertTrue(all(ask(daemon, "/livez")[0] == 200 for daemon in c.daemons))
-        finally:
-            self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.8")
-        await_ready(*c.daemons)
-        c.client.submit(wire.submit("job", wire.chain(3)))
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
-
-    def test_paused(self):
-        """The time in which a process was stopped as a whole is no evidence against its connections."""
-        c = self.cluster(settings=impatient())
-        await_ready(*c.daemons)
-        began = time.monotonic()
-        for daemon in c.daemons:
-            daemon.pause()
-        servers.wait_for(lambda: time.monotonic() - began > 2 * STALL_S, "a long pause")
-        for daemon in c.daemons:
-            daemon.resume()
-        await_ready(*c.daemons)
-        c.client.submit(wire.submit("job", wire.chain(3)))
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
-        self.assertEqual([], [d.name for d in c.daemons if d.records("stalled")])
 
 
 class Healthcheck(cluster.TestCase):

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon that is alive and does not consume finds out, and exits; one that was held up, or whose broker
+takes nothing, does not."""
+
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import frozen
+import health
+import servers
+import tap
+import wire
+
+HEARTBEAT_S = 1
+STALL_S = 3 * HEARTBEAT_S  # the least that there is
+
+
+def impatient(stall=f"{STALL_S}s"):
+    heartbeat = {"rabbitmq": {"heartbeat": f"{HEARTBEAT_S}s"}}
+    return health.settings({role: heartbeat for role in health.ROLES}, pulse="200ms", stall=stall)
+
+
+class Pulse(cluster.TestCase):
+    def freeze(self, daemon, thread):
+        try:
+            found = frozen.Thread(daemon.pid, thread)
+        except PermissionError as error:
+            self.skipTest(f"no ptrace: {error}")
+        self.addCleanup(found.release)
+        return found
+
+    def stalls(self, c, daemon, thread):
+        """One of its threads hangs: connected for all that anybody can see, and nothing comes through."""
+        health.await_ready(*c.daemons)
+        others = [d for d in c.daemons if d is not daemon]
+        stopped = self.freeze(daemon, thread)
+        health.await_reason("pulse: none has come back for", daemon)
+        self.assertEqual(200, health.ask(daemon, "/livez")[0])
+        self.assertEqual(1, health.metrics(daemon)["drover_broker_up"])
+        servers.wait_for(stopped.gone, f"{daemon.name} to give up")
+        daemon.await_stop()
+        self.assertEqual([1], daemon.exit_codes)
+        daemon.exit_codes.clear()
+        (record,) = daemon.records("stalled")
+        tap.narrate(f"{daemon.name} {thread}: gave up, {record['pulse_age_ms']} ms after a pulse")
+        self.assertGreaterEqual(record["pulse_age_ms"], 1000 * STALL_S)
+        self.assertTrue(all(d.alive() for d in others))
+
+    def test_agent(self):
+        """What a hanging agent was sent is done by another one."""
+        c = self.cluster(settings=impatient())
+        (hanging,) = c.agents
+        self.stalls(c, hanging, "bus-consume")
+        c.add_agent()
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_scheduler(self):
+        c = self.cluster(settings=impatient())
+        (hanging,) = c.schedulers
+        self.stalls(c, hanging, "bus-consume")
+        hanging.start()
+        c.await_ready()
+        health.await_ready(hanging)
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    def test_publishing(self):
+        """The other half of the way: who cannot publish hangs as well."""
+        c = self.cluster(settings=impatient())
+        self.stalls(c, c.agents[0], "bus-publish")
+
+    def test_supervisor(self):
+        """It consumes nothing: what does not come back is the answer to its questions."""
+        c = self.cluster(settings=impatient())
+        self.stalls(c, c.supervisors[0], "bus-publish")
+
+    def test_never(self):
+        """With health.stall = 0 it is only told."""
+        c = self.cluster(supervisors=0, settings=impatient(stall=0))
+        (agent,) = c.agents
+        health.await_ready(agent)
+        with self.freeze(agent, "bus-consume"):
+            servers.wait_for(
+                lambda: health.metrics(agent)["drover_pulse_age_seconds"] > 2 * STALL_S, "a long stall"
+            )
+            self.assertEqual(503, health.readiness(agent)[0])
+        health.await_ready(agent)  # the thread finds its connection closed by the broker, and makes another
+
+    def test_paused(self):
+        """The time in which a process was stopped as a whole is no evidence against its connections."""
+        c = self.cluster(settings=impatient())
+        health.await_ready(*c.daemons)
+        began = time.monotonic()
+        for daemon in c.daemons:
+            daemon.pause()
+        servers.wait_for(lambda: time.monotonic() - began > 2 * STALL_S, "a long pause")
+        for daemon in c.daemons:
+            daemon.resume()
+        health.await_ready(*c.daemons)
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        self.assertEqual([], [d.name for d in c.daemons if d.records("stalled")])
+
+
+class Alarm(cluster.TestCase):
+    own_servers = True
+
+    def test_memory_alarm(self):
+        """A broker that takes nothing is no reason to exit, however long."""
+        c = self.cluster(settings=impatient())
+        health.await_ready(*c.daemons)
+        self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.00001")
+        began = time.monotonic()
+        try:
+            # a supervisor that publishes nothing is told nothing
+            health.await_reason("broker: takes no messages", *c.schedulers, *c.agents)
+            for daemon in c.schedulers + c.agents:
+                self.assertEqual(1, health.metrics(daemon)["drover_broker_blocked"])
+            servers.wait_for(lambda: time.monotonic() - began > 2 * STALL_S, "a long alarm")
+            self.assertTrue(all(daemon.alive() for daemon in c.daemons))
+            self.assertTrue(all(health.ask(daemon, "/livez")[0] == 200 for daemon in c.daemons))
+        finally:
+            self.rabbit.rabbitmqctl("set_vm_memory_high_watermark", "0.8")
+        health.await_ready(*c.daemons)
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+
+if __name__ == "__main__":
+    tap.main()
