@@ -16,9 +16,7 @@ import wire
 MIB = 1024 * 1024
 
 
-class BadInput(cluster.TestCase):
-    own_servers = True
-
+class Case(cluster.TestCase):
     def setUp(self):
         super().setUp()
         self.c = self.cluster()
@@ -63,6 +61,8 @@ class BadInput(cluster.TestCase):
         self.assertTrue((said or "").startswith(reason), said)
         self.assertEqual(body, letter)
 
+
+class BadInput(Case):
     # --- bodies that are no message ---
 
     def test_no_message_at_all(self):
@@ -265,20 +265,6 @@ class BadInput(cluster.TestCase):
         self.assertEqual(cost, self.c.dispatches("twice"))
         self.nothing_left(but=["twice"])
 
-    def test_store_is_full(self):
-        """New work is refused whole, with a word to whoever can be told, and taken afterwards."""
-        store = self.c.store.redis
-        store.config_set("maxmemory", 1)
-        try:
-            self.client.submit(wire.submit("refused", wire.chain(2)))
-            receipt = self.client.receipt("refused")
-            self.assertEqual(wire.RECEIPT_CODE_RETRY_LATER, receipt.code)
-        finally:
-            store.config_set("maxmemory", 0)
-        self.nothing_left()
-        self.client.submit(wire.submit("refused", wire.chain(2)))
-        self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("refused").outcome)
-
     # --- replies that count for nothing ---
 
     def one_by_hand(self, job_id="by-hand"):
@@ -430,6 +416,24 @@ class BadInput(cluster.TestCase):
                 self.dead("", body)
         self.good_job()
         self.nothing_left(but=["good"])
+
+
+class Full(Case):
+    own_servers = True
+
+    def test_store_is_full(self):
+        """New work is refused whole, with a word to whoever can be told, and taken afterwards."""
+        store = self.c.store.redis
+        store.config_set("maxmemory", 1)
+        try:
+            self.client.submit(wire.submit("refused", wire.chain(2)))
+            receipt = self.client.receipt("refused")
+            self.assertEqual(wire.RECEIPT_CODE_RETRY_LATER, receipt.code)
+        finally:
+            store.config_set("maxmemory", 0)
+        self.nothing_left()
+        self.client.submit(wire.submit("refused", wire.chain(2)))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("refused").outcome)
 
 
 if __name__ == "__main__":

@@ -182,9 +182,7 @@ class Outbox(unittest.TestCase):
                     self.assertEqual((1, 1), db.execute(counts).fetchone())
 
 
-class Shop(cluster.TestCase):
-    own_servers = True
-
+class ShopCase(cluster.TestCase):
     def setUp(self):
         super().setUp()
         self.placed = []
@@ -216,6 +214,8 @@ class Shop(cluster.TestCase):
         calls = {name: book["calls"] for name, book in audit.books.items()}
         tap.narrate(f"receipts {world.receipts()}, calls {calls}")
 
+
+class Shop(ShopCase):
     def test_services_in_trouble(self):
         trouble = ["--unavailable", "0.15", "--mute", "0.2", "--slow", "0.1", "--delay", "0.5"]
         world, c = self.start(schedulers=2, payment=trouble)
@@ -226,19 +226,6 @@ class Shop(cluster.TestCase):
         for kind in ("unavailable", "slow", "mute"):
             self.assertGreater(payment[kind], 0)
         self.assertGreaterEqual(payment["repeated"], payment["mute"])
-
-    def test_killed_between_commit_and_publish(self):
-        world, c = self.start()
-        self.rabbit.stop()
-        world.start_shop(c.url)
-        servers.wait_for(lambda: "no broker" in world.shop.text(), "the shop to miss its broker")
-        self.place(world)
-        world.shop.kill()
-        self.rabbit.start()
-        self.assertEqual({None: ORDERS}, world.receipts())
-        self.assertEqual([], c.store.jobs())
-        world.start_shop(c.url)
-        self.check(world, c)
 
     def test_killed_between_publish_and_receipt(self):
         world, c = self.start()
@@ -319,6 +306,25 @@ class Shop(cluster.TestCase):
         c.await_ready()
         world.start_shop(c.url)
         servers.wait_for(lambda: "refused" not in world.states(), "the orders to be taken")
+        self.check(world, c)
+
+
+class Broker(ShopCase):
+    """It is away, or restarted."""
+
+    own_servers = True
+
+    def test_killed_between_commit_and_publish(self):
+        world, c = self.start()
+        self.rabbit.stop()
+        world.start_shop(c.url)
+        servers.wait_for(lambda: "no broker" in world.shop.text(), "the shop to miss its broker")
+        self.place(world)
+        world.shop.kill()
+        self.rabbit.start()
+        self.assertEqual({None: ORDERS}, world.receipts())
+        self.assertEqual([], c.store.jobs())
+        world.start_shop(c.url)
         self.check(world, c)
 
     def test_broker_restarted(self):
