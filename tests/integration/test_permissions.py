@@ -167,6 +167,24 @@ def function(name, *arguments):
     return ("FCALL", f"drover1_{name}", 1, KEYS, *arguments)
 
 
+# A definition of one step, as a scheduler hands it over, and the token of that step once it is out.
+RUNNING = function("define", "one", "", 0, 1, "", 1, 0, "r", "0 0 0 0 0 0 0 0 0 0 0 1||||0",
+                   "0", "1000 60000 1000 100 2 1000 3 3 0 1000 0 0||||")
+TOKEN = "0.0123456789abcdef"
+# Jobs of it -> what stands in its history where that was let through, and at whom.
+RUNS = {"result": ("done", {SCHEDULER}), "error": ("failed", {SCHEDULER}), "renewed": (None, set()),
+        "bare": ("done", set(BOTH)), "unstarted": ("unstarted", set(BOTH)), "driven": (None, set()),
+        "steered": ("cancel", set(BOTH))}
+
+
+def running(job):
+    return function("submit", job, "one", "one", "", 0, TOKEN[2:], "me", "A", 0, 0, "", 0, "", "", "")
+
+
+def record(kind, job, result="", error=""):
+    return function("record", "me", kind, job, TOKEN, 0, TOKEN[2:], 0, result, error, "", 0)
+
+
 # What is done -> the commands, and who may; all of a row, or none.
 STORE_OPERATIONS = {
     "load functions": ([("FUNCTION", "LOAD", "REPLACE", LIBRARY)], {SCHEDULER}),
@@ -180,6 +198,16 @@ STORE_OPERATIONS = {
         function("inspect", "jobs", 1, "", 0, 1, "", ""), function("inspect", "history", "some", 1, 1),
         ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0), ("LRANGE", f"{KEYS}hist:some", 0, 1)],
         {SCHEDULER}),
+    "record results and errors: `record`": ([
+        record("A", "result", result="done"), record("T", "error", error="failed"),
+        ("HSET", f"{KEYS}data:result", "r0", "done")], {SCHEDULER}),
+    "renew leases: `renew`": ([
+        function("renew", "renewed", TOKEN, "0.5", ""), ("HGET", f"{KEYS}data:renewed", "p0")],
+        {SCHEDULER}),
+    "`record` without either, `drive`, `steer`, `settle_owed`": ([
+        record("A", "bare"), record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 1, 0),
+        function("steer", "steered", "cancel", "c", 0, "", "me"), function("settle_owed", "bare", 1)],
+        set(BOTH)),
     "tell of alerts: `told`": ([
         function("told", "cause", 1), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
     "lead a partition: `lead`": ([
@@ -513,12 +541,18 @@ class Permissions(unittest.TestCase):
             self.store.redis.execute_command("FLUSHALL")
             self.store.redis.execute_command("FUNCTION", "LOAD", "REPLACE", library)
             self.store.redis.hset(f"{KEYS}job:some", "def", "d")
+            for command in (RUNNING, *map(running, RUNS)):
+                self.assertIn(self.store.redis.execute_command(*command)[0], ("DEFINED", "CREATED"))
             with self.store_connection(user, self.password("redis", user)) as connection:
                 for text, (commands, _) in STORE_OPERATIONS.items():
                     may = {self.may(connection, *command) for command in commands}
                     self.assertEqual(1, len(may), f"{user} may {text} in part")
                     if True in may:
                         done[text].add(user)
+                for job, (event, users) in RUNS.items():
+                    entries = self.store.redis.lrange(f"{KEYS}hist:{job}", 0, -1)
+                    found = event in [entry.split()[2] for entry in entries]
+                    self.assertEqual(user in users, found, f"{job}: {entries}")
                 wrongly += [(user, command) for command in FORBIDDEN_COMMANDS
                             if self.may(connection, *command.split())]
         self.store.redis.execute_command("FLUSHALL")
