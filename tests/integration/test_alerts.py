@@ -30,12 +30,14 @@ class Alerts(cluster.TestCase):
         self.c = self.cluster(
             schedulers=2, settings={"scheduler": {"scheduler": {"alert_command": str(page)}}}
         )
-        self.alerts = []
+        self.alerts, self.ended = [], set()
 
         def on_event(channel, method, _properties, body):
             event = wire.JobEvent.FromString(body)
             if event.kind == wire.EVENT_KIND_ALERT:
-                self.alerts.append((event.reason, event.step))
+                self.alerts.append((event.job_id, event.reason, event.step))
+            elif event.kind == wire.EVENT_KIND_SETTLED:
+                self.ended.add(event.job_id)
             channel.basic_ack(method.delivery_tag)
 
         listener = client.Listener(self.c.client, on_event, exchange="drover.events")
@@ -47,14 +49,17 @@ class Alerts(cluster.TestCase):
             self.c.client.submit(wire.submit(job_id, steps))
         return jobs
 
-    def unstarted(self, jobs, times):
-        """Waits until each of the jobs had so many requests that nobody took."""
+    def await_events(self, jobs, event, times=2):
+        """Waits until each of the jobs has it so often in its history."""
         servers.wait_for(
-            lambda: all(len(self.c.store.events(job, "unstarted")) >= times for job in jobs),
-            f"{times} unstarted requests each")
+            lambda: all(len(self.c.store.events(job, event)) >= times for job in jobs),
+            f"{event} {times} times each")
+
+    def await_alerts(self, count):
+        servers.wait_for(lambda: len(self.alerts) >= count, f"{count} alerts")
 
     def serve(self, jobs):
-        """Plays the agent until the jobs have ended."""
+        """Plays the agent until the jobs have ended, and all that was told before that has come."""
         def on_requests(channel, method, _properties, body):
             for request in wire.Requests.FromString(body).requests:
                 reply = wire.StepReply(job_id=request.job_id, step=request.step,
@@ -65,7 +70,7 @@ class Alerts(cluster.TestCase):
 
         listener = client.Listener(self.c.client, on_requests, queue="drover.task.hand")
         try:
-            self.c.client.all_settled(jobs)
+            servers.wait_for(lambda: self.ended.issuperset(jobs), "the events of their ends")
         finally:
             listener.stop()
 
@@ -73,19 +78,52 @@ class Alerts(cluster.TestCase):
         """An outage is told once; the next one, after somebody has served again, once more."""
         for outage in (1, 2):
             jobs = self.submit(f"outage{outage}-", [wire.step("a", actor="hand", **SHORT)], JOBS)
-            self.unstarted(jobs, 2)
-            self.assertEqual(["NO_AGENT"] * outage, [reason for reason, _ in self.alerts])
+            self.await_events(jobs, "unstarted")
+            self.await_alerts(outage)
             self.serve(jobs)
+            self.assertEqual(["NO_AGENT"] * outage, [reason for _, reason, _ in self.alerts])
+
+    def test_unroutable_is_one_cause(self):
+        """The same of a queue that is gone, at schedulers which may not declare it again."""
+        for _ in range(2):
+            self.c.add_scheduler({"rabbitmq": {"declare": False}})
+        for scheduler in self.c.schedulers[:2]:
+            scheduler.stop()
+        self.c.await_ready()
+        steps = [wire.step("a", actor="hand", retry=wire.Policy(initial_interval_ms=100))]
+        for outage in (1, 2):
+            jobs = self.submit(f"outage{outage}-", steps, JOBS)
+            self.await_events(jobs, "unroutable")
+            self.await_alerts(outage)
+            self.make_queue()
+            self.serve(jobs)
+            self.assertEqual(["UNROUTABLE"] * outage, [reason for _, reason, _ in self.alerts])
+            self.c.client.call(lambda channel: channel.queue_delete("drover.task.hand"))
+
+    def make_queue(self):
+        def declare(channel):
+            arguments = {"x-dead-letter-exchange": "drover.expired"}
+            channel.queue_declare("drover.task.hand", durable=True, arguments=arguments)
+            channel.queue_bind("drover.task.hand", "drover.tasks", "hand")
+
+        self.c.client.call(declare)
 
     def test_parked_is_told_once(self):
         """Also where the step is tried again and again while it is parked, and fails each time."""
         step = wire.step("a", actor="demo", action="fail", retry=ONCE)
-        self.submit("parked", [step])
-        servers.wait_for(lambda: len(self.c.store.events("parked0", "parked")) >= 3, "three times")
-        self.assertEqual([("PARKED", "a")], self.alerts)
-        events = [json.loads(line) for line in self.paged.read_text().splitlines() if line]
-        self.assertEqual([("parked0", "PARKED", "a", "EVENT_KIND_ALERT")],
-                         [(e["jobId"], e["reason"], e["step"], e["kind"]) for e in events])
+        for told, job in enumerate(("first0", "later0"), 1):
+            self.submit(job[:-1], [step])
+            self.await_events([job], "parked", 3)
+            self.await_alerts(told)
+        servers.wait_for(lambda: len(self.pages()) >= 2, "both to be paged")
+        told = [(job, "PARKED", "a") for job in ("first0", "later0")]
+        self.assertEqual(told, self.alerts)
+        self.assertEqual({(*alert, "EVENT_KIND_ALERT") for alert in told},
+                         {(e["jobId"], e["reason"], e["step"], e["kind"]) for e in self.pages()})
+        self.assertEqual(2, len(self.pages()))
+
+    def pages(self):
+        return [json.loads(line) for line in self.paged.read_text().splitlines() if line]
 
     def test_a_command_that_fails(self):
         """It is said in the log, and that is all."""
