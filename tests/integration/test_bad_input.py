@@ -67,24 +67,24 @@ class BadInput(Case):
 
     def test_no_message_at_all(self):
         whole = wire.submit("cut", wire.chain(3)).SerializeToString()
-        bodies = {
-            "malformed": b"\xff\xff\xff\xff not protobuf",
-            "malformed JSON": b'{"jobId": "x", ',
-            "JSON of another kind": b'{"bogus": 1}',
-            "a JSON array": b"[1, 2]",
-            "empty": b"",
-            "cut": whole[:-3],
-        }
-        for exchange, key in (
-            ("drover.submit", "submit"),
-            ("drover.replies", "reply"),
-            ("drover.control", "control"),
-            ("drover.expired", ""),
+        for exchange, key, message, missing in (
+            ("drover.submit", "submit", "Submit", "job_id must be 1 to 128 characters"),
+            ("drover.replies", "reply", "Replies", "replies must be given"),
+            ("drover.control", "control", "Control", "job_id must be 1 to 128 characters"),
+            ("drover.expired", "", "Requests", "requests must be given"),
         ):
-            for what, body in bodies.items():
+            no_protobuf = f"MALFORMED is no protobuf of drover.v1.{message}"
+            for what, body, reason in (
+                ("malformed", b"\xff\xff\xff\xff not protobuf", no_protobuf),
+                ("malformed JSON", b'{"jobId": "x", ', "MALFORMED is no JSON object: line 1: "),
+                ("JSON of another kind", b'{"bogus": 1}', 'INVALID has no field "bogus"'),
+                ("a JSON array", b"[1, 2]", no_protobuf),
+                ("empty", b"", f"INVALID {missing}"),
+                ("cut", whole[:-3], no_protobuf),
+            ):
                 with self.subTest(what, exchange=exchange):
                     self.client.publish(exchange, key, body)
-                    self.dead("", body)
+                    self.dead(reason, body)
         self.good_job()
         self.nothing_left(but=["good"])
 
@@ -409,11 +409,15 @@ class BadInput(Case):
 
     def test_agent(self):
         """What an agent cannot read is a dead letter, and the next request is served."""
-        bodies = (b"\xff\xff", b"", wire.Requests(requests=[wire.StepRequest()]).SerializeToString())
-        for body in bodies:
+        nothing_in_it = wire.Requests(requests=[wire.StepRequest()]).SerializeToString()
+        for body, reason in (
+            (b"\xff\xff", "MALFORMED is no protobuf of drover.v1.Requests"),
+            (b"", "INVALID requests must be given"),
+            (nothing_in_it, "INVALID requests[0].lock_ms must be 1 to"),
+        ):
             with self.subTest(body):
                 self.client.publish("drover.tasks", "demo", body)
-                self.dead("", body)
+                self.dead(reason, body)
         self.good_job()
         self.nothing_left(but=["good"])
 

@@ -30,6 +30,7 @@ FAILURES = 5
 OPEN_S, OPEN_MAX_S = (1, 10) if OUTAGE_S >= 60 else (0.2, 1)
 OPENED = 4  # times at least, in each agent
 TIMEOUT_S = 120 * cluster.SLOW
+HANG_UP_S = 0.5 * cluster.SLOW  # to be scheduled in, at both ends
 CLOCKS_S = 0.05  # they count in milliseconds, and are not the same one
 
 
@@ -219,6 +220,7 @@ class MoodyServices(cluster.TestCase):
             self.assertTrue(all(call.ended for call in tries))
         held = [call.ended - call.began for call in service.calls]
         tap.narrate(f"a lease of {lock_ms} ms, hung up on after {max(held) * 1000:.0f} ms at most")
+        self.assertLessEqual(max(held), lock_ms / 1000 + HANG_UP_S)
 
 
 if __name__ == "__main__":
