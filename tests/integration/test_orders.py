@@ -145,7 +145,19 @@ class Audit(unittest.TestCase):
 
     def test_balanced(self):
         self.assertEqual([], self.problems())
-        self.assertEqual([], self.problems(state="received", shipping=[]))
+        for name in orders.audit.SERVICES:
+            self.assertEqual([], self.problems(state="received", **{name: []}))
+
+    def test_twice_whatever_became_of_the_order(self):
+        for name in orders.audit.SERVICES:
+            right = self.row(name)
+            back = self.row(name, 2, undoes=right["key"])
+            for state in ("placed", "received", "completed", "cancelled", "refused"):
+                with self.subTest(name, state=state):
+                    wrong = self.problems(state, **{name: [right, self.row(name, 2)]})
+                    self.assertEqual([f"o: 2 times in the book of {name}"], wrong)
+            once = self.problems("received", **{name: [right, back, self.row(name, 3)]})
+            self.assertEqual([], once)
 
     def test_every_fault(self):
         for name in orders.audit.SERVICES:
