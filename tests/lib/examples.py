@@ -16,6 +16,7 @@ import fcntl
 import filecmp
 import hashlib
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -45,6 +46,21 @@ _running = set()
 def _kill_all():
     for program in list(_running):
         program.kill()
+
+
+def each_language(function):
+    """One test for each: function(self, language)."""
+    function.languages = tuple(AGENTS)
+    return function
+
+
+def with_languages(cls):
+    """Puts the tests of each_language() into a class."""
+    for name, function in list(vars(cls).items()):
+        for language in getattr(function, "languages", ()):
+            test = lambda self, f=function, l=language: f(self, l)
+            setattr(cls, f"{name.replace('each_', 'test_')}_{language}", test)
+    return cls
 
 
 def _check_node():
@@ -139,16 +155,28 @@ def command(path):
 
 def with_handler(path, handler, directory):
     """An agent of examples/ whose run() is @handler instead, as a reader would put his own there;
-    returns how to run it. The copy is @directory's, or stands beside the modules that Node needs."""
+    returns how to run it."""
     text = (SOURCE / path).read_text()
     pattern = r"^def run\(.*?(?=^\S)" if path.endswith(".py") else r"^async function run .*?^}\n"
     text, count = re.subn(pattern, lambda _: handler, text, flags=re.MULTILINE | re.DOTALL)
     assert count == 1, f"{path} has {count} functions run"
+    return _copy_of(path, text, directory)
+
+
+def with_change(path, old, new, directory):
+    """A program of examples/ in which @old, which is there once, is @new; returns how to run it."""
+    text = (SOURCE / path).read_text()
+    assert text.count(old) == 1, f"{path} has {text.count(old)} times {old}"
+    return _copy_of(path, text.replace(old, new), directory)
+
+
+def _copy_of(path, text, directory):
+    """In @directory, or beside the modules that Node needs; returns how to run it."""
     if path.endswith(".py"):
-        copy = directory / "agent.py"
+        copy = directory / pathlib.Path(path).name
         words = ["/usr/bin/python3", "-B", str(copy)]
     else:
-        copy = node_examples() / "agents" / f"{directory.name}.mjs"
+        copy = node_examples() / pathlib.Path(path).parent / f"{directory.name}.mjs"
         words = ["node", str(copy)]
     copy.write_text(text)
     return words

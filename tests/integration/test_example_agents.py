@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agents and clients of examples/ keep the rules of docs/PROTOCOL.md, in each language. What is in
-Node is skipped where npm is not there or reaches no registry."""
+"""The agents of examples/ keep the rules of docs/PROTOCOL.md, in each language. What is in Node is
+skipped where npm is not there or reaches no registry."""
 
 import pathlib
 import sys
@@ -12,21 +12,6 @@ import examples
 import servers
 import tap
 import wire
-
-
-def each_language(function):
-    """One test for each: function(self, language)."""
-    function.languages = tuple(examples.AGENTS)
-    return function
-
-
-def with_languages(cls):
-    """Puts the tests of each_language() into a class."""
-    for name, function in list(vars(cls).items()):
-        for language in getattr(function, "languages", ()):
-            test = lambda self, f=function, l=language: f(self, l)
-            setattr(cls, f"{name.replace('each_', 'test_')}_{language}", test)
-    return cls
 
 
 # What an agent's run() is replaced by: what it does for an attempt stands in Python and in Node.
@@ -86,7 +71,7 @@ async function run ({{ jobId }}) {{
 }
 
 
-@with_languages
+@examples.with_languages
 class Agents(examples.TestCase):
     """The rules for agents."""
 
@@ -138,7 +123,7 @@ class Agents(examples.TestCase):
         servers.wait_for(lambda: self.client.queue(queue)[1] == 0, "no consumer")
         self.assertEqual((requests, 0), self.client.queue(queue))
 
-    @each_language
+    @examples.each_language
     def each_fails_then_succeeds(self, language):
         """An error is transient and says why; every attempt has the same key."""
         program = self.start_agent(language, FAILS_ONCE[language])
@@ -149,7 +134,7 @@ class Agents(examples.TestCase):
         self.assertEqual(wire.VERDICT_UNSPECIFIED, self.replies[0].error.verdict)
         self.leaves(program)
 
-    @each_language
+    @examples.each_language
     def each_late(self, language):
         """What is done after the lease is not sent, and its request is acknowledged."""
         program = self.start_agent(language, LATE_ONCE[language])
@@ -162,7 +147,7 @@ class Agents(examples.TestCase):
                          {(reply.achieved, reply.result.data) for reply in self.replies})
         self.assertGreater(self.c.dispatches("job"), 1)
 
-    @each_language
+    @examples.each_language
     def each_malformed(self, language):
         """It goes to drover.dead as it came, never back, and the good among the bad are done."""
         self.make_queue(language)
@@ -186,7 +171,7 @@ class Agents(examples.TestCase):
         self.await_queue(language, 0)
         self.assertEqual((0, 0), self.client.queue(self.client.DEAD))
 
-    @each_language
+    @examples.each_language
     def each_taking_back(self, language):
         """Refused for good, because it is not in this version."""
         self.make_queue(language)
@@ -215,7 +200,7 @@ class Agents(examples.TestCase):
         self.leaves(program)
         self.await_queue("node", 0)
 
-    @each_language
+    @examples.each_language
     def each_ends_when_told(self, language):
         """It takes no more than it can begin; told to end it finishes that and leaves the rest."""
         program = self.waits(language)
@@ -241,7 +226,7 @@ class Agents(examples.TestCase):
             self.succeeded(job)
             self.assertEqual(1, self.c.dispatches(job))
 
-    @each_language
+    @examples.each_language
     def each_connection_lost(self, language):
         """It ends, and says why; the next one gets the very same request. Nor does it wait for a
         queue that is not there."""
@@ -262,75 +247,6 @@ class Agents(examples.TestCase):
         self.start_agent(language)
         self.succeeded("job")
         self.assertEqual(1, self.c.dispatches("job"))
-
-
-@with_languages
-class Clients(examples.TestCase):
-    """The rules for clients."""
-
-    def take_and_reply(self, actor):
-        self.client.reply(self.client.consume_step(actor), result=wire.payload(b"done", "text/plain"))
-
-    def ended(self, program, code, *words):
-        """A client's exit code, and what it must have said."""
-        found, said = program.end()
-        self.assertEqual(code, found, said)
-        for word in words:
-            self.assertIn(word, said)
-        for word in ("Traceback", "    at "):
-            self.assertNotIn(word, said)
-
-    @each_language
-    def each_twice(self, language):
-        """The same again waits for the same job, also when it is over; other words are a conflict."""
-        first = self.submit(language, "job", "grüß Gott", "hand")
-        self.client.until(lambda: self.c.store.job("job"), "the job")
-        second = self.submit(language, "job", "grüß Gott", "hand")
-        servers.wait_for(lambda: "ALREADY" in second.text(), "a second Receipt")
-        self.ended(self.submit(language, "job", "other", "hand"), 6, "CONFLICT")
-        first.kill()  # what is still to be told has moved to the second
-        request = self.client.consume_step("hand")
-        self.assertEqual("grüß Gott".encode(), request.input.data)
-        self.client.reply(request, result=wire.payload("süß".encode(), "text/plain; charset=utf-8"))
-        self.ended(second, 0, "OUTCOME_SUCCEEDED", "süß")
-        third = self.submit(language, "job", "grüß Gott", "hand")
-        self.ended(third, 0, "ALREADY", "OUTCOME_SUCCEEDED", "süß")
-        self.assertEqual(1, self.c.dispatches("job"))
-
-    @each_language
-    def each_refused(self, language):
-        self.ended(self.submit(language, "no id", "x", "hand"), 1, "REJECTED job_id")
-        self.ended(self.submit(language, "job", "x", "no actor"), 1, "definition.steps[0].actor")
-        self.ended(self.submit(language, "job"), 2)
-
-    @each_language
-    def each_cancelled(self, language):
-        program = self.submit(language, "job", "x", "hand", "hand")
-        request = self.client.consume_step("hand")
-        self.client.control("job", cancel=wire.Cancel())
-        self.client.reply(request)
-        self.ended(program, 4, "OUTCOME_CANCELLED")
-
-    @each_language
-    def each_repeats(self, language):
-        """A Submit that got lost is sent again, the same, until there is a Receipt."""
-        scheduler = self.c.schedulers[0]
-        scheduler.stop()
-        program = self.submit(language, "job", "x", "hand")
-        lost = servers.wait_for(lambda: self.client.get("drover.submit"), "a Submit")
-        again = servers.wait_for(lambda: self.client.get("drover.submit"), "the same again")
-        self.assertEqual(lost[1], again[1])
-        scheduler.start()
-        self.take_and_reply("hand")
-        self.ended(program, 0, "OUTCOME_SUCCEEDED")
-
-    @each_language
-    def each_connection_lost(self, language):
-        others = self.connections()
-        program = self.submit(language, "job", "x", "hand")
-        servers.wait_for(lambda: "CREATED" in program.text(), "the Receipt")
-        self.cut_off(others)
-        self.ended(program, 7, "RabbitMQ")
 
 
 if __name__ == "__main__":
