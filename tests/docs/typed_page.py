@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Types what docs/TUTORIAL.md tells to type, and compares what it tells to see
+"""Types what a page tells to type, and compares what it tells to see
+
+    typed_page.py PAGE
 
 A bash runs the blocks marked sh, one after the other, in a folder that looks like a clone but for a
-./dev of its own: it builds nothing, and its servers are private to this test. After each block comes
-the block marked text, if there is one: the same lines, but for numbers, times and the order of lines
-that come from steps side by side.
+./dev of its own: it builds nothing, and its servers are private to this test. No command may fail.
+After each block comes the block marked text, if there is one: the same lines, but for numbers, times
+and the order of lines that come from steps side by side. A workflow that is shown, in a block that
+is not marked, stands so in workflows/.
 """
 
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,8 +26,11 @@ sys.path.insert(0, str(ROOT / "tests" / "lib"))
 import cluster  # noqa: E402
 import wire  # noqa: E402
 
-PAGE = ROOT / "docs" / "TUTORIAL.md"
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.M | re.S)
+WORKFLOW = re.compile(r"^```\n(name = .*?)^```$", re.M | re.S)
+NOT_HERE = "./dev demo\n./dev test\n"  # this test is part of the second
+EXTRA = re.compile(r"^amqp-\w+", re.M)  # what not every machine has
+FAILED = "--- failed: "
 END = "--- the block has ended ---"
 LIMIT_S = 300
 DEV = """#!/bin/sh
@@ -37,15 +44,27 @@ esac
 """
 
 
-def blocks():
+def blocks(page):
     """[(commands, what is seen or None)]"""
     found = []
-    for kind, text in BLOCK.findall(PAGE.read_text()):
+    for kind, text in BLOCK.findall(page):
+        if text == NOT_HERE:
+            continue
         if kind == "sh":
             found.append([text, None])
         else:
             found[-1][1] = text
     return found
+
+
+def unknown_workflows(page):
+    """Those that the page shows and nobody has."""
+    files = [file.read_text() for file in (ROOT / "workflows").glob("*.cfg")]
+    return [text for text in WORKFLOW.findall(page) if not any(text in file for file in files)]
+
+
+def missing(commands):
+    return [tool for tool in EXTRA.findall(commands) if not shutil.which(tool)]
 
 
 def bare(text):
@@ -73,6 +92,7 @@ class Shell:
         self.process = subprocess.Popen(
             ["bash", "--norc"], cwd=folder, env=cluster.own_environment(), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.type(f"trap 'echo \"{FAILED}$BASH_COMMAND\"' ERR")
 
     def type(self, commands):
         self.process.stdin.write(f"{commands}\necho '{END}'\n")
@@ -89,26 +109,34 @@ class Shell:
         self.process.wait(timeout=60)
 
 
-def run(folder):
-    shell, good = Shell(folder), True
+def run(page, folder):
+    shell, points = Shell(folder), []
+
+    def point(good, text):
+        points.append(good)
+        print(f"{'ok' if good else 'not ok'} {len(points)} - {text}", flush=True)
+        return good
+
     began = time.monotonic()
-    steps = blocks()
-    print(f"1..{len(steps) + 1}")
     try:
-        for number, (commands, wanted) in enumerate(steps, 1):
+        for commands, wanted in blocks(page):
+            title = commands.splitlines()[0]
+            if missing(commands):
+                point(True, f"{title} # SKIP no {', '.join(missing(commands))}")
+                continue
             seen = shell.type(commands)
-            fits = wanted is None or bare(seen) == bare(wanted)
-            good = good and fits
-            print(f"{'ok' if fits else 'not ok'} {number} - {commands.splitlines()[0]}", flush=True)
-            if not fits:
+            fits = FAILED not in seen if wanted is None else bare(seen) == bare(wanted)
+            if not point(fits, title):
                 print("".join(f"# seen: {line}\n" for line in seen.splitlines()), end="")
     finally:
         shell.type("kill $(jobs -p) 2>/dev/null; wait; ./dev down >/dev/null 2>&1")
         shell.close()
     took = time.monotonic() - began
-    print(f"{'ok' if took < LIMIT_S else 'not ok'} {len(steps) + 1} - five minutes at most")
-    print(f"# {took:.0f} s")
-    return 0 if good and took < LIMIT_S else 1
+    for text in unknown_workflows(page):
+        point(False, f"in workflows/: {text.splitlines()[0]}")
+    point(took < LIMIT_S, "five minutes at most")
+    print(f"1..{len(points)}\n# {took:.0f} s")
+    return 0 if all(points) else 1
 
 
 if __name__ == "__main__":
@@ -116,4 +144,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         clone(directory)
-        sys.exit(run(directory))
+        sys.exit(run((ROOT / sys.argv[1]).read_text(), directory))
