@@ -443,7 +443,8 @@ class Wire(cluster.TestCase):
             else:
                 result = wire.payload(b"\1" * (256 * 1024 - 10), "text/plain")
                 self.client.reply(request, result=result)
-        servers.wait_for(lambda: self.client.queue("drover.replies")[0] == 0, "replies to be taken")
+        for event in ("done", "failed"):
+            servers.wait_for(lambda e=event: len(self.c.store.events("job", e)) == 4, f"four {event}")
         seen, results = {}, 0
         while len(seen) < 8:
             query = {"fromStep": len(seen), "withData": True}
