@@ -213,11 +213,12 @@ static void on_ctl_exit(uv_process_t *process, int64_t status, int signal)
     uv_close((uv_handle_t *)process, NULL);
 }
 
-/* Starts rabbitmqctl; *status is -1 until it has ended. Words end with NULL, the first is ours. */
-static void ctl_start(struct world *w, uv_process_t *process, int64_t *status, const char **words)
+/* Starts a program; *status is -1 until it has ended. Words end with NULL, the first is ours. */
+static void program_start(struct world *w, uv_process_t *process, int64_t *status,
+                          const char *program, const char **words)
 {
     uv_process_options_t options = {
-        .file = required("DROVER_TEST_RABBITMQCTL"),
+        .file = program,
         .args = (char **)words,
         .exit_cb = on_ctl_exit,
     };
@@ -230,18 +231,44 @@ static void ctl_start(struct world *w, uv_process_t *process, int64_t *status, c
 
 #define WORDS(...) ((const char *[]){NULL, "--quiet", __VA_ARGS__, NULL})
 
-static void ctl_run(struct world *w, const char **words)
+static void ctl_start(struct world *w, uv_process_t *process, int64_t *status, const char **words)
+{
+    program_start(w, process, status, required("DROVER_TEST_RABBITMQCTL"), words);
+}
+
+static void program_run(struct world *w, const char *program, const char **words)
 {
     uv_process_t process;
     int64_t status;
 
-    ctl_start(w, &process, &status, words);
+    program_start(w, &process, &status, program, words);
     until(w, status >= 0);
     uv_run(&w->loop, UV_RUN_NOWAIT); /* the handle closes */
     assert_int_equal(status, 0);
 }
 
-#define ctl(w, ...) ctl_run((w), WORDS(__VA_ARGS__))
+#define ctl(w, ...) program_run((w), required("DROVER_TEST_RABBITMQCTL"), WORDS(__VA_ARGS__))
+
+/* The broker evaluates an expression: a hundred times as quick as rabbitmqctl. */
+__attribute__((format(printf, 2, 3))) static void evaluate(struct world *w, const char *format, ...)
+{
+    char expression[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(expression, sizeof(expression), format, args);
+    va_end(args);
+    program_run(w, required("DROVER_TEST_EVALUATE"), (const char *[]){NULL, expression, NULL});
+}
+
+/* Patterns of the names that the user may configure, write and read. */
+static void set_rights(struct world *w, const char *configure, const char *write, const char *read)
+{
+    evaluate(w,
+             "rabbit_auth_backend_internal:set_permissions(<<\"%s\">>, <<\"%s\">>, <<\"%s\">>, "
+             "<<\"%s\">>, <<\"%s\">>, <<\"test\">>)",
+             required("DROVER_TEST_AMQP_USER"), w->vhost, configure, write, read);
+}
 
 static void set_alarm(struct world *w, bool on)
 {
@@ -269,8 +296,8 @@ static int setup(void **state)
     uv_prepare_init(&w->loop, &w->turns.prepare);
     w->a.ack_all = w->b.ack_all = true;
     snprintf(w->vhost, sizeof(w->vhost), "bus-%016llx", (unsigned long long)rng_next(&rng));
-    ctl(w, "add_vhost", w->vhost);
-    ctl(w, "set_permissions", "-p", w->vhost, required("DROVER_TEST_AMQP_USER"), ".*", ".*", ".*");
+    evaluate(w, "rabbit_vhost:add(<<\"%s\">>, <<\"test\">>)", w->vhost);
+    set_rights(w, ".*", ".*", ".*");
     *state = w;
     return 0;
 }
@@ -298,7 +325,7 @@ static int teardown(void **state)
         set_alarm(w, false);
     shut(w, &w->a);
     shut(w, &w->b);
-    ctl(w, "delete_vhost", w->vhost);
+    evaluate(w, "rabbit_vhost:delete(<<\"%s\">>, <<\"test\">>)", w->vhost);
     uv_close((uv_handle_t *)&w->patience, NULL);
     uv_close((uv_handle_t *)&w->turns.check, NULL);
     uv_close((uv_handle_t *)&w->turns.prepare, NULL);
@@ -808,11 +835,10 @@ static void test_pulse_refused(void **state)
 {
     struct world *w = *state;
     static const char others[] = "^(?!drover[.]pulse[.]).*";
-    const char *user = required("DROVER_TEST_AMQP_USER");
 
     for (int right = 0; right < 3; right++) {
-        ctl(w, "set_permissions", "-p", w->vhost, user, right == 0 ? others : ".*",
-            right == 1 ? others : ".*", right == 2 ? others : ".*");
+        set_rights(w, right == 0 ? others : ".*", right == 1 ? others : ".*",
+                   right == 2 ? others : ".*");
         memset(&w->a, 0, sizeof(w->a));
         w->a.ack_all = true;
         begin_with_pulse(w, &w->a, true);
@@ -828,14 +854,12 @@ static void test_pulse_refused(void **state)
 static void test_pulse_without_exchange(void **state)
 {
     struct world *w = *state;
-    char delete[256];
 
     begin_plain(w, &w->b, false);
-    snprintf(delete, sizeof(delete),
+    evaluate(w,
              "rabbit_exchange:delete(rabbit_misc:r(<<\"%s\">>, exchange, <<\"drover.pulse\">>), "
-             "false, <<\"test\">>).",
+             "false, <<\"test\">>)",
              w->vhost);
-    ctl(w, "eval", delete);
     begin_with_pulse(w, &w->a, false);
     assert_int_equal(w->a.refusals, 1);
     assert_non_null(strstr(w->a.why, "NOT_FOUND"));
@@ -848,12 +872,11 @@ static void test_pulse_without_exchange(void **state)
 static void test_pulse_not_writable(void **state)
 {
     struct world *w = *state;
-    const char *user = required("DROVER_TEST_AMQP_USER");
 
     begin_with_pulse(w, &w->a, true);
     beat(w, &w->a);
     w->a.pulses = 0;
-    ctl(w, "set_permissions", "-p", w->vhost, user, ".*", "^(?!drover[.]pulse$).*", ".*");
+    set_rights(w, ".*", "^(?!drover[.]pulse$).*", ".*");
     ctl(w, "close_all_connections", "--vhost", w->vhost, "test"); /* the broker caches rights */
     until(w, w->a.ups == 2);
     for (int lost = 2; lost <= 4; lost++) {
@@ -927,7 +950,7 @@ static void test_refusals(void **state)
     ctl(w, "clear_permissions", "-p", w->vhost, config.user);
     config = config_of(w);
     assert_refused(w, &config, "vhost");
-    ctl(w, "set_permissions", "-p", w->vhost, config.user, ".*", ".*", ".*");
+    set_rights(w, ".*", ".*", ".*");
 }
 
 /* The queue is there, with other arguments: said once a connection, and sent all the same. */

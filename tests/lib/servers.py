@@ -315,6 +315,7 @@ class Rabbit(Server):
         self.dist_port, self.epmd_port = free_ports(2)
         self.epmd = None
         self.ctl_path = self.directory / "rabbitmqctl"
+        self.evaluate_path = self.directory / "evaluate"
 
     def rabbitmqctl(self, *arguments, timeout=60):
         """Runs rabbitmqctl on this node and returns what it printed; 0.6 s a call."""
@@ -333,18 +334,15 @@ class Rabbit(Server):
     def _evaluate(self, expression, timeout=60):
         """Has the node evaluate an Erlang expression that gives ok; 20 ms, where rabbitmqctl boots a
         virtual machine of its own and takes two seconds of processor time."""
-        # By a name of its own: the node lets in only one of each at a time.
-        name = f"test-{random.SystemRandom().getrandbits(48):012x}"
         done = subprocess.run(
-            ["erl_call", "-sname", "drover@localhost", "-h", name, "-e"],
-            input=expression + ".\n",
-            env=self._node_environment(),
+            [str(self.evaluate_path), expression],
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=timeout,
             text=True,
         )
-        if done.stdout != "{ok, ok}":
+        if done.returncode != 0:
             raise ServerError(f"{expression}: {done.stdout}")
 
     @contextlib.contextmanager
@@ -393,6 +391,7 @@ class Rabbit(Server):
             "DROVER_TEST_AMQP_USER": self.user,
             "DROVER_TEST_AMQP_PASSWORD": self.password,
             "DROVER_TEST_RABBITMQCTL": str(self.ctl_path),
+            "DROVER_TEST_EVALUATE": str(self.evaluate_path),
         }
 
     def _stop_epmd(self):
@@ -434,13 +433,20 @@ class Rabbit(Server):
         )
         (self.directory / "enabled_plugins").write_text("[].\n")
 
-    def _write_ctl(self, env):
-        """A rabbitmqctl for this node, also for programs under test and for people."""
+    def _write_script(self, path, env, text):
         lines = ["#!/bin/sh"]
         lines += [f"export {key}={shlex.quote(value)}" for key, value in env.items()]
-        lines += [f'exec {RABBITMQ_BIN}/rabbitmqctl "$@"', ""]
-        self.ctl_path.write_text("\n".join(lines))
-        self.ctl_path.chmod(0o700)
+        path.write_text("\n".join(lines) + "\n" + text)
+        path.chmod(0o700)
+
+    def _write_scripts(self, env):
+        """For this test, for programs under test and for people."""
+        self._write_script(self.ctl_path, env, f'exec {RABBITMQ_BIN}/rabbitmqctl "$@"\n')
+        # By a name of its own: the node lets in only one of each at a time.
+        self._write_script(self.evaluate_path, env, """\
+answer=$(echo "$1." | erl_call -sname "$RABBITMQ_NODENAME" -h "test-$$" -e)
+[ "$answer" = "{ok, ok}" ] || { echo "$answer"; exit 1; }
+""")
 
     def _spawn(self):
         _check_localhost()
@@ -448,7 +454,7 @@ class Rabbit(Server):
             raise ServerError(f"{RABBITMQ_BIN} is missing: install the package rabbitmq-server")
         env = self._node_environment()
         self._write_configuration()
-        self._write_ctl(env)
+        self._write_scripts(env)
         if not self.epmd:
             # In the foreground, before the node would start one that outlives it.
             epmd = ["epmd", "-address", HOST, "-port", self.epmd_port]
@@ -512,7 +518,8 @@ KINDS = {"rabbitmq": Rabbit, "redis": Redis}
 
 def environment(servers):
     """What tests find: DROVER_TEST_{AMQP,REDIS}_{HOST,PORT}, the AMQP ..._VHOST, _USER, _PASSWORD,
-    and DROVER_TEST_RABBITMQCTL, a rabbitmqctl for that broker."""
+    DROVER_TEST_RABBITMQCTL, a rabbitmqctl for that broker, and DROVER_TEST_EVALUATE, which is quicker
+    and has it evaluate an Erlang expression."""
     return {key: value for server in servers for key, value in server.environment().items()}
 
 
