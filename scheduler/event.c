@@ -3,9 +3,9 @@
  * Events for anyone who listens: steps as they go, and alerts
  *
  * An alert is told once for each cause. A parked step is a cause of its own. That an actor has no
- * agent, or no queue, is one cause for all steps that wait for it: the store remembers who was
- * told, so that many schedulers tell it once, and this process remembers too, so that a thousand
- * waiting steps ask once. When a step that had to wait is answered, the cause is over.
+ * agent, or no queue, is one cause for all steps that wait for it: the store remembers that it was
+ * told, so that many schedulers tell it once. When a step that had to wait is answered, the cause
+ * is over, and that is always said to the store: whoever meets the next one may be another process.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +34,10 @@ static struct bus_message *event_publish(struct scheduler *s, struct op *op,
     return message;
 }
 
-/* ---- who was told ---- */
+/* ---- who was asked ---- */
 
-/* The memory of this process; NULL where it is not about @what lately. */
+/* The memory of this process, which only spares the store questions: NULL where @what was not asked
+ * a moment ago. */
 static struct told *told_find(struct scheduler *s, const char *what)
 {
     struct told *told;
@@ -134,11 +135,7 @@ static void told_ask(struct scheduler *s, const struct op *from, const struct al
 static void served(struct scheduler *s, const struct op *op, struct alert *alert, const char *actor)
 {
     static const char *const reasons[] = {NO_AGENT, UNROUTABLE};
-    const char *what = effects_printf(s->out, SERVED " %s", actor);
 
-    if (told_find(s, what))
-        return;
-    told_keep(s, what);
     alert->over = true;
     for (size_t i = 0; i < array_size(reasons); i++) {
         alert->reason = reasons[i];
@@ -154,7 +151,6 @@ static void missed(struct scheduler *s, const struct op *op, struct alert *alert
     if (told_find(s, what))
         return;
     told_keep(s, what);
-    told_forget(s, effects_printf(s->out, SERVED " %s", actor));
     told_ask(s, op, alert, actor);
 }
 

@@ -22,9 +22,12 @@
 #include "model/wire.h"
 #include "scheduler/scheduler.h"
 
-#define MACHINE_RECORDS_PER_CALL 50  /* about 3 ms of the store's time */
-#define MACHINE_TELL_AGAIN_MS 600000 /* between two alerts about one actor */
-#define MACHINE_TOLD_MAX 1000        /* actors remembered for that */
+#define MACHINE_RECORDS_PER_CALL 50 /* about 3 ms of the store's time */
+/* Between two questions whether an alert about one actor is news: requests that were sent together
+ * come back together, a thousand of them within a second or two. No longer, because another
+ * scheduler may hear meanwhile that the cause is over, and the next one is not to be missed. */
+#define MACHINE_TELL_AGAIN_MS 3000
+#define MACHINE_TOLD_MAX 1000        /* causes remembered for that */
 #define MACHINE_DEAD_AGAIN_MS 1000   /* before a dead letter that nobody took is sent again */
 #define MACHINE_PACE_MS 1            /* between two flushes of records */
 #define MACHINE_REPEAT_MS 200        /* before a call that the store refused is made again */
@@ -139,10 +142,11 @@ struct definition {
     UT_hash_handle hh;
 };
 
-/* An actor that somebody was told about: a thousand steps that wait for it are one alert. */
+/* A cause that the store was asked about: a thousand steps that wait for an actor are one question.
+ */
 struct told {
     UT_hash_handle hh;
-    int64_t again; /* when to tell again */
+    int64_t again; /* when to ask again */
     char what[];   /* "<reason> <actor>" */
 };
 

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Two schedulers over one store, steered by hand: which of them gets which delivery, what the
+ * broker makes of a publish, who dies when. What they tell of it is compared as text.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "model/wire.h"
+#include "scheduler/scheduler.h"
+#include "store.h"
+
+#define PARTITIONS 2
+#define JOBS_MAX 16
+#define WAIT_MS 1000
+#define MINUTE 60000
+#define STORE_EPOCH INT64_C(1700000000000)
+
+enum peer {
+    A,
+    B,
+    PEERS_
+};
+
+/* What the broker makes of an alert. */
+enum mood {
+    CONFIRMS,
+    NACKS,
+    SILENT
+};
+
+struct job {
+    char id[16];
+    struct buf request; /* as last published */
+};
+
+struct world {
+    struct simstore *store;
+    struct scheduler *peers[PEERS_];
+    int64_t next[PEERS_]; /* when they want a tick */
+    int64_t now;
+    enum mood mood;
+    struct job jobs[JOBS_MAX];
+    size_t n_jobs;
+    uint64_t handle;
+    struct buf story;
+};
+
+/* ---- the world around the machines ---- */
+
+static void feed(struct world *w, enum peer peer, struct scheduler_event event);
+
+static struct job *job_of(struct world *w, const char *id)
+{
+    for (size_t i = 0; i < w->n_jobs; i++)
+        if (strcmp(w->jobs[i].id, id) == 0)
+            return &w->jobs[i];
+    assert_true(w->n_jobs < JOBS_MAX);
+    snprintf(w->jobs[w->n_jobs].id, sizeof(w->jobs->id), "%s", id);
+    return &w->jobs[w->n_jobs++];
+}
+
+static void call(struct world *w, enum peer peer, const struct effect *e)
+{
+    struct store_answer answer;
+
+    simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
+                  e->store.args, e->store.n, &answer);
+    feed(w, peer,
+         (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = e->id, .answer = &answer});
+}
+
+static bool tell_alert(struct world *w, enum peer peer, struct bytes body)
+{
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    assert_int_equal(wire_decode(WIRE_EVENT, body, NULL, &m, NULL), 0);
+    if (m.event->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT)
+        return false;
+    buf_printf(&w->story, "%s%c %s %s", w->story.len ? ", " : "", "AB"[peer], m.event->reason,
+               m.event->job_id);
+    return true;
+}
+
+static void publish(struct world *w, enum peer peer, const struct effect *e)
+{
+    const struct bus_message *m = &e->publish;
+    enum bus_outcome outcome = BUS_CONFIRMED;
+
+    if (strcmp(m->type, "drover.v1.Requests") == 0) {
+        struct buf *request = &job_of(w, m->job)->request;
+
+        request->len = 0;
+        buf_append(request, m->body.data, m->body.len);
+    } else if (strcmp(m->exchange, "drover.events") == 0 && tell_alert(w, peer, m->body)) {
+        if (w->mood == SILENT)
+            return;
+        outcome = w->mood == NACKS ? BUS_NACKED : BUS_CONFIRMED;
+    }
+    feed(w, peer,
+         (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = e->id, .outcome = outcome});
+}
+
+static void feed(struct world *w, enum peer peer, struct scheduler_event event)
+{
+    struct effects out = {0};
+
+    event.now = w->now;
+    w->next[peer] = scheduler_step(w->peers[peer], &event, &out);
+    for (size_t i = 0; i < out.n; i++) {
+        if (out.items[i].type == EFFECT_STORE)
+            call(w, peer, &out.items[i]);
+        else if (out.items[i].type == EFFECT_PUBLISH)
+            publish(w, peer, &out.items[i]);
+    }
+    effects_deinit(&out);
+}
+
+/* Time passes, with the ticks that fall into it. */
+static void pass(struct world *w, int64_t ms)
+{
+    int64_t end = w->now + ms;
+
+    for (;;) {
+        enum peer first = w->next[A] <= w->next[B] ? A : B;
+
+        if (w->next[first] > end)
+            break;
+        w->now = w->next[first] > w->now ? w->next[first] : w->now;
+        feed(w, first, (struct scheduler_event){.type = SCHEDULER_TICK});
+    }
+    w->now = end;
+}
+
+static void deliver(struct world *w, enum peer peer, enum scheduler_source source,
+                    struct bytes body)
+{
+    const struct bus_delivery d = {.handle = ++w->handle,
+                                   .source = source,
+                                   .body = body,
+                                   .content_type = "",
+                                   .message_id = "",
+                                   .correlation_id = "",
+                                   .reply_to = "",
+                                   .user_id = "",
+                                   .traceparent = ""};
+
+    feed(w, peer, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
+    pass(w, 2); /* records are gathered until a tick */
+}
+
+static void deliver_message(struct world *w, enum peer peer, enum scheduler_source source,
+                            const ProtobufCMessage *m)
+{
+    CLEANUP(buf_deinit) struct buf body = {0};
+
+    assert_int_equal(wire_encode(m, false, &body), 0);
+    deliver(w, peer, source, buf_bytes(&body));
+}
+
+static void peer_new(struct world *w, enum peer peer)
+{
+    struct rng rng;
+
+    rng_seed(&rng, (uint64_t)w->now + peer);
+    assert_int_equal(scheduler_new(&w->peers[peer], "AB", &rng, SCHEDULER_UNCONFIRMED), 0);
+    feed(w, peer, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = PARTITIONS});
+}
+
+/* ---- what happens to jobs ---- */
+
+/* A job of one step for actor "hand"; returns its id. */
+static const char *submit(struct world *w, const char *id)
+{
+    Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
+    Drover__V1__Workflow workflow = DROVER__V1__WORKFLOW__INIT;
+    Drover__V1__Step step = DROVER__V1__STEP__INIT;
+    Drover__V1__Step *steps[] = {&step};
+
+    step.name = (char *)"a";
+    step.actor = (char *)"hand";
+    step.action = (char *)"work";
+    step.lock_ms = step.wait_ms = WAIT_MS;
+    workflow.steps = steps;
+    workflow.n_steps = 1;
+    m.job_id = (char *)id;
+    m.definition = &workflow;
+    deliver_message(w, A, SCHEDULER_SUBMIT, &m.base);
+    assert_true(job_of(w, id)->request.len > 0);
+    return id;
+}
+
+/* Nobody takes the job's request within its wait: it comes back, to this scheduler. */
+static void unstarted(struct world *w, enum peer peer, const char *id)
+{
+    CLEANUP(buf_deinit) struct buf body = {0};
+
+    buf_append(&body, job_of(w, id)->request.data, job_of(w, id)->request.len);
+    deliver(w, peer, SCHEDULER_EXPIRED, buf_bytes(&body));
+}
+
+/* An agent has done the job's step; this scheduler gets the reply. */
+static void served(struct world *w, enum peer peer, const char *id)
+{
+    CLEANUP(wire_free) struct wire_message asked = {0};
+    Drover__V1__Replies m = DROVER__V1__REPLIES__INIT;
+    Drover__V1__StepReply reply = DROVER__V1__STEP_REPLY__INIT;
+    Drover__V1__StepReply *replies[] = {&reply};
+
+    assert_int_equal(
+        wire_decode(WIRE_REQUESTS, buf_bytes(&job_of(w, id)->request), NULL, &asked, NULL), 0);
+    reply.job_id = (char *)id;
+    reply.step = (char *)"a";
+    reply.token = asked.requests->requests[0]->token;
+    reply.achieved = asked.requests->requests[0]->desired;
+    m.replies = replies;
+    m.n_replies = 1;
+    deliver_message(w, peer, SCHEDULER_REPLIES, &m.base);
+}
+
+/* What was told since the last look. */
+static void expect(struct world *w, const char *story)
+{
+    assert_string_equal(buf_str(&w->story), story);
+    w->story.len = 0;
+}
+
+/* ---- tests ---- */
+
+/* Whoever hears that somebody serves again may be another one than who told that nobody does. */
+static void test_each_outage_is_told(void **state)
+{
+    struct world *w = *state;
+
+    for (int i = 0; i < 4; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "j%d", i);
+        submit(w, id);
+    }
+    pass(w, WAIT_MS);
+    unstarted(w, A, "j0");
+    unstarted(w, B, "j1");
+    expect(w, "A NO_AGENT j0");
+    served(w, B, "j0");
+    pass(w, MINUTE);
+    unstarted(w, A, "j2");
+    expect(w, "A NO_AGENT j2");
+    served(w, B, "j1"); /* a minute after B has heard the same */
+    pass(w, MINUTE);
+    unstarted(w, B, "j3");
+    expect(w, "B NO_AGENT j3");
+}
+
+/* ---- life ---- */
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+
+    if (!w)
+        return -1;
+    w->store = simstore_new(SIM_REDIS_LUA, SIM_DROVER_LUA);
+    peer_new(w, A);
+    peer_new(w, B);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    for (int i = 0; i < PEERS_; i++)
+        scheduler_free(w->peers[i]);
+    for (size_t i = 0; i < w->n_jobs; i++)
+        buf_deinit(&w->jobs[i].request);
+    buf_deinit(&w->story);
+    simstore_free(w->store);
+    free(w);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_each_outage_is_told),
+    };
+
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
