@@ -4,8 +4,10 @@
  *
  * An alert is told once for each cause. A parked step is a cause of its own. That an actor has no
  * agent, or no queue, is one cause for all steps that wait for it: the store remembers that it was
- * told, so that many schedulers tell it once. When a step that had to wait is answered, the cause
- * is over, and that is always said to the store: whoever meets the next one may be another process.
+ * told, so that many schedulers tell it once. Whoever is to tell has a minute for it, and says so
+ * when the broker has confirmed; else another one tells. When a step that had to wait is answered,
+ * the cause is over, and that is always said to the store: whoever meets the next one may be
+ * another process.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 
 #define NO_AGENT "NO_AGENT"
 #define UNROUTABLE "UNROUTABLE"
+#define PARKED "PARKED"
 #define SERVED "SERVED" /* the causes above are over */
 
 static const char *event_key(struct scheduler *s, const struct workflow *w, const char *kind)
@@ -36,71 +39,116 @@ static struct bus_message *event_publish(struct scheduler *s, struct op *op,
 
 /* ---- who was asked ---- */
 
-/* The memory of this process, which only spares the store questions: NULL where @what was not asked
- * a moment ago. */
-static struct told *told_find(struct scheduler *s, const char *what)
+/* The memory of this process, which only spares the store questions. */
+static struct asked *asked_find(struct scheduler *s, const char *cause)
 {
-    struct told *told;
+    struct asked *asked;
 
-    HASH_FIND(hh, s->told, what, strlen(what), told);
-    return told && s->now < told->again ? told : NULL;
+    HASH_FIND(hh, s->asked, cause, strlen(cause), asked);
+    return asked;
 }
 
-static void told_keep(struct scheduler *s, const char *what)
+static bool asked_lately(struct scheduler *s, const char *cause)
 {
-    size_t len = strlen(what);
-    struct told *told;
+    const struct asked *asked = asked_find(s, cause);
 
-    HASH_FIND(hh, s->told, what, len, told);
-    if (!told) {
-        if (HASH_COUNT(s->told) >= MACHINE_TOLD_MAX)
-            told_free(s);
-        told = or_abort(malloc(sizeof(*told) + len + 1));
-        memcpy(told->what, what, len + 1);
-        HASH_ADD_KEYPTR(hh, s->told, told->what, len, told);
+    return asked && s->now < asked->again;
+}
+
+static void asked_keep(struct scheduler *s, const char *cause)
+{
+    struct asked *asked = asked_find(s, cause);
+    size_t len = strlen(cause);
+
+    if (!asked) {
+        if (HASH_COUNT(s->asked) >= MACHINE_ASKED_MAX)
+            asked_free(s);
+        asked = or_abort(malloc(sizeof(*asked) + len + 1));
+        memcpy(asked->cause, cause, len + 1);
+        HASH_ADD_KEYPTR(hh, s->asked, asked->cause, len, asked);
     }
-    told->again = s->now + MACHINE_TELL_AGAIN_MS;
+    asked->again = s->now + MACHINE_ASK_AGAIN_MS;
 }
 
-static void told_forget(struct scheduler *s, const char *what)
+static void asked_forget(struct scheduler *s, const char *cause)
 {
-    struct told *told;
+    struct asked *asked = asked_find(s, cause);
 
-    HASH_FIND(hh, s->told, what, strlen(what), told);
-    if (!told)
+    if (!asked)
         return;
-    HASH_DEL(s->told, told);
-    free(told);
+    HASH_DEL(s->asked, asked);
+    free(asked);
 }
 
-void told_free(struct scheduler *s)
+void asked_free(struct scheduler *s)
 {
-    struct told *told, *next;
+    struct asked *asked, *next;
 
-    HASH_ITER(hh, s->told, told, next) {
-        HASH_DEL(s->told, told);
-        free(told);
+    HASH_ITER(hh, s->asked, asked, next) {
+        HASH_DEL(s->asked, asked);
+        free(asked);
     }
 }
 
 /* ---- alerts ---- */
 
-static void alert_publish(struct scheduler *s, struct op *op, const struct alert *alert)
+static void alert_again(struct scheduler *s, struct op *op);
+static void told_call(struct scheduler *s, struct op *op);
+static void told_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
+
+/* The broker has it, or would not have it: then it is sent until it does. */
+static void alert_sent(struct scheduler *s, struct op *op)
 {
-    Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
+    if (op->returned) {
+        op->returned = false;
+        op->call = alert_again;
+        op->open++;
+        op_repeat_at(s, op, s->now + MACHINE_REFUSED_AGAIN_MS);
+    } else if (*op->alert->cause) {
+        op->alert->what = OPS_CAUSE_TOLD;
+        op_call(s, op, told_call, told_answered);
+    }
+}
+
+static void set_alert(Drover__V1__JobEvent *m, const struct op *op)
+{
+    const struct alert *alert = op->alert;
+
+    drover__v1__job_event__init(m);
+    m->kind = DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT;
+    m->job_id = op->job;
+    m->workflow = (char *)op->workflow->full_name;
+    m->reason = (char *)alert->reason;
+    m->step = (char *)op->workflow->steps[alert->step].name;
+    m->at = alert->at;
+    m->seq = alert->seq;
+}
+
+static void alert_send(struct scheduler *s, struct op *op)
+{
+    Drover__V1__JobEvent m;
+
+    set_alert(&m, op);
+    event_publish(s, op, &m, event_key(s, op->workflow, "alert"));
+    op->then = alert_sent;
+}
+
+static void alert_again(struct scheduler *s, struct op *op)
+{
+    alert_send(s, op);
+    op_unref(s, op); /* what the timer held */
+}
+
+static void alert_tell(struct scheduler *s, struct op *op)
+{
+    Drover__V1__JobEvent m;
     struct effect *e;
 
-    m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT;
-    m.job_id = op->job;
-    m.workflow = (char *)alert->workflow->full_name;
-    m.reason = (char *)alert->reason;
-    m.step = (char *)alert->workflow->steps[alert->step].name;
-    m.at = alert->at;
-    m.seq = alert->seq;
+    set_alert(&m, op);
     s->stats.alerts++;
     log_warn("alert", LOG_S("reason", m.reason), LOG_S("job", op->job), LOG_S("step", m.step),
-             LOG_S("actor", alert->workflow->steps[alert->step].forward.actor));
-    event_publish(s, op, &m, event_key(s, alert->workflow, "alert"));
+             LOG_S("actor", op->workflow->steps[op->alert->step].forward.actor));
+    alert_send(s, op);
     e = effects_add(s->out, EFFECT_ROLE, 0);
     e->role.what = SCHEDULER_ALERT;
     e->role.object = effects_text(s->out, wire_pack(s->out, &m.base, true));
@@ -108,70 +156,95 @@ static void alert_publish(struct scheduler *s, struct op *op, const struct alert
 
 static void told_call(struct scheduler *s, struct op *op)
 {
-    ops_told(s->out, op_call_id(s, op), op->partition, op->alert->cause, op->alert->over);
+    ops_told(s->out, op_call_id(s, op), op->partition, op->alert->cause, op->alert->what,
+             op->fresh);
 }
 
 static void told_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    if (!op->alert->over && ops_read_told(r))
-        alert_publish(s, op, op->alert);
+    if (op->alert->what == OPS_CAUSE_ASK && ops_read_told(r))
+        alert_tell(s, op);
 }
 
-/* Finds out from the store whether it is news; where the actor is, that stands in one partition. */
-static void told_ask(struct scheduler *s, const struct op *from, const struct alert *of,
-                     const char *actor)
+/* An op of its own, because it may have to be sent more than once. */
+static struct op *alert_new(struct scheduler *s, const struct op *from, const struct alert *of,
+                            struct workflow *w)
 {
     struct op *op = op_new(s, from->item, from->job);
 
-    op->partition = id_partition(actor, s->partitions);
     op->alert = or_abort(malloc(sizeof(*op->alert)));
     *op->alert = *of;
-    op->workflow = workflow_ref(of->workflow);
-    snprintf(op->alert->cause, sizeof(op->alert->cause), "%s %s", of->reason, actor);
+    op->workflow = workflow_ref(w);
+    return op;
+}
+
+/* Says to the store what is with a cause, or finds out whether it is news; where the actor is, that
+ * stands in one partition. */
+static void cause_say(struct scheduler *s, const struct op *from, const struct alert *alert,
+                      struct workflow *w, enum ops_cause what)
+{
+    struct op *op = alert_new(s, from, alert, w);
+
+    op->partition = id_partition(w->steps[alert->step].forward.actor, s->partitions);
+    op->alert->what = what;
     op_call(s, op, told_call, told_answered);
     op_unref(s, op);
 }
 
-static void served(struct scheduler *s, const struct op *op, struct alert *alert, const char *actor)
+static void set_cause(struct alert *alert, const char *reason, const struct workflow *w)
+{
+    alert->reason = reason;
+    snprintf(alert->cause, sizeof(alert->cause), "%s %s", reason,
+             w->steps[alert->step].forward.actor);
+}
+
+static void served(struct scheduler *s, const struct op *op, struct alert *alert,
+                   struct workflow *w)
 {
     static const char *const reasons[] = {NO_AGENT, UNROUTABLE};
 
-    alert->over = true;
     for (size_t i = 0; i < array_size(reasons); i++) {
-        alert->reason = reasons[i];
-        told_forget(s, effects_printf(s->out, "%s %s", reasons[i], actor));
-        told_ask(s, op, alert, actor);
+        set_cause(alert, reasons[i], w);
+        asked_forget(s, alert->cause);
+        cause_say(s, op, alert, w, OPS_CAUSE_OVER);
     }
 }
 
-static void missed(struct scheduler *s, const struct op *op, struct alert *alert, const char *actor)
+static void missed(struct scheduler *s, const struct op *op, struct alert *alert,
+                   const char *reason, struct workflow *w)
 {
-    const char *what = effects_printf(s->out, "%s %s", alert->reason, actor);
-
-    if (told_find(s, what))
+    set_cause(alert, reason, w);
+    if (asked_lately(s, alert->cause))
         return;
-    told_keep(s, what);
-    told_ask(s, op, alert, actor);
+    asked_keep(s, alert->cause);
+    cause_say(s, op, alert, w, OPS_CAUSE_ASK);
 }
 
-void alerts_raise(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+static void parked(struct scheduler *s, const struct op *from, struct alert *alert,
+                   struct workflow *w)
+{
+    struct op *op;
+
+    alert->reason = PARKED;
+    op = alert_new(s, from, alert, w);
+    alert_tell(s, op);
+    op_unref(s, op);
+}
+
+void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
                   struct workflow *w)
 {
     for (uint32_t i = 0; i < driven->n_alerts && driven->alerts[i].step < w->n_steps; i++) {
         struct bytes reason = driven->alerts[i].reason;
         struct alert alert = {
-            .workflow = w, .step = driven->alerts[i].step, .at = driven->now, .seq = driven->seq};
-        const char *actor = w->steps[alert.step].forward.actor;
+            .step = driven->alerts[i].step, .at = driven->now, .seq = driven->seq};
 
-        if (bytes_is(reason, SERVED)) {
-            served(s, op, &alert, actor);
-        } else if (bytes_is(reason, "PARKED")) {
-            alert.reason = "PARKED";
-            alert_publish(s, op, &alert);
-        } else {
-            alert.reason = bytes_is(reason, UNROUTABLE) ? UNROUTABLE : NO_AGENT;
-            missed(s, op, &alert, actor);
-        }
+        if (bytes_is(reason, SERVED))
+            served(s, op, &alert, w);
+        else if (bytes_is(reason, PARKED))
+            parked(s, op, &alert, w);
+        else
+            missed(s, op, &alert, bytes_is(reason, UNROUTABLE) ? UNROUTABLE : NO_AGENT, w);
     }
 }
 

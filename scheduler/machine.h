@@ -26,15 +26,15 @@
 /* Between two questions whether an alert about one actor is news: requests that were sent together
  * come back together, a thousand of them within a second or two. No longer, because another
  * scheduler may hear meanwhile that the cause is over, and the next one is not to be missed. */
-#define MACHINE_TELL_AGAIN_MS 3000
-#define MACHINE_TOLD_MAX 1000        /* causes remembered for that */
-#define MACHINE_DEAD_AGAIN_MS 1000   /* before a dead letter that nobody took is sent again */
-#define MACHINE_PACE_MS 1            /* between two flushes of records */
-#define MACHINE_REPEAT_MS 200        /* before a call that the store refused is made again */
-#define MACHINE_REPEATS 5            /* refusals before the delivery is dead-lettered */
-#define MACHINE_CACHED_STEPS 200000  /* of all definitions in memory: some 60 MiB */
-#define MACHINE_EVENT_RESULTS 262144 /* bytes of results in a JobEvent: 256 KiB */
-#define MACHINE_NOTICE_TRIES 5       /* then the notice is a dead letter */
+#define MACHINE_ASK_AGAIN_MS 3000
+#define MACHINE_ASKED_MAX 1000        /* causes remembered for that */
+#define MACHINE_REFUSED_AGAIN_MS 1000 /* before what the broker would not have is sent again */
+#define MACHINE_PACE_MS 1             /* between two flushes of records */
+#define MACHINE_REPEAT_MS 200         /* before a call that the store refused is made again */
+#define MACHINE_REPEATS 5             /* refusals before the delivery is dead-lettered */
+#define MACHINE_CACHED_STEPS 200000   /* of all definitions in memory: some 60 MiB */
+#define MACHINE_EVENT_RESULTS 262144  /* bytes of results in a JobEvent: 256 KiB */
+#define MACHINE_NOTICE_TRIES 5        /* then the notice is a dead letter */
 #define MACHINE_UNCONFIRMED_BYTES (16 << 20) /* published: requests beyond wait for room */
 
 struct op;
@@ -43,15 +43,14 @@ typedef void op_answered_fn(struct scheduler *s, struct op *op, struct ops_reade
 typedef void driven_fn(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                        struct workflow *w);
 
-/* What is told of an actor that has no agent, or no queue. */
+/* What is told of a step that is parked, or of an actor that has no agent, or no queue. */
 struct alert {
-    struct workflow *workflow; /* the op's */
-    uint32_t step;
+    uint32_t step; /* of the op's workflow */
     int64_t at;
     uint64_t seq;
     const char *reason;
-    bool over; /* the cause has passed */
-    char cause[16 + ID_NAME_MAX];
+    enum ops_cause what;          /* the store is asked, or told */
+    char cause[16 + ID_NAME_MAX]; /* "" where the step is a cause of its own */
 };
 
 struct item {
@@ -95,7 +94,7 @@ struct op {
     int64_t answered_at; /* when it came: from then on they wait for an agent */
 
     /* by kind of op */
-    struct workflow *workflow; /* define; submit with a definition */
+    struct workflow *workflow; /* define; submit with a definition; alert */
     uint32_t piece;            /* define: of the definition */
     bool registered;           /* define: findable by name */
     struct op_submit submit;
@@ -108,7 +107,7 @@ struct op {
     struct buf buf2;                /* encoded labels or error */
     struct buf index;               /* submit: its labels, as the store finds jobs by them */
     const Drover__V1__Progress *progress;
-    struct alert *alert;     /* told; owned */
+    struct alert *alert;     /* owned */
     struct listing *listing; /* list: what was found so far; owned */
     uint32_t *steps;         /* drive: named steps; owned */
     uint32_t n_steps;
@@ -144,10 +143,10 @@ struct definition {
 
 /* A cause that the store was asked about: a thousand steps that wait for an actor are one question.
  */
-struct told {
+struct asked {
     UT_hash_handle hh;
     int64_t again; /* when to ask again */
-    char what[];   /* "<reason> <actor>" */
+    char cause[];
 };
 
 struct scheduler {
@@ -169,7 +168,7 @@ struct scheduler {
     struct list stalled;            /* ops with requests that wait for room */
     struct definition *definitions; /* oldest first */
     uint64_t cached_steps;
-    struct told *told;
+    struct asked *asked;
     struct workflow **registered;
     size_t n_registered;
     unsigned registering; /* of them, not yet in the store */
@@ -221,11 +220,11 @@ void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driv
                struct workflow *w);
 
 /* Events (event.c): alerts, each cause once, and steps as they are dispatched. */
-void alerts_raise(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
                   struct workflow *w);
 void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                       const struct workflow *w);
-void told_free(struct scheduler *s);
+void asked_free(struct scheduler *s);
 
 /* Lists of jobs, over all partitions (list.c). */
 void list_jobs(struct scheduler *s, struct op *op);

@@ -257,7 +257,7 @@ static void dead_told(struct scheduler *s, struct op *op)
     op->returned = false;
     op->call = dead_send;
     op->open++;
-    op_repeat_at(s, op, s->now + MACHINE_DEAD_AGAIN_MS);
+    op_repeat_at(s, op, s->now + MACHINE_REFUSED_AGAIN_MS);
 }
 
 static void dead_publish(struct scheduler *s, struct op *op)
@@ -584,7 +584,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     for (size_t i = 0; i < s->n_registered; i++)
         workflow_unref(s->registered[i]);
     definitions_free(s);
-    told_free(s);
+    asked_free(s);
     heap_deinit(&s->timers);
     free(s->registered);
     free(s->records);

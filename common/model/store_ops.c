@@ -669,12 +669,19 @@ void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
     emit(&a, id, partition, "settle_owed");
 }
 
-void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause, bool over)
+void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,
+              enum ops_cause what, const char *fresh)
 {
-    struct args a = args_new(fx, 2);
+    static const char *const words[] = {
+        [OPS_CAUSE_ASK] = "ask",
+        [OPS_CAUSE_TOLD] = "told",
+        [OPS_CAUSE_OVER] = "over",
+    };
+    struct args a = args_new(fx, 3);
 
     put_str(&a, cause);
-    put_flag(&a, over);
+    put_str(&a, words[what]);
+    put_str(&a, fresh);
     emit(&a, id, partition, "told");
 }
 

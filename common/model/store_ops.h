@@ -324,10 +324,18 @@ struct op_notice {
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
                      const struct op_notice *notices, int n);
 
-/* @cause: what an alert is about; @over: it has passed. */
-void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause, bool over);
+/* What is said of a cause of alerts. */
+enum ops_cause {
+    OPS_CAUSE_ASK,  /* is it news? then whoever asks is to tell, within a minute */
+    OPS_CAUSE_TOLD, /* the alert is confirmed */
+    OPS_CAUSE_OVER, /* the next one is news again */
+};
 
-/* Return: whether nobody was told of that cause yet. */
+/* @fresh: of whoever asks, so that he may ask again. */
+void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,
+              enum ops_cause what, const char *fresh);
+
+/* Return: whether what was asked about is news. */
 bool ops_read_told(struct ops_reader *r);
 
 /* Answers: code, wanted, locked_until, now. */

@@ -23,7 +23,7 @@
 --   p jobs          zset   all jobs by creation, for people; so are p failed: those in ERROR,
 --                          p w:<name>: those of a workflow, p l:<name>=<value>: those with a label
 --   p owed          zset   "<job> <seq>" notices, by the time to look after them
---   p told          hash   "<reason> <actor>" -> until when the same alert is no news
+--   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
 --   p leader        string "<supervisor> <until> <lease>"
 
 local BUILD = 2
@@ -39,6 +39,7 @@ local WAIT_SLACK = 1000          -- ms by which an unstarted request may come ba
 local DATA_MAX = 67108864        -- bytes of input and results of a job: 64 MiB
 local WAIT_CAP = 3600000         -- ms; the longest doubled wait for an agent
 local PAGE_BYTES = 1048576       -- of errors and results in one page of a job's steps
+local TELLING = 60000            -- ms that whoever is to tell of a cause has for that
 local TOLD = 7200000             -- ms after its last sign that a cause counts as over
 local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
 local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
@@ -1418,17 +1419,29 @@ local function inspect(keys, a)
   return inspections[a[1]](keys[1], a)
 end
 
--- told: cause over -> NEWS, KNOWN or OVER
--- An alert is told once for each cause, whichever scheduler meets it; over = 1: it has passed.
+-- told: cause ask|told|over fresh -> NEWS or KNOWN, TOLD, OVER
+-- An alert is told once for each cause, whichever scheduler meets it. Who hears NEWS is to tell, and to
+-- say so when the broker has confirmed: until then the mark bears his `fresh`, and a short time.
 local function told(keys, a)
-  local p, now = keys[1], now_ms()
-  if a[2] == '1' then
-    call('HDEL', p .. 'told', a[1])
+  local p, now, cause = keys[1], now_ms(), a[1]
+  if a[2] == 'over' then
+    call('HDEL', p .. 'told', cause)
     return {'OVER'}
   end
-  local till = tonumber(call('HGET', p .. 'told', a[1]) or '0')
-  call('HSET', p .. 'told', a[1], int(now + TOLD))
-  return {(till > now and till <= now + TOLD) and 'KNOWN' or 'NEWS'}
+  local till, by = match(call('HGET', p .. 'told', cause) or '0 ', '^(%d+) ?(%x*)$')
+  local known = tonumber(till) > now and tonumber(till) <= now + TOLD
+  if a[2] == 'told' then
+    if till ~= '0' then -- not over meanwhile
+      call('HSET', p .. 'told', cause, int(now + TOLD))
+    end
+    return {'TOLD'}
+  elseif not known or by == a[3] then
+    call('HSET', p .. 'told', cause, int(now + TELLING) .. ' ' .. a[3])
+    return {'NEWS'}
+  elseif by == '' then -- told, and this is a sign that it goes on
+    call('HSET', p .. 'told', cause, int(now + TOLD))
+  end
+  return {'KNOWN'}
 end
 
 local function forget_job(p, id)

@@ -406,7 +406,9 @@ static void random_list(struct both *b)
     ops_inspect_history(&b->t.arena, 0, 0, any_job(b), (uint64_t)timeline_between(&b->t, 0, 20),
                         10);
     call_both(b, NULL);
-    ops_told(&b->t.arena, 0, 0, "NO_AGENT a", timeline_chance(&b->t, 300000));
+    ops_told(&b->t.arena, 0, 0, "NO_AGENT a",
+             (enum ops_cause)timeline_between(&b->t, OPS_CAUSE_ASK, OPS_CAUSE_OVER),
+             timeline_chance(&b->t, 500000) ? "0a" : "0b");
     call_both(b, NULL);
 }
 

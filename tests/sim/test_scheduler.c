@@ -48,6 +48,7 @@ struct world {
     int64_t next[PEERS_]; /* when they want a tick */
     int64_t now;
     enum mood mood;
+    const char *deaf_to; /* a function, of whose next call the answer is lost; NULL: none */
     struct job jobs[JOBS_MAX];
     size_t n_jobs;
     uint64_t handle;
@@ -74,6 +75,10 @@ static void call(struct world *w, enum peer peer, const struct effect *e)
 
     simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
                   e->store.args, e->store.n, &answer);
+    if (w->deaf_to && strcmp(e->store.function, w->deaf_to) == 0) {
+        answer = (struct store_answer){.result = STORE_UNKNOWN};
+        w->deaf_to = NULL;
+    }
     feed(w, peer,
          (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = e->id, .answer = &answer});
 }
@@ -175,10 +180,17 @@ static void peer_new(struct world *w, enum peer peer)
     feed(w, peer, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = PARTITIONS});
 }
 
+/* Dies, and another takes its place. */
+static void die(struct world *w, enum peer peer)
+{
+    w->peers[peer] = scheduler_free(w->peers[peer]);
+    peer_new(w, peer);
+}
+
 /* ---- what happens to jobs ---- */
 
-/* A job of one step for actor "hand"; returns its id. */
-static const char *submit(struct world *w, const char *id)
+/* A job of one step for actor "hand". */
+static void submit(struct world *w, const char *id)
 {
     Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
     Drover__V1__Workflow workflow = DROVER__V1__WORKFLOW__INIT;
@@ -195,7 +207,18 @@ static const char *submit(struct world *w, const char *id)
     m.definition = &workflow;
     deliver_message(w, A, SCHEDULER_SUBMIT, &m.base);
     assert_true(job_of(w, id)->request.len > 0);
-    return id;
+}
+
+/* Jobs j0, j1, ... whose requests nobody has taken in time. */
+static void wait_for_agent(struct world *w, int jobs)
+{
+    for (int i = 0; i < jobs; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "j%d", i);
+        submit(w, id);
+    }
+    pass(w, WAIT_MS);
 }
 
 /* Nobody takes the job's request within its wait: it comes back, to this scheduler. */
@@ -207,8 +230,7 @@ static void unstarted(struct world *w, enum peer peer, const char *id)
     deliver(w, peer, SCHEDULER_EXPIRED, buf_bytes(&body));
 }
 
-/* An agent has done the job's step; this scheduler gets the reply. */
-static void served(struct world *w, enum peer peer, const char *id)
+static void reply(struct world *w, enum peer peer, const char *id, Drover__V1__Error *error)
 {
     CLEANUP(wire_free) struct wire_message asked = {0};
     Drover__V1__Replies m = DROVER__V1__REPLIES__INIT;
@@ -220,10 +242,27 @@ static void served(struct world *w, enum peer peer, const char *id)
     reply.job_id = (char *)id;
     reply.step = (char *)"a";
     reply.token = asked.requests->requests[0]->token;
-    reply.achieved = asked.requests->requests[0]->desired;
+    if (!error)
+        reply.achieved = asked.requests->requests[0]->desired;
+    reply.error = error;
     m.replies = replies;
     m.n_replies = 1;
     deliver_message(w, peer, SCHEDULER_REPLIES, &m.base);
+}
+
+/* An agent has done the job's step; this scheduler gets the reply. */
+static void served(struct world *w, enum peer peer, const char *id)
+{
+    reply(w, peer, id, NULL);
+}
+
+/* An agent will never be able to do it. */
+static void failed(struct world *w, enum peer peer, const char *id)
+{
+    Drover__V1__Error error = DROVER__V1__ERROR__INIT;
+
+    error.verdict = DROVER__V1__VERDICT__VERDICT_PERMANENT;
+    reply(w, peer, id, &error);
 }
 
 /* What was told since the last look. */
@@ -240,13 +279,7 @@ static void test_each_outage_is_told(void **state)
 {
     struct world *w = *state;
 
-    for (int i = 0; i < 4; i++) {
-        char id[16];
-
-        snprintf(id, sizeof(id), "j%d", i);
-        submit(w, id);
-    }
-    pass(w, WAIT_MS);
+    wait_for_agent(w, 4);
     unstarted(w, A, "j0");
     unstarted(w, B, "j1");
     expect(w, "A NO_AGENT j0");
@@ -258,6 +291,77 @@ static void test_each_outage_is_told(void **state)
     pass(w, MINUTE);
     unstarted(w, B, "j3");
     expect(w, "B NO_AGENT j3");
+}
+
+/* Whoever was to tell has died before the broker had it: another one does, a minute later. */
+static void test_dies_before_it_is_told(void **state)
+{
+    struct world *w = *state;
+
+    wait_for_agent(w, 4);
+    w->mood = SILENT;
+    unstarted(w, A, "j0");
+    expect(w, "A NO_AGENT j0");
+    die(w, A);
+    w->mood = CONFIRMS;
+    unstarted(w, B, "j1");
+    expect(w, "");
+    pass(w, MINUTE);
+    unstarted(w, B, "j2");
+    expect(w, "B NO_AGENT j2");
+    pass(w, 10 * MINUTE);
+    unstarted(w, A, "j3");
+    expect(w, "");
+}
+
+/* The store has answered that it is news, and nobody has heard it. */
+static void test_answer_lost(void **state)
+{
+    struct world *w = *state;
+
+    wait_for_agent(w, 2);
+    w->deaf_to = "told";
+    unstarted(w, A, "j0");
+    unstarted(w, B, "j1");
+    expect(w, "");
+    pass(w, 1000);
+    expect(w, "A NO_AGENT j0");
+}
+
+static void test_known_while_there_are_signs(void **state)
+{
+    struct world *w = *state;
+
+    wait_for_agent(w, 6);
+    unstarted(w, A, "j0");
+    expect(w, "A NO_AGENT j0");
+    pass(w, 100 * MINUTE);
+    unstarted(w, B, "j1");
+    pass(w, 100 * MINUTE);
+    unstarted(w, B, "j2");
+    expect(w, "");
+    pass(w, 121 * MINUTE);
+    unstarted(w, A, "j3");
+    expect(w, "A NO_AGENT j3");
+}
+
+/* An alert that the broker refuses is sent until it is taken. */
+static void test_refused(void **state)
+{
+    struct world *w = *state;
+
+    wait_for_agent(w, 3);
+    w->mood = NACKS;
+    unstarted(w, A, "j0");
+    failed(w, A, "j1");
+    expect(w, "A NO_AGENT j0, A PARKED j1");
+    w->mood = CONFIRMS;
+    pass(w, 1500);
+    expect(w, "A NO_AGENT j0, A PARKED j1");
+    pass(w, 10 * MINUTE);
+    unstarted(w, B, "j2");
+    expect(w, "");
+    assert_true(scheduler_idle(w->peers[A]));
 }
 
 /* ---- life ---- */
@@ -295,6 +399,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_each_outage_is_told),
+        TEST(test_dies_before_it_is_told),
+        TEST(test_answer_lost),
+        TEST(test_known_while_there_are_signs),
+        TEST(test_refused),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));
