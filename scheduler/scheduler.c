@@ -424,27 +424,59 @@ static const char *decode(struct item *item, const struct bus_delivery *d, struc
     return wire_reason(result);
 }
 
-/* A Submit that can be answered is rejected with a reason; nothing else has anybody to tell. */
-static void on_undecodable(struct scheduler *s, struct item *item, const char *what,
-                           const struct problem *problem)
+/* A name comes back as it came, also where it is none; but nobody wants all of a book back. */
+static char *name_said(const char *name)
 {
-    Drover__V1__Receipt receipt = DROVER__V1__RECEIPT__INIT;
-    const char *reason = effects_printf(s->out, "%s%s%s %s", what, *problem->field ? " " : "",
-                                        problem->field, problem->reason);
+    bool sane = strlen(name) <= ID_NAME_MAX && wire_utf8_valid(bytes_str(name));
 
-    if (item->source != SCHEDULER_SUBMIT || !*item->reply_to) {
-        item_dead(s, item, reason);
+    return (char *)(sane ? name : "");
+}
+
+static void reject_submit(struct scheduler *s, struct op *op, const char *field, const char *reason)
+{
+    Drover__V1__Receipt m = DROVER__V1__RECEIPT__INIT;
+
+    if (op->item->message.base)
+        m.job_id = name_said(op->item->message.submit->job_id);
+    m.code = DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED;
+    m.field = (char *)field;
+    m.reason = (char *)reason;
+    op_reply(s, op, &m.base);
+}
+
+static void reject_control(struct scheduler *s, struct op *op, const char *field,
+                           const char *reason, const char *message_id)
+{
+    const Drover__V1__Control *asked = op->item->message.control;
+    Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
+
+    m.job_id = name_said(asked ? asked->job_id : "");
+    m.command_id = name_said(asked ? asked->command_id : message_id);
+    m.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID;
+    m.reason = (char *)effects_printf(s->out, "%s%s%s", field, *field ? ": " : "", reason);
+    op_reply(s, op, &m.base);
+}
+
+/* Who has asked for an answer is told what is wrong; of anything else a person is to know. */
+static void on_undecodable(struct scheduler *s, struct item *item, const struct bus_delivery *d,
+                           const char *what, const struct problem *problem)
+{
+    const char *reason = *problem->reason ? problem->reason : what;
+    bool answers = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
+    struct op *op;
+
+    if (!answers || !*item->reply_to) {
+        item_dead(s, item,
+                  effects_printf(s->out, "%s%s%s %s", what, *problem->field ? " " : "",
+                                 problem->field, problem->reason));
         return;
     }
-    struct op *op = op_new(s, item, "");
-
-    if (item->message.base && strlen(item->message.submit->job_id) <= ID_NAME_MAX)
-        receipt.job_id = item->message.submit->job_id; /* else nobody wants it back */
-    receipt.code = DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED;
-    receipt.field = (char *)problem->field;
-    receipt.reason = (char *)(*problem->reason ? problem->reason : what);
+    op = op_new(s, item, "");
     s->stats.rejected++;
-    op_reply(s, op, &receipt.base);
+    if (item->source == SCHEDULER_SUBMIT)
+        reject_submit(s, op, problem->field, reason);
+    else
+        reject_control(s, op, problem->field, reason, d->message_id);
     op_unref(s, op);
 }
 
@@ -471,7 +503,7 @@ static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
     item->json = item->message.base ? item->message.json : d->body.len > 0 && *d->body.data == '{';
     set_reply_to(item);
     if (bad)
-        on_undecodable(s, item, bad, &problem);
+        on_undecodable(s, item, d, bad, &problem);
     else if (d->source == SCHEDULER_SUBMIT)
         on_submit(s, item, d);
     else if (d->source == SCHEDULER_REPLIES)

@@ -101,7 +101,7 @@ static const struct metric figures[] = {
     {"created", METRIC_COUNTER, AT(created), "jobs recorded"},
     {"already", METRIC_COUNTER, AT(already), "Submits of a job that was recorded before"},
     {"conflicts", METRIC_COUNTER, AT(conflicts), "Submits under the id of another job"},
-    {"rejected", METRIC_COUNTER, AT(rejected), "Submits refused as invalid"},
+    {"rejected", METRIC_COUNTER, AT(rejected), "Submits and Controls refused as invalid"},
     {"dispatched", METRIC_COUNTER, AT(dispatched), "requests published to agents"},
     {"recorded", METRIC_COUNTER, AT(recorded), "replies recorded"},
     {"stale", METRIC_COUNTER, AT(stale), "replies too late or repeated, not recorded"},

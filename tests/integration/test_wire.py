@@ -778,18 +778,51 @@ class Wire(cluster.TestCase):
         self.nothing_dead()
 
     def test_bad_control_in_json(self):
+        """Whoever asked is told what is wrong, in kind and under his names; nothing else happens."""
         for message, reason in (
-            ({"jobId": "a", "query": {}, "cancel": {}}, "INVALID cancel only one of its kind"),
-            ({"jobId": "a", "cancel": {}}, "INVALID command_id"),
-            ({"jobId": "a", "query": {"maxSteps": -1}}, "INVALID query.max_steps"),
-            ({"jobId": "a", "query": True}, "INVALID query must be an object"),
-            ({"query": {}}, "INVALID job_id"),
+            ({"jobId": "a", "query": {}, "cancel": {}}, "cancel: only one of its kind"),
+            ({"jobId": "a", "cancel": {}}, "command_id: "),
+            ({"jobId": "a", "query": {"maxSteps": -1}}, "query.max_steps: "),
+            ({"jobId": "a", "query": True}, "query: must be an object"),
+            ({"jobId": "a", "query": {}, "stop": 1}, 'has no field "stop"'),
+            ({"jobId": "a", "query": {"data": 1}}, 'query: has no field "data"'),
+            ({"jobId": "a b", "query": {}}, "job_id: "),
+            ({"query": {}}, "job_id: "),
+            ('{"jobId": ', ""),
         ):
             with self.subTest(message):
-                body = json.dumps(message)
-                self.client.publish("drover.control", "control", body, reply_to=JSON_REPLIES)
-                self.dead(reason, body.encode())
-        self.assertEqual((0, 0), self.client.queue(JSON_REPLIES))
+                answer = self.control(message)
+                self.assertEqual("ANSWER_CODE_INVALID", answer["code"])
+                self.assertTrue(answer["reason"].startswith(reason), answer)
+                if isinstance(message, dict):
+                    self.assertEqual(message.get("jobId", ""), answer.get("jobId", ""))
+        by_field = {"jobId": "a", "commandId": "c-2", "replyTo": JSON_REPLIES, "kill": {}, "if": 1}
+        self.client.publish("drover.control", "control", json.dumps(by_field))
+        answer = self.heard()[1]
+        self.assertEqual(("ANSWER_CODE_INVALID", "c-2"), (answer["code"], answer["commandId"]))
+        self.nothing_dead()
+
+    def test_bad_control(self):
+        """In protobuf, for what is one, is none or nothing; and what cannot be answered is kept."""
+        bad_name = wire.Control(job_id="a b", query=wire.Query()).SerializeToString()
+        bodies = {
+            "bad-name": (bad_name, "job_id: "),
+            "empty": (b"", "job_id: "),
+            "cut": (bad_name[:-1], "is no protobuf"),
+            "oversized": (bad_name + b"\0" * (4 * MIB), "TOO_LARGE"),
+        }
+        for command, (body, reason) in bodies.items():
+            with self.subTest(command):
+                self.client.publish("drover.control", "control", body, message_id=command,
+                                    reply_to=self.client.REPLIES)
+                answer = self.client.until(lambda c=command: self.client.answers.get(c),
+                                           "an answer")
+                self.assertEqual(wire.ANSWER_CODE_INVALID, answer.code)
+                self.assertTrue(answer.reason.startswith(reason), answer.reason)
+        self.nothing_dead()
+        for properties in ({}, {"reply_to": "drover.submit"}):
+            self.client.publish("drover.control", "control", bad_name, **properties)
+            self.dead("INVALID ", bad_name)
 
     # --- agents that speak JSON ---
 
