@@ -12,7 +12,8 @@
 #include "base/clock.h"
 #include "io/bus_internal.h"
 
-#define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent any more */
+#define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent for ... */
+#define PULSE_AGAIN_MS 60000 /* ... so long: one that is refused costs a connection */
 
 /* --- configuration ---------------------------------------------------------------------------- */
 
@@ -46,6 +47,7 @@ static int config_copy(struct bus_config *to, const struct bus_config *from)
     to->reconnect_min_ms = config_default(from->reconnect_min_ms, 100);
     to->reconnect_max_ms = config_default(from->reconnect_max_ms, 10000);
     to->max_unconfirmed = config_default(from->max_unconfirmed, 1024);
+    to->pulse_again_ms = config_default(from->pulse_again_ms, PULSE_AGAIN_MS);
     return 0;
 }
 
@@ -348,11 +350,12 @@ static void close_handle(struct bus *bus, uv_handle_t *handle)
 static void close_handles(struct bus *bus)
 {
     bus->state = BUS_JOINED;
-    bus->n_handles = 4;
+    bus->n_handles = 5;
     close_handle(bus, (uv_handle_t *)&bus->async);
     close_handle(bus, (uv_handle_t *)&bus->flush);
     close_handle(bus, (uv_handle_t *)&bus->watchdog);
     close_handle(bus, (uv_handle_t *)&bus->close_timer);
+    close_handle(bus, (uv_handle_t *)&bus->pulse_timer);
 }
 
 static void tell_to_close(struct bus *bus, struct link *link)
@@ -422,6 +425,20 @@ static void on_watchdog(uv_timer_t *handle)
     pthread_mutex_unlock(&bus->lock);
 }
 
+/* A person may have mended what was refused: one pulse more, and the queue is asked for again. */
+static void on_pulse_again(uv_timer_t *handle)
+{
+    struct bus *bus = container_of(handle, struct bus, pulse_timer);
+
+    if (bus->pulse_refusals >= PULSE_REFUSALS_MAX)
+        bus->pulse_refusals = PULSE_REFUSALS_MAX - 1;
+    pthread_mutex_lock(&bus->lock);
+    bus->consumer.pulse_again = true;
+    pthread_mutex_unlock(&bus->lock);
+    link_wake(&bus->consumer.link);
+    uv_async_send(&bus->async); /* what may be sent is found out there */
+}
+
 static void on_close_timeout(uv_timer_t *handle)
 {
     struct bus *bus = container_of(handle, struct bus, close_timer);
@@ -487,7 +504,11 @@ static int init_handles(struct bus *bus, uv_loop_t *loop)
     uv_prepare_init(loop, &bus->flush);
     uv_timer_init(loop, &bus->watchdog);
     uv_timer_init(loop, &bus->close_timer);
+    uv_timer_init(loop, &bus->pulse_timer);
     uv_timer_start(&bus->watchdog, on_watchdog, (uint64_t)watch_ms, (uint64_t)watch_ms);
+    if (bus->config.pulse && consumes(bus))
+        uv_timer_start(&bus->pulse_timer, on_pulse_again, (uint64_t)bus->config.pulse_again_ms,
+                       (uint64_t)bus->config.pulse_again_ms);
     return 0;
 }
 

@@ -57,9 +57,10 @@ struct bus_config {
     uint32_t max_message_bytes; /* larger deliveries are handed over cut, with `oversize` set */
     const struct bus_queue *queues; /* to consume; kept, not copied */
     int n_queues;                   /* 0: there is no consuming connection */
-    bool direct_reply; /* also consume amq.rabbitmq.reply-to on the publishing channel ... */
-    int direct_source; /* ... and hand over what arrives with this source; no ack needed */
-    bool pulse;        /* consume a queue of its own as well, for bus_pulse() */
+    bool direct_reply;  /* also consume amq.rabbitmq.reply-to on the publishing channel ... */
+    int direct_source;  /* ... and hand over what arrives with this source; no ack needed */
+    bool pulse;         /* consume a queue of its own as well, for bus_pulse() */
+    int pulse_again_ms; /* default 60000: before what was refused to pulses is tried again */
 };
 
 /* Frees a delivery that on_delivery handed over. Returns NULL. */
@@ -123,7 +124,8 @@ void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx);
 /* Sends a message from the publishing connection through the broker to the consuming one; on_pulse
  * runs when it arrives. Never acknowledged, and no part of the prefetch. Nothing is sent while
  * stats.pulse is false: not up, or the broker has refused the queue or the exchange, which was told
- * (on_refused, or logged) and changes nothing else. Return: 0 or -ENOMEM. */
+ * (on_refused, or logged) and changes nothing else. What was refused is tried again every
+ * pulse_again_ms, so that it mends when rights or exchange are. Return: 0 or -ENOMEM. */
 int bus_pulse(struct bus *bus);
 
 /* Acknowledge one delivery. Acks of one turn are sent together, `multiple` where that is exact. */

@@ -194,7 +194,15 @@ static int consume_pulse(struct consumer *c)
     pthread_mutex_lock(&link->bus->lock);
     link->shared.pulse = !r && !refused;
     pthread_mutex_unlock(&link->bus->lock);
+    uv_async_send(&link->bus->async);
     return r;
+}
+
+/* Deliveries that come in between wait in the library. */
+static int ask_again(struct consumer *c)
+{
+    c->asks_again = false;
+    return c->link.shared.pulse || c->stopping ? 0 : consume_pulse(c);
 }
 
 static int consumer_ready(struct link *link)
@@ -212,6 +220,7 @@ static int consumer_ready(struct link *link)
     for (int i = 0; i < config->n_queues && !r && !c->stopping; i++)
         r = consume(c, config->queues[i].name, config->queues[i].name, false);
     c->stopped = c->stopping;
+    c->asks_again = false;
     return r;
 }
 
@@ -220,6 +229,8 @@ static void consumer_fetch(struct link *link)
     struct consumer *c = consumer_of(link);
 
     c->stopping = c->stop;
+    c->asks_again = c->asks_again || c->pulse_again;
+    c->pulse_again = false;
     if (acks_move_all(&c->acks, &c->handed) < 0)
         c->acks_lost = true;
 }
@@ -266,6 +277,8 @@ static int consumer_turn(struct link *link)
         r = send_acks(c);
     if (!r && take_acks_lost(c))
         r = link_fail(link, LINK_E_LOST, "out of memory for acks");
+    if (!r && c->asks_again)
+        r = ask_again(c);
     return r;
 }
 

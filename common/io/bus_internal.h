@@ -169,11 +169,13 @@ struct acks {
 
 struct consumer {
     struct link link;
-    bool stop;      /* under bus->lock, like the next two */
-    bool acks_lost; /* out of memory: have everything delivered again */
+    bool stop;        /* under bus->lock, like the next three */
+    bool pulse_again; /* ask for the queue of pulses again, if there is none */
+    bool acks_lost;   /* out of memory: have everything delivered again */
     struct acks handed;
     struct acks acks; /* taken, to be sent in this turn */
     bool stopping;    /* `stop` as last seen */
+    bool asks_again;  /* `pulse_again` likewise */
     bool stopped;     /* cancelled on this connection */
     uint64_t epoch;   /* of this connection, from 1 */
     uint64_t low;     /* all tags up to here are acknowledged */
@@ -199,7 +201,8 @@ struct bus {
     uv_prepare_t flush;     /* runs while something waits to be handed to the threads */
     uv_timer_t watchdog;    /* frees threads that are stuck */
     uv_timer_t close_timer; /* bounds bus_close() */
-    int n_handles;          /* of these four, still open */
+    uv_timer_t pulse_timer; /* what was refused to pulses is tried again */
+    int n_handles;          /* of these five, still open */
     struct list pending;    /* struct outgoing, to be handed over at the end of the turn */
     struct list open;       /* struct outgoing, by their `open` */
     struct acks acks;       /* to be handed over at the end of the turn */

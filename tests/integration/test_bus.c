@@ -22,6 +22,7 @@
 
 #define PATIENCE_MS 60000 /* until a test gives up waiting */
 #define MAX_MESSAGES 4000
+#define AGAIN_MS 200           /* between two tries of what was refused */
 #define TAKES_ITS_TIME_MS 1000 /* far more than any callback may take, sanitizers or not */
 
 enum source {
@@ -47,6 +48,7 @@ struct probe {
     int refusals;
     int batches;
     int pulses;
+    int pulse_again_ms; /* 0: the default */
     bool blocked;
     bool closed;
     char why[256];
@@ -735,6 +737,7 @@ static void begin_with_pulse(struct world *w, struct probe *p, bool declare)
     config.n_queues = 1;
     config.prefetch = 1;
     config.pulse = true;
+    config.pulse_again_ms = p->pulse_again_ms;
     config.declare = declare;
     begin(w, p, &config);
     until(w, p->ups == 1);
@@ -860,10 +863,15 @@ static void test_pulse_without_exchange(void **state)
              "rabbit_exchange:delete(rabbit_misc:r(<<\"%s\">>, exchange, <<\"drover.pulse\">>), "
              "false, <<\"test\">>)",
              w->vhost);
+    w->a.pulse_again_ms = AGAIN_MS;
     begin_with_pulse(w, &w->a, false);
-    assert_int_equal(w->a.refusals, 1);
+    assert_true(w->a.refusals > 0);
     assert_non_null(strstr(w->a.why, "NOT_FOUND"));
     assert_no_pulse(w, &w->a);
+    shut(w, &w->b);
+    begin_plain(w, &w->b, false); /* declares it */
+    until(w, pulses_come_back(&w->a));
+    beat(w, &w->a);
     assert_int_equal(w->a.downs, 0);
 }
 
@@ -885,6 +893,53 @@ static void test_pulse_not_writable(void **state)
     }
     assert_no_pulse(w, &w->a);
     assert_int_equal(w->a.downs, 4);
+}
+
+/* Whatever was missing: once a person has mended it, pulses come back without a new connection. */
+static void test_pulse_refused_and_mended(void **state)
+{
+    struct world *w = *state;
+    static const char others[] = "^(?!drover[.]pulse[.]).*";
+    const char *user = required("DROVER_TEST_AMQP_USER");
+
+    for (int right = 0; right < 3; right++) {
+        ctl(w, "set_permissions", "-p", w->vhost, user, right == 0 ? others : ".*",
+            right == 1 ? others : ".*", right == 2 ? others : ".*");
+        memset(&w->a, 0, sizeof(w->a));
+        w->a.ack_all = true;
+        w->a.pulse_again_ms = AGAIN_MS;
+        begin_with_pulse(w, &w->a, true);
+        until(w, w->a.refusals == 3); /* it asks again, and goes on meanwhile */
+        assert_no_pulse(w, &w->a);
+        ctl(w, "set_permissions", "-p", w->vhost, user, ".*", ".*", ".*");
+        until(w, pulses_come_back(&w->a));
+        beat(w, &w->a);
+        submit_number(&w->a, 2);
+        until(w, w->a.n_seen == 2);
+        assert_int_equal(w->a.downs, 0);
+        shut(w, &w->a);
+    }
+}
+
+static void test_pulse_writable_again(void **state)
+{
+    struct world *w = *state;
+    const char *user = required("DROVER_TEST_AMQP_USER");
+    int refused;
+
+    ctl(w, "set_permissions", "-p", w->vhost, user, ".*", "^(?!drover[.]pulse$).*", ".*");
+    w->a.pulse_again_ms = AGAIN_MS;
+    begin_with_pulse(w, &w->a, true);
+    for (refused = 0; refused < 5;
+         refused++) { /* the last two only as often as it is tried again */
+        until(w, pulses_come_back(&w->a));
+        bus_pulse(w->a.bus);
+        until(w, w->a.downs == refused + 1 && w->a.ups == refused + 2);
+    }
+    ctl(w, "set_permissions", "-p", w->vhost, user, ".*", ".*", ".*");
+    until(w, pulses_come_back(&w->a));
+    beat(w, &w->a);
+    assert_int_equal(w->a.downs, refused);
 }
 
 static void on_look(void *ctx, uint32_t messages, uint32_t consumers)
@@ -1251,6 +1306,8 @@ int main(void)
         bus_test(test_pulse_refused),
         bus_test(test_pulse_without_exchange),
         bus_test(test_pulse_not_writable),
+        bus_test(test_pulse_refused_and_mended),
+        bus_test(test_pulse_writable_again),
         bus_test(test_look),
         bus_test(test_refusals),
         bus_test(test_task_queue_of_another_kind),
