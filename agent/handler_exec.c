@@ -23,9 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/close_range.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,13 +31,13 @@
 
 #include "agent/handler.h"
 #include "base/clock.h"
+#include "io/child.h"
 #include "model/json.h"
 #include "model/wire.h"
 
 #define EXIT_DATA_ERROR 65 /* sysexits.h: the input was incorrect */
 #define TAIL_MAX ((size_t)4096)
 #define READ_SIZE ((size_t)65536) /* as much as a pipe holds */
-#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
 static_assert(TAIL_MAX <= WIRE_ERROR_DETAILS_MAX, "details are not cut again");
 
@@ -148,12 +146,6 @@ static void finish_ended(struct exec_run *run, int status, int signal)
 
 /* ---- signals ---- */
 
-static void signal_group(const struct exec_run *run, int signal)
-{
-    assert(run->process.pid > 1);
-    (void)kill(-run->process.pid, signal); /* it may be gone already */
-}
-
 static void on_timer(uv_timer_t *timer);
 
 /* The time from SIGTERM to SIGKILL: half of what is left where that is too little. */
@@ -173,7 +165,7 @@ static void kill_group(struct exec_run *run)
 {
     run->phase = KILLED;
     uv_timer_stop(&run->timer);
-    signal_group(run, SIGKILL);
+    child_signal(&run->process, SIGKILL);
 }
 
 static void terminate_group(struct exec_run *run)
@@ -182,7 +174,7 @@ static void terminate_group(struct exec_run *run)
     int64_t wait = run->action->kill_grace_ms < left ? run->action->kill_grace_ms : left;
 
     run->phase = TERMINATED;
-    signal_group(run, SIGTERM);
+    child_signal(&run->process, SIGTERM);
     uv_timer_start(&run->timer, on_timer, (uint64_t)wait, 0);
 }
 
@@ -316,7 +308,7 @@ static void on_end(uv_process_t *process, int64_t status, int signal)
 {
     struct exec_run *run = process->data;
 
-    signal_group(run, SIGKILL);
+    child_signal(&run->process, SIGKILL);
     read_rest(run, &run->out);
     read_rest(run, &run->err);
     finish_ended(run, (int)status, signal);
@@ -324,59 +316,18 @@ static void on_end(uv_process_t *process, int64_t status, int signal)
 
 /* ---- the start ---- */
 
-static char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static char *text(const char *format, ...)
-{
-    va_list args;
-    char *out;
-
-    va_start(args, format);
-    if (vasprintf(&out, format, args) < 0)
-        abort();
-    va_end(args);
-    return out;
-}
-
-static bool sets_path(char *const *env)
-{
-    for (; *env; env++)
-        if (strncmp(*env, "PATH=", 5) == 0)
-            return true;
-    return false;
-}
-
-#define ENV_OWN 7 /* at most: six of ours and PATH */
-
-/* Free with free_environment(). */
-static char **make_environment(const struct exec_run *run)
+static void make_environment(struct child_env *env, const struct exec_run *run)
 {
     const Drover__V1__StepRequest *request = run->head.run->request;
     bool undo = request->desired == DROVER__V1__STATE__STATE_DISABLED;
-    const char *path = getenv("PATH");
-    size_t given = 0, n = 0;
-    char **env;
 
-    while (run->action->env[given])
-        given++;
-    env = or_abort(calloc(given + ENV_OWN + 1, sizeof(*env)));
-    for (size_t i = 0; i < given; i++)
-        env[n++] = text("%s", run->action->env[i]);
-    if (!sets_path(run->action->env))
-        env[n++] = text("PATH=%s", path ? path : DEFAULT_PATH);
-    env[n++] = text("DROVER_JOB=%s", request->job_id);
-    env[n++] = text("DROVER_STEP=%s", request->step);
-    env[n++] = text("DROVER_ATTEMPT=%u", request->attempt);
-    env[n++] = text("DROVER_IDEMPOTENCY_KEY=%s", request->idempotency_key);
-    env[n++] = text("DROVER_DIRECTION=%s", undo ? "undo" : "do");
-    env[n++] = text("DROVER_DEADLINE_MS=%" PRId64, time_left(run));
-    return env;
-}
-
-static void free_environment(char **env)
-{
-    for (char **e = env; *e; e++)
-        free(*e);
-    free(env);
+    child_env_init(env, run->action->env);
+    child_env_add(env, "DROVER_JOB=%s", request->job_id);
+    child_env_add(env, "DROVER_STEP=%s", request->step);
+    child_env_add(env, "DROVER_ATTEMPT=%u", request->attempt);
+    child_env_add(env, "DROVER_IDEMPOTENCY_KEY=%s", request->idempotency_key);
+    child_env_add(env, "DROVER_DIRECTION=%s", undo ? "undo" : "do");
+    child_env_add(env, "DROVER_DEADLINE_MS=%" PRId64, time_left(run));
 }
 
 /* The child's ends of its pipes; -1 where there is none. */
@@ -413,25 +364,23 @@ static int open_pipes(struct exec_run *run, struct child_ends *childs)
 /* Return: 0 or -errno. */
 static int spawn(uv_loop_t *loop, struct exec_run *run, const struct child_ends *childs)
 {
+    CLEANUP(child_env_deinit) struct child_env env;
     uv_stdio_container_t stdio[3];
-    uv_process_options_t options = {
+    const uv_process_options_t options = {
         .exit_cb = on_end,
         .file = run->action->command[0],
         .args = run->action->command,
-        .env = make_environment(run),
-        .flags = UV_PROCESS_DETACHED,
         .stdio_count = 3,
         .stdio = stdio,
     };
     int r;
 
+    make_environment(&env, run);
     for (size_t i = 0; i < 3; i++)
         stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = childs->fds[i]};
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* libcurl opens its sockets without */
-    r = uv_spawn(loop, &run->process, &options);
+    r = child_spawn(loop, &run->process, options, &env);
     run->process.data = run;
     run->handles++; /* it is to be closed also where it did not start */
-    free_environment(options.env);
     return r;
 }
 

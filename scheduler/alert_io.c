@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "io/child.h"
 
 struct waiting {
     struct list link;
@@ -31,6 +32,7 @@ struct run {
 struct alert_io {
     uv_loop_t *loop;
     const char *command;
+    int limit_ms;
     struct list waiting;
     unsigned n_waiting;
     struct run *running;
@@ -94,8 +96,8 @@ static void on_limit(uv_timer_t *timer)
     struct run *run = timer->data;
 
     log_error("alert_command_too_slow", LOG_S("command", run->owner->command),
-              LOG_I("limit_ms", ALERT_LIMIT_MS));
-    uv_process_kill(&run->process, SIGKILL);
+              LOG_I("limit_ms", run->owner->limit_ms));
+    child_signal(&run->process, SIGKILL);
 }
 
 /* ---- the start ---- */
@@ -119,6 +121,7 @@ static void feed(struct run *run)
 static void run_start(struct alert_io *a, struct waiting *alert)
 {
     struct run *run = or_abort(calloc(1, sizeof(*run)));
+    CLEANUP(child_env_deinit) struct child_env env;
     char *args[] = {(char *)a->command, NULL};
     uv_stdio_container_t stdio[] = {
         {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&run->in},
@@ -135,7 +138,8 @@ static void run_start(struct alert_io *a, struct waiting *alert)
     a->running = run;
     uv_pipe_init(a->loop, &run->in, 0);
     uv_timer_init(a->loop, &run->limit);
-    r = uv_spawn(a->loop, &run->process, &options);
+    child_env_init(&env, (char *[]){NULL});
+    r = child_spawn(a->loop, &run->process, options, &env);
     run->process.data = run->in.data = run->limit.data = run;
     if (r) {
         log_error("alert_command_failed", LOG_S("command", a->command),
@@ -143,7 +147,7 @@ static void run_start(struct alert_io *a, struct waiting *alert)
         run_end(run);
         return;
     }
-    uv_timer_start(&run->limit, on_limit, ALERT_LIMIT_MS, 0);
+    uv_timer_start(&run->limit, on_limit, (uint64_t)a->limit_ms, 0);
     feed(run);
 }
 
@@ -178,7 +182,7 @@ void alert_io_run(struct alert_io *a, const char *event)
 
 /* ---- life ---- */
 
-int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command)
+int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command, int limit_ms)
 {
     struct alert_io *a = calloc(1, sizeof(*a));
 
@@ -186,6 +190,7 @@ int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command)
         return -ENOMEM;
     a->loop = loop;
     a->command = command;
+    a->limit_ms = limit_ms;
     list_init(&a->waiting);
     uv_timer_init(loop, &a->later);
     a->later.data = a;
@@ -200,7 +205,7 @@ void alert_io_close(struct alert_io *a, void (*on_closed)(void *ctx), void *ctx)
     if (!a->running)
         uv_close((uv_handle_t *)&a->later, on_all_closed);
     else if (uv_is_active((uv_handle_t *)&a->running->process))
-        uv_process_kill(&a->running->process, SIGKILL); /* its alert is in the log */
+        child_signal(&a->running->process, SIGKILL); /* its alert is in the log */
 }
 
 struct alert_io *alert_io_free(struct alert_io *a)

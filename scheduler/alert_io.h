@@ -2,10 +2,10 @@
 /*
  * Alert command: the program that is run for each alert, such as one that pages somebody
  *
- * It gets the JobEvent in JSON on standard input, and nothing else; what it prints goes where the
- * log goes. One runs at a time, in the order of the alerts, for ALERT_LIMIT_MS at most; beyond
- * ALERTS_WAITING alerts are logged only. An alert is in the log and on exchange drover.events in
- * any case.
+ * It gets the JobEvent in JSON on standard input, PATH, and nothing else; what it prints goes where
+ * the log goes. One runs at a time, in the order of the alerts, for a limited time, after which it
+ * is killed with all that it has started in its process group; beyond ALERTS_WAITING alerts are
+ * logged only. An alert is in the log and on exchange drover.events in any case.
  */
 #pragma once
 
@@ -16,13 +16,19 @@
 
 struct alert_io;
 
-/* @command: path of the program, kept. Return: 0 or -ENOMEM. */
-int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command);
+/**
+ * alert_io_new() - create
+ * @command:  path of the program, kept
+ * @limit_ms: how long it may run; ALERT_LIMIT_MS
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command, int limit_ms);
 
 /* @event: copied. */
 void alert_io_run(struct alert_io *a, const char *event);
 
-/* Ends the program that runs; on_closed(ctx) follows, later. */
+/* Kills the program that runs; on_closed(ctx) follows, later. */
 void alert_io_close(struct alert_io *a, void (*on_closed)(void *ctx), void *ctx);
 
 /* After on_closed. Accepts NULL; returns NULL. */

@@ -158,7 +158,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
     if (!r && *config->scheduler.workflows)
         r = workflow_files_read(config->scheduler.workflows, register_workflow, io);
     if (!r && *config->scheduler.alert_command)
-        r = alert_io_new(&io->alerts, loop, config->scheduler.alert_command);
+        r = alert_io_new(&io->alerts, loop, config->scheduler.alert_command, ALERT_LIMIT_MS);
     if (r)
         return r;
     return driver_new(&io->driver, loop,
