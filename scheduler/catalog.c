@@ -40,7 +40,8 @@ static void answer_all(struct scheduler *s, struct op *op, struct ops_reader *r,
         infos[i].steps = found.items[i].steps;
         m->workflows[m->n_workflows++] = &infos[i];
     }
-    op_reply(s, op, &m->base);
+    if (answer_fit(s, op, m, NULL))
+        op_reply(s, op, &m->base);
 }
 
 static void answer_one(struct scheduler *s, struct op *op, struct ops_reader *r,
@@ -58,7 +59,8 @@ static void answer_one(struct scheduler *s, struct op *op, struct ops_reader *r,
         m->reason = (char *)"no workflow of this name and version is registered";
         op_reply(s, op, &m->base);
     } else {
-        op_reply(s, op, &m->base);
+        if (answer_fit(s, op, m, NULL))
+            op_reply(s, op, &m->base);
         drover__v1__workflow__free_unpacked(m->definition, NULL);
     }
 }

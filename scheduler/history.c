@@ -100,7 +100,8 @@ static void history_answer(struct scheduler *s, struct op *op, const struct ops_
     m.command_id = op->item->message.control->command_id;
     m.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
     m.history_first = found->first;
-    op_reply(s, op, &m.base);
+    if (answer_fit(s, op, &m, &m.n_history))
+        op_reply(s, op, &m.base);
 }
 
 static void history_call(struct scheduler *s, struct op *op)

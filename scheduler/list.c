@@ -108,6 +108,23 @@ static void keep_sure(struct listing *l)
     cut(l, sure);
 }
 
+/* A page that is too large for a message ends earlier, and the next one begins there. */
+static void send_page(struct scheduler *s, struct op *op, Drover__V1__Answer *m)
+{
+    struct listing *l = op->listing;
+
+    if (!answer_fit(s, op, m, &m->n_jobs))
+        return;
+    if (m->n_jobs < l->n) {
+        l->more = true;
+        l->limit_at = l->items[m->n_jobs - 1].place;
+    }
+    if (l->more)
+        m->next =
+            (char *)effects_printf(s->out, "%" PRId64 ".%s", l->limit_at.created, l->limit_at.id);
+    op_reply(s, op, &m->base);
+}
+
 static void list_answer(struct scheduler *s, struct op *op)
 {
     struct listing *l = op->listing;
@@ -123,11 +140,8 @@ static void list_answer(struct scheduler *s, struct op *op)
 
         m.jobs[m.n_jobs++] = or_abort(status);
     }
-    if (l->more)
-        m.next =
-            (char *)effects_printf(s->out, "%" PRId64 ".%s", l->limit_at.created, l->limit_at.id);
-    op_reply(s, op, &m.base);
-    for (size_t i = 0; i < m.n_jobs; i++)
+    send_page(s, op, &m);
+    for (uint32_t i = 0; i < l->n; i++)
         drover__v1__job_status__free_unpacked(m.jobs[i], NULL);
 }
 

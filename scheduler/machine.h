@@ -264,6 +264,14 @@ void definition_store(struct scheduler *s, struct op *op, op_fn *then);
 void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode code,
                     const char *reason);
 
+/**
+ * answer_fit() - make an answer fit into a message
+ * @page: how many items its page has, within @m: halved until it fits; NULL where there is no page
+ *
+ * Return: false where it would not; that was answered then.
+ */
+bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_t *page);
+
 /* All but labels, data and steps; texts in the memory of the effects. */
 void status_job(struct scheduler *s, Drover__V1__JobStatus *m, struct bytes id,
                 const struct ops_job *job);

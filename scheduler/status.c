@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "scheduler/machine.h"
 
-#define ANSWER_MAX (WIRE_MESSAGE_MAX / 2) /* JSON takes more for the same */
+/* Bytes of an answer, with room for what is set once its page is shortened: where to go on. */
+#define ANSWER_MAX (WIRE_MESSAGE_MAX - 1024)
+static_assert(WIRE_CURSOR_MAX * 6 < 1024, "a cursor fits behind a page, in JSON, too");
 
 static int word_of(struct bytes word, const char *const *words, int n)
 {
@@ -182,18 +185,27 @@ static void free_steps(Drover__V1__JobStatus *m)
         drover__v1__payload__free_unpacked(m->input, NULL);
 }
 
-/* The rest of the steps is in the next page. In JSON a step takes up to six times as much, which is
- * only known when it is written. */
-static void cut_page(Drover__V1__Answer *answer, bool json)
+static bool fits(const Drover__V1__Answer *m, bool json)
 {
-    while (answer->status->n_steps > 1) {
-        CLEANUP(buf_deinit) struct buf text = {0};
-        bool fits = drover__v1__answer__get_packed_size(answer) <= ANSWER_MAX;
+    CLEANUP(buf_deinit) struct buf text = {0};
 
-        if (fits && (!json || wire_encode(&answer->base, true, &text) == 0))
-            return;
-        answer->status->n_steps /= 2;
+    if (drover__v1__answer__get_packed_size(m) > ANSWER_MAX)
+        return false;
+    return !json || (wire_encode(&m->base, true, &text) == 0 && text.len <= ANSWER_MAX);
+}
+
+/* In JSON it takes up to six times as much, which is only known when it is written. */
+bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_t *page)
+{
+    while (!fits(m, op->item->json)) {
+        if (!page || *page <= 1) {
+            control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_TOO_LARGE,
+                           "the answer would exceed the message limit");
+            return false;
+        }
+        *page /= 2;
     }
+    return true;
 }
 
 void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job,
@@ -223,8 +235,8 @@ void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job
     answer.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
     answer.status = &status;
     whole = status.n_steps;
-    cut_page(&answer, op->item->json);
-    op_reply(s, op, &answer.base);
+    if (answer_fit(s, op, &answer, &status.n_steps))
+        op_reply(s, op, &answer.base);
     status.n_steps = whole;
     free_steps(&status);
     if (labels)

@@ -52,6 +52,7 @@ struct world {
     struct job jobs[JOBS_MAX];
     size_t n_jobs;
     uint64_t handle;
+    struct buf reply; /* the last */
     struct buf story;
 };
 
@@ -95,20 +96,34 @@ static bool tell_alert(struct world *w, enum peer peer, struct bytes body)
     return true;
 }
 
+/* Nobody will want those of jobs that are there for their bulk. */
+static void keep_request(struct world *w, const char *id, struct bytes body)
+{
+    struct buf *request;
+
+    if (strncmp(id, "bulky", 5) == 0)
+        return;
+    request = &job_of(w, id)->request;
+    request->len = 0;
+    buf_append(request, body.data, body.len);
+}
+
 static void publish(struct world *w, enum peer peer, const struct effect *e)
 {
     const struct bus_message *m = &e->publish;
     enum bus_outcome outcome = BUS_CONFIRMED;
 
+    if (strcmp(m->exchange, "drover.dead") == 0)
+        fail_msg("%s", m->reason);
     if (strcmp(m->type, "drover.v1.Requests") == 0) {
-        struct buf *request = &job_of(w, m->job)->request;
-
-        request->len = 0;
-        buf_append(request, m->body.data, m->body.len);
+        keep_request(w, m->job, m->body);
     } else if (strcmp(m->exchange, "drover.events") == 0 && tell_alert(w, peer, m->body)) {
         if (w->mood == SILENT)
             return;
         outcome = w->mood == NACKS ? BUS_NACKED : BUS_CONFIRMED;
+    } else if (*m->exchange == '\0') {
+        w->reply.len = 0;
+        buf_append(&w->reply, m->body.data, m->body.len);
     }
     feed(w, peer,
          (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = e->id, .outcome = outcome});
@@ -189,14 +204,27 @@ static void die(struct world *w, enum peer peer)
 
 /* ---- what happens to jobs ---- */
 
-/* A job of one step for actor "hand". */
-static void submit(struct world *w, const char *id)
+/* A job of one step for actor "hand"; with so many labels, of the greatest size. */
+static void submit_labelled(struct world *w, const char *id, int n)
 {
     Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
     Drover__V1__Workflow workflow = DROVER__V1__WORKFLOW__INIT;
     Drover__V1__Step step = DROVER__V1__STEP__INIT;
     Drover__V1__Step *steps[] = {&step};
+    Drover__V1__Label labels[WIRE_LABELS_MAX], *list[WIRE_LABELS_MAX];
+    char names[WIRE_LABELS_MAX][WIRE_LABEL_NAME_MAX + 1];
+    char value[WIRE_LABEL_VALUE_MAX + 1] = "";
 
+    memset(value, '"', WIRE_LABEL_VALUE_MAX); /* takes twice as much in JSON */
+    for (int i = 0; i < n; i++) {
+        memset(names[i], '"', WIRE_LABEL_NAME_MAX);
+        names[i][0] = (char)('A' + i);
+        names[i][WIRE_LABEL_NAME_MAX] = '\0';
+        drover__v1__label__init(&labels[i]);
+        labels[i].name = names[i];
+        labels[i].value = value;
+        list[i] = &labels[i];
+    }
     step.name = (char *)"a";
     step.actor = (char *)"hand";
     step.action = (char *)"work";
@@ -205,8 +233,24 @@ static void submit(struct world *w, const char *id)
     workflow.n_steps = 1;
     m.job_id = (char *)id;
     m.definition = &workflow;
+    m.labels = list;
+    m.n_labels = (size_t)n;
     deliver_message(w, A, SCHEDULER_SUBMIT, &m.base);
+}
+
+static void submit(struct world *w, const char *id)
+{
+    submit_labelled(w, id, 0);
     assert_true(job_of(w, id)->request.len > 0);
+}
+
+/* Asks in JSON; the answer is the caller's. */
+static void ask(struct world *w, const char *control, struct wire_message *answer)
+{
+    w->reply.len = 0;
+    deliver(w, A, SCHEDULER_CONTROL, bytes_str(control));
+    assert_true(w->reply.len > 0);
+    assert_int_equal(wire_decode(WIRE_ANSWER, buf_bytes(&w->reply), NULL, answer, NULL), 0);
 }
 
 /* Jobs j0, j1, ... whose requests nobody has taken in time. */
@@ -364,6 +408,83 @@ static void test_refused(void **state)
     assert_true(scheduler_idle(w->peers[A]));
 }
 
+/* A list is shortened until it fits into a message, and goes on where it was cut. */
+static void test_list_too_large(void **state)
+{
+    const int jobs = WIRE_LIST_MAX;
+    struct world *w = *state;
+    char next[WIRE_CURSOR_MAX + 1] = "", control[512], id[32];
+    int found = 0, pages = 0;
+
+    for (int i = 0; i < jobs; i++) {
+        snprintf(id, sizeof(id), "bulky-%d", i);
+        submit_labelled(w, id, WIRE_LABELS_MAX);
+    }
+    do {
+        struct wire_message m;
+
+        snprintf(control, sizeof(control),
+                 "{\"replyTo\": \"me\", \"listJobs\": {\"limit\": 200, \"after\": \"%s\"}}", next);
+        ask(w, control, &m);
+        assert_int_equal(m.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE);
+        for (size_t i = 0; i < m.answer->n_jobs; i++) {
+            snprintf(id, sizeof(id), "bulky-%d", jobs - 1 - found++);
+            assert_string_equal(m.answer->jobs[i]->job_id, id); /* newest first */
+        }
+        snprintf(next, sizeof(next), "%s", m.answer->next);
+        wire_free(&m);
+        pages++;
+    } while (*next);
+    assert_int_equal(found, jobs);
+    assert_in_range(pages, 2, 4);
+}
+
+/* Workflow "large@1", whose definition is too large for a message in JSON. */
+static void register_large(struct world *w)
+{
+    CLEANUP(workflow_unref) struct workflow *known = NULL;
+    Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
+    Drover__V1__Payload arguments = DROVER__V1__PAYLOAD__INIT;
+    Drover__V1__Step steps[3], *list[3];
+    char *text = malloc(WIRE_INPUT_MAX);
+
+    memset(text, '"', WIRE_INPUT_MAX);
+    arguments.content_type = (char *)"text/plain; charset=utf-8";
+    arguments.data.data = (uint8_t *)text;
+    arguments.data.len = WIRE_INPUT_MAX - strlen(arguments.content_type);
+    for (int i = 0; i < 3; i++) {
+        drover__v1__step__init(&steps[i]);
+        steps[i].name = (char *[]){"a", "b", "c"}[i];
+        steps[i].actor = (char *)"hand";
+        steps[i].action = (char *)"work";
+        steps[i].arguments = &arguments;
+        list[i] = &steps[i];
+    }
+    m.name = (char *)"large";
+    m.version = 1;
+    m.steps = list;
+    m.n_steps = 3;
+    assert_int_equal(workflow_new(&known, &m, "", NULL), 0);
+    assert_int_equal(scheduler_register(w->peers[A], known), 0);
+    feed(w, A, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = PARTITIONS});
+    free(text);
+}
+
+/* Where there is nothing to shorten, it is said. */
+static void test_definition_too_large(void **state)
+{
+    static const char question[] =
+        "{\"commandId\": \"c\", \"replyTo\": \"me\", \"listWorkflows\": {\"workflow\": \"large\"}}";
+    struct world *w = *state;
+    struct wire_message m;
+
+    register_large(w);
+    ask(w, question, &m);
+    assert_int_equal(m.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_TOO_LARGE);
+    assert_string_equal(m.answer->command_id, "c");
+    wire_free(&m);
+}
+
 /* ---- life ---- */
 
 static int setup(void **state)
@@ -387,6 +508,7 @@ static int teardown(void **state)
         scheduler_free(w->peers[i]);
     for (size_t i = 0; i < w->n_jobs; i++)
         buf_deinit(&w->jobs[i].request);
+    buf_deinit(&w->reply);
     buf_deinit(&w->story);
     simstore_free(w->store);
     free(w);
@@ -403,6 +525,8 @@ int main(void)
         TEST(test_answer_lost),
         TEST(test_known_while_there_are_signs),
         TEST(test_refused),
+        TEST(test_list_too_large),
+        TEST(test_definition_too_large),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));
