@@ -27,9 +27,16 @@ static int url_check(const char *text, struct problem *problem)
     struct problem inner = {0};
     int r = url_parse(text, "amqp://", &url, &inner);
 
-    if (r > 0)
-        problem_set(problem, "--url", "%s%s%s, as in amqp://user:password@host:port/vhost",
-                    inner.field, *inner.field ? " " : "", inner.reason);
+    if (r == 0 && url.password && *url.password) {
+        r = URL_E_INVALID;
+        problem_set(
+            problem, "--url", "%s",
+            "others can see a password there: put it into DROVER_RABBITMQ__PASSWORD, or the "
+            "whole URL into DROVER_URL");
+    } else if (r > 0) {
+        problem_set(problem, "--url", "%s%s%s, as in amqp://user@host:port/vhost", inner.field,
+                    *inner.field ? " " : "", inner.reason);
+    }
     return r;
 }
 
@@ -49,7 +56,7 @@ static int config_find(const struct args *args, struct config **out, struct prob
         sets[0] = buf_str(&set);
         source.sets = sets;
         source.n_sets = 1;
-        source.secret_sets = true; /* --url is documented as what others can see */
+        source.secret_sets = true; /* from the environment; --url was checked to hold none */
     }
     r = config_load(out, &source, &inner);
     if (r && source.n_sets > 0 && strcmp(inner.field, "rabbitmq.uri") == 0)

@@ -5,6 +5,7 @@ The end is a check: every job done, no step begun before what it waits for.
 """
 
 import json
+import os
 import re
 import subprocess
 
@@ -66,6 +67,7 @@ class Recorded:
     def _command(self, *arguments, text=None):
         done = subprocess.run(
             [str(wire.BUILD / "cli" / "drover"), *map(str, arguments)],
+            env={**os.environ, "DROVER_URL": self.drover.url},
             input=text,
             stdout=subprocess.PIPE,
             text=True,
@@ -90,7 +92,7 @@ class Recorded:
         edges = sum(job.edges for job in self.jobs)
         say(f"drover submit: {len(self.jobs)} jobs, {self.steps} steps, {edges} edges")
         submissions = "\n".join(json.dumps(job.submission) for job in self.jobs)
-        self._command("submit", "--url", self.drover.url, "-o", "id", "-", text=submissions)
+        self._command("submit", "-o", "id", "-", text=submissions)
         say("all are recorded in Redis: whatever happens now, they will be done")
 
     def _look(self):

@@ -636,13 +636,17 @@ class Alone(Command, unittest.TestCase):
 
     def test_bad_url(self):
         """On the command line it is a wrong command line, in the environment an error."""
-        example = "as in amqp://user:password@host:port/vhost"
+        example = ", as in amqp://user@host:port/vhost"
+        seen = ("others can see a password there: put it into DROVER_RABBITMQ__PASSWORD, or the "
+                "whole URL into DROVER_URL")
         for url, reason in (("nonsense", "must begin with amqp://"), ("", "must begin with amqp://"),
+                            ("amqp://me:secret@h/", None),
                             ("amqp://", "host is missing"),
                             ("amqp://me:secret@h:x/", "port must be a number from 1 to 65535")):
             with self.subTest(url):
                 said = self.drover("get", "x", "--url", url, "--timeout", "1s")
-                self.assertEqual((2, "", f"drover: --url: {reason}, {example}\n"), said)
+                why = f"{reason}{example}" if reason else seen
+                self.assertEqual((2, "", f"drover: --url: {why}\n"), said)
         self.url = "nonsense"
         said = self.drover("get", "x")
         self.assertEqual((1, "", "drover: DROVER_URL: must begin with amqp://\n"), said)

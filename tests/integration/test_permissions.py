@@ -335,7 +335,8 @@ class Permissions(unittest.TestCase):
         """The command, as the client."""
         url = (f"amqp://{CLIENT}:{self.password('rabbitmq', CLIENT)}@{servers.HOST}:"
                f"{self.rabbit.port}/{VHOST}")
-        done = subprocess.run([wire.BUILD / "cli" / "drover", *words, "--url", url], text=True,
+        done = subprocess.run([wire.BUILD / "cli" / "drover", *words], text=True,
+                              env={**cluster.own_environment(), "DROVER_URL": url},
                               input=json.dumps(body), capture_output=True, timeout=120)
         return done.returncode, done.stdout + done.stderr
 

@@ -370,8 +370,8 @@ class Wire(cluster.TestCase):
         rabbit = self.c.rabbit
         url = f"amqp://{rabbit.user}:{rabbit.password}@{servers.HOST}:{rabbit.port}/{self.c.name}"
         done = subprocess.run(
-            [wire.BUILD / "cli" / "drover", "get", job_id, "--data", "-o", "json", "--url", url],
-            stdout=subprocess.PIPE, timeout=120, check=True,
+            [wire.BUILD / "cli" / "drover", "get", job_id, "--data", "-o", "json"],
+            env={**cluster.own_environment(), "DROVER_URL": url}, stdout=subprocess.PIPE, timeout=120, check=True,
         )
         return json.loads(done.stdout)
 
