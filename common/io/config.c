@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "io/address.h"
 #include "io/config.h"
+#include "io/config_actors.h"
 #include "io/store.h"
 #include "io/tree.h"
 #include "io/url.h"
@@ -947,5 +948,6 @@ void config_manual(FILE *out)
         out);
     for (size_t i = 0; i < array_size(settings); i++)
         manual_setting(&settings[i], out);
+    config_actors_manual(out);
     fputs("# SEE ALSO\n\n*drover*(1)\n", out);
 }

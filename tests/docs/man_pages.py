@@ -14,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import tap  # noqa: E402
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 DROVER = pathlib.Path(os.environ["DROVER_BUILD"]) / "cli" / "drover"
 
 
@@ -74,7 +75,16 @@ class Settings(Page, unittest.TestCase):
     def words(self):
         variables = re.findall(r"DROVER_\w+", run(DROVER, "config")[1])
         self.assertIn("DROVER_REDIS__PARTITIONS", variables)
-        return variables
+        return variables + self.keys_of_actors()
+
+    def keys_of_actors(self):
+        """Those that the agent knows; the page has a paragraph for each, and for no other."""
+        source = (ROOT / "agent" / "agent_config.c").read_text()
+        lists = re.findall(r"keys\[\] = \{(.*?)\}", source, re.DOTALL)
+        known = set(re.findall(r'"(\w+)"', " ".join(lists)))
+        page = run(DROVER, "manual", self.name)[1].partition("# ACTORS")[2]
+        self.assertEqual(known, set(re.findall(r"^\*(\w+)\*$", page, re.MULTILINE)))
+        return sorted(known)
 
 
 if __name__ == "__main__":
