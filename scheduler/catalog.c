@@ -8,9 +8,14 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
+static const Drover__V1__ListWorkflows *question(const struct op *op)
+{
+    return op->item->message.control->list_workflows;
+}
+
 static const char *wanted(const struct op *op)
 {
-    return op->item->message.control->list_workflows->workflow;
+    return question(op)->workflow;
 }
 
 static void catalog_call(struct scheduler *s, struct op *op)
@@ -18,7 +23,8 @@ static void catalog_call(struct scheduler *s, struct op *op)
     if (*wanted(op))
         ops_inspect_workflow(s->out, op_call_id(s, op), op->partition, wanted(op));
     else
-        ops_inspect_workflows(s->out, op_call_id(s, op), op->partition);
+        ops_inspect_workflows(s->out, op_call_id(s, op), op->partition, question(op)->after,
+                              WIRE_PAGE_MAX);
 }
 
 static void answer_all(struct scheduler *s, struct op *op, struct ops_reader *r,
@@ -40,8 +46,11 @@ static void answer_all(struct scheduler *s, struct op *op, struct ops_reader *r,
         infos[i].steps = found.items[i].steps;
         m->workflows[m->n_workflows++] = &infos[i];
     }
-    if (answer_fit(s, op, m, NULL))
-        op_reply(s, op, &m->base);
+    if (!answer_fit(s, op, m, &m->n_workflows))
+        return;
+    if (found.more || m->n_workflows < found.n)
+        m->next = m->workflows[m->n_workflows - 1]->workflow;
+    op_reply(s, op, &m->base);
 }
 
 static void answer_one(struct scheduler *s, struct op *op, struct ops_reader *r,

@@ -557,11 +557,14 @@ int ops_read_history(struct ops_reader *r, struct effects *fx, struct ops_histor
     return result_of(r);
 }
 
-void ops_inspect_workflows(struct effects *fx, uint64_t id, uint32_t partition)
+void ops_inspect_workflows(struct effects *fx, uint64_t id, uint32_t partition, const char *after,
+                           uint32_t limit)
 {
-    struct args a = args_new(fx, 1);
+    struct args a = args_new(fx, 3);
 
     put_str(&a, "workflows");
+    put_str(&a, after);
+    put_int(&a, limit);
     emit(&a, id, partition, "inspect");
 }
 
@@ -570,6 +573,7 @@ int ops_read_workflows(struct ops_reader *r, struct effects *fx, struct ops_work
     *out = (struct ops_workflows){0};
     if (read_found(r))
         return -EPROTO;
+    out->more = get_flag(r);
     out->n = get_count(r, 3);
     out->items = effects_alloc(fx, out->n * sizeof(*out->items));
     for (uint32_t i = 0; i < out->n; i++) {

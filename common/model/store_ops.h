@@ -275,7 +275,9 @@ struct ops_history {
 /* Return: 0, 1 where there is no such job, or -EPROTO. */
 int ops_read_history(struct ops_reader *r, struct effects *fx, struct ops_history *out);
 
-void ops_inspect_workflows(struct effects *fx, uint64_t id, uint32_t partition);
+/* Those whose "name@version" comes behind @after. */
+void ops_inspect_workflows(struct effects *fx, uint64_t id, uint32_t partition, const char *after,
+                           uint32_t limit);
 
 struct ops_workflow {
     struct bytes name; /* with its version */
@@ -284,6 +286,7 @@ struct ops_workflow {
 };
 
 struct ops_workflows {
+    bool more;
     struct ops_workflow *items;
     uint32_t n;
 };

@@ -316,6 +316,13 @@ static bool list_check(const Drover__V1__ListJobs *m, const struct path *where,
            check_text(m->after, WIRE_CURSOR_MAX, PATH(where, "after"), problem);
 }
 
+static bool catalog_check(const Drover__V1__ListWorkflows *m, const struct path *where,
+                          struct problem *problem)
+{
+    return (!*m->workflow || workflow_ref_check(m->workflow, PATH(where, "workflow"), problem)) &&
+           check_text(m->after, WIRE_CURSOR_MAX, PATH(where, "after"), problem);
+}
+
 static bool command_check(const Drover__V1__Control *m, struct problem *problem)
 {
     switch (m->command_case) {
@@ -334,9 +341,7 @@ static bool command_check(const Drover__V1__Control *m, struct problem *problem)
     case DROVER__V1__CONTROL__COMMAND_LIST_JOBS:
         return list_check(m->list_jobs, PATH(NULL, "list_jobs"), problem);
     case DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS:
-        return !*m->list_workflows->workflow ||
-               workflow_ref_check(m->list_workflows->workflow,
-                                  PATH(PATH(NULL, "list_workflows"), "workflow"), problem);
+        return catalog_check(m->list_workflows, PATH(NULL, "list_workflows"), problem);
     default:
         return true;
     }

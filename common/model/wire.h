@@ -34,7 +34,7 @@
 #define WIRE_STEPS_MAX 10000
 #define WIRE_EDGES_MAX 100000
 #define WIRE_LABELS_MAX 32
-#define WIRE_PAGE_MAX 1000       /* steps in one JobStatus, entries of a history in one Answer */
+#define WIRE_PAGE_MAX 1000       /* steps in one JobStatus; entries, or workflows, in one Answer */
 #define WIRE_LIST_MAX 200        /* jobs in one Answer ... */
 #define WIRE_LIST_DEFAULT 50     /* ... unless told otherwise */
 #define WIRE_CURSOR_MAX 160      /* bytes that say where a list goes on */

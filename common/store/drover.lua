@@ -1248,19 +1248,22 @@ local function inspect_workflow(p, a)
   return digest and inspect_definition(p, {'', digest}) or {'UNKNOWN'}
 end
 
--- inspect workflows -> FOUND n × (name@version digest steps)
-local function inspect_workflows(p)
+-- inspect workflows: after limit -> FOUND more n × (name@version digest steps): by name, those behind
+-- `after`
+local function inspect_workflows(p, a)
   local names, digests, all = {}, {}, call('HGETALL', p .. 'workflows')
   for k = 1, #all, 2 do
-    if match(all[k], '@') then
+    if match(all[k], '@') and all[k] > a[2] then
       names[#names + 1] = all[k]
       digests[all[k]] = all[k + 1]
     end
   end
   table.sort(names)
-  local out = {'FOUND', int(#names)}
-  for _, name in ipairs(names) do
-    put(out, name, digests[name], call('HGET', p .. 'def:' .. digests[name], 'n') or '0')
+  local n = min(#names, tonumber(a[3]), 1000)
+  local out = {'FOUND', n < #names and '1' or '0', int(n)}
+  for k = 1, n do
+    local digest = digests[names[k]]
+    put(out, names[k], digest, call('HGET', p .. 'def:' .. digest, 'n') or '0')
   end
   return out
 end

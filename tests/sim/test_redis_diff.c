@@ -401,7 +401,8 @@ static void random_list(struct both *b)
 
     ops_inspect_jobs(&b->t.arena, 0, 0, &op);
     call_both(b, NULL);
-    ops_inspect_workflows(&b->t.arena, 0, 0);
+    ops_inspect_workflows(&b->t.arena, 0, 0, timeline_chance(&b->t, 500000) ? "" : "w",
+                          (uint32_t)timeline_between(&b->t, 1, 3));
     call_both(b, NULL);
     ops_inspect_history(&b->t.arena, 0, 0, any_job(b), (uint64_t)timeline_between(&b->t, 0, 20),
                         10);

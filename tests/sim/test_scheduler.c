@@ -470,6 +470,58 @@ static void register_large(struct world *w)
     free(text);
 }
 
+static void register_many(struct world *w, int n)
+{
+    Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
+    Drover__V1__Step step = DROVER__V1__STEP__INIT;
+    Drover__V1__Step *steps[] = {&step};
+    char name[16];
+
+    step.name = (char *)"a";
+    step.actor = (char *)"hand";
+    step.action = (char *)"work";
+    m.name = name;
+    m.version = 1;
+    m.steps = steps;
+    m.n_steps = 1;
+    for (int i = 0; i < n; i++) {
+        CLEANUP(workflow_unref) struct workflow *known = NULL;
+
+        snprintf(name, sizeof(name), "w%05d", i);
+        assert_int_equal(workflow_new(&known, &m, "", NULL), 0);
+        assert_int_equal(scheduler_register(w->peers[A], known), 0);
+    }
+    feed(w, A, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = PARTITIONS});
+}
+
+/* Registered workflows come in pages, by name. */
+static void test_many_workflows(void **state)
+{
+    const int workflows = 2 * WIRE_PAGE_MAX + 1;
+    struct world *w = *state;
+    char next[WIRE_CURSOR_MAX + 1] = "", control[512], name[32];
+    int found = 0, pages = 0;
+
+    register_many(w, workflows);
+    do {
+        struct wire_message m;
+
+        snprintf(control, sizeof(control),
+                 "{\"replyTo\": \"me\", \"listWorkflows\": {\"after\": \"%s\"}}", next);
+        ask(w, control, &m);
+        for (size_t i = 0; i < m.answer->n_workflows; i++) {
+            snprintf(name, sizeof(name), "w%05d@1", found++);
+            assert_string_equal(m.answer->workflows[i]->workflow, name);
+            assert_int_equal(m.answer->workflows[i]->steps, 1);
+        }
+        snprintf(next, sizeof(next), "%s", m.answer->next);
+        wire_free(&m);
+        pages++;
+    } while (*next);
+    assert_int_equal(found, workflows);
+    assert_int_equal(pages, 3);
+}
+
 /* Where there is nothing to shorten, it is said. */
 static void test_definition_too_large(void **state)
 {
@@ -526,6 +578,7 @@ int main(void)
         TEST(test_known_while_there_are_signs),
         TEST(test_refused),
         TEST(test_list_too_large),
+        TEST(test_many_workflows),
         TEST(test_definition_too_large),
     };
 
