@@ -41,6 +41,7 @@ local WAIT_CAP = 3600000         -- ms; the longest doubled wait for an agent
 local PAGE_BYTES = 1048576       -- of errors and results in one page of a job's steps
 local TELLING = 60000            -- ms that whoever is to tell of a cause has for that
 local TOLD = 7200000             -- ms after its last sign that a cause counts as over
+local TOLD_LOOKED_AT = 10        -- causes that a new one makes be looked at, whether they are over
 local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
 local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
 
@@ -1422,6 +1423,17 @@ local function inspect(keys, a)
   return inspections[a[1]](keys[1], a)
 end
 
+-- Causes whose end nobody has met, because their actor never came back. Some at random each time that one
+-- is added: what is left over stays far fewer than what is not.
+local function forget_causes(p, now)
+  local some = call('HRANDFIELD', p .. 'told', int(TOLD_LOOKED_AT), 'WITHVALUES')
+  for k = 1, #some, 2 do
+    if tonumber(match(some[k + 1], '^%d+')) <= now then
+      call('HDEL', p .. 'told', some[k])
+    end
+  end
+end
+
 -- told: cause ask|told|over fresh -> NEWS or KNOWN, TOLD, OVER
 -- An alert is told once for each cause, whichever scheduler meets it. Who hears NEWS is to tell, and to
 -- say so when the broker has confirmed: until then the mark bears his `fresh`, and a short time.
@@ -1439,6 +1451,9 @@ local function told(keys, a)
     end
     return {'TOLD'}
   elseif not known or by == a[3] then
+    if till == '0' then
+      forget_causes(p, now)
+    end
     call('HSET', p .. 'told', cause, int(now + TELLING) .. ' ' .. a[3])
     return {'NEWS'}
   elseif by == '' then -- told, and this is a sign that it goes on

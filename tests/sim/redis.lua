@@ -12,6 +12,7 @@ local insert, remove = table.insert, table.remove
 local db = {}         -- key -> value; value.kind is hash, list, zset or string
 local functions = {}  -- name -> {callback, flags}
 local clock_ms = 0
+local chance = 1      -- of HRANDFIELD
 local read_only = false -- a function that is flagged no-writes is running
 
 -- Errors are raised as Redis 7 raises them: a table with the text in err.
@@ -155,6 +156,24 @@ function commands.HGETALL(a)
   for field, value in pairs(hash and hash.f or {}) do
     insert(out, field)
     insert(out, value)
+  end
+  return out
+end
+
+-- Some at random, always with a count and WITHVALUES: those that follow one another from any on.
+function commands.HRANDFIELD(a)
+  if #a ~= 3 or a[3]:upper() ~= 'WITHVALUES' then
+    fail('ERR syntax error')
+  end
+  local hash, count, fields, out = lookup(a[1], 'hash'), integer(a[2]), {}, {}
+  for field in pairs(hash and hash.f or {}) do
+    insert(fields, field)
+  end
+  chance = (chance * 16807 + 11) % 2147483647
+  for k = 1, math.min(count, #fields) do
+    local field = fields[(chance + k) % #fields + 1]
+    insert(out, field)
+    insert(out, hash.f[field])
   end
   return out
 end
@@ -489,7 +508,7 @@ local api = {}
 
 -- Empties the database and loads the library anew.
 function api.reset(library)
-  db = {}
+  db, chance = {}, 1
   load_library(library)
   return db
 end

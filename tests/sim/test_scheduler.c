@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "model/store_ops.h"
 #include "model/wire.h"
 #include "scheduler/scheduler.h"
 #include "store.h"
@@ -537,6 +538,48 @@ static void test_definition_too_large(void **state)
     wire_free(&m);
 }
 
+static void say(struct world *w, int actor, enum ops_cause what)
+{
+    struct effects out = {0};
+    struct store_answer answer;
+
+    ops_told(&out, 1, 0, effects_printf(&out, "NO_AGENT a%d", actor), what, "0a");
+    simstore_call(w->store, STORE_EPOCH + w->now, false, 0, "told", out.items[0].store.args,
+                  out.items[0].store.n, &answer);
+    effects_deinit(&out);
+}
+
+static size_t causes(struct world *w)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    const char *words[] = {"HGETALL", "drover:{p0}:told"};
+    size_t n = 0;
+
+    simstore_command(w->store, words, 2, &text);
+    for (const char *at = buf_str(&text); (at = strstr(at, "NO_AGENT")); at++)
+        n++;
+    return n;
+}
+
+/* Actors whose last alert is long past leave nothing behind, though nobody says that it is over. */
+static void test_causes_are_forgotten(void **state)
+{
+    struct world *w = *state;
+
+    for (int i = 0; i < 100; i++) {
+        say(w, i, OPS_CAUSE_ASK);
+        say(w, i, OPS_CAUSE_TOLD);
+    }
+    assert_int_equal(causes(w), 100);
+    pass(w, 119 * MINUTE);
+    say(w, 0, OPS_CAUSE_ASK);
+    pass(w, 2 * MINUTE);
+    for (int i = 100; i < 300; i++)
+        say(w, i, OPS_CAUSE_ASK);
+    assert_in_range(causes(w), 201,
+                    210); /* the new ones, the first, and hardly one of the others */
+}
+
 /* ---- life ---- */
 
 static int setup(void **state)
@@ -580,6 +623,7 @@ int main(void)
         TEST(test_list_too_large),
         TEST(test_many_workflows),
         TEST(test_definition_too_large),
+        TEST(test_causes_are_forgotten),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));
