@@ -198,6 +198,14 @@ static bool workflow_ref_check(const char *ref, const struct path *where, struct
            check_fail(problem, where, "must be a name, or a name@version with a version from 1");
 }
 
+/* Jobs are found by "name=value", which is to mean one label only. */
+static bool label_name_check(const char *name, const struct path *where, struct problem *problem)
+{
+    if (!check_text_given(name, WIRE_LABEL_NAME_MAX, where, problem))
+        return false;
+    return !strchr(name, '=') || check_fail(problem, where, "must not have a '='");
+}
+
 static bool labels_check(Drover__V1__Label *const *labels, size_t n, const struct path *up,
                          struct problem *problem)
 {
@@ -206,7 +214,7 @@ static bool labels_check(Drover__V1__Label *const *labels, size_t n, const struc
     for (size_t i = 0; i < n; i++) {
         const struct path *where = PATH_AT(up, "labels", i);
 
-        if (!check_text_given(labels[i]->name, WIRE_LABEL_NAME_MAX, PATH(where, "name"), problem) ||
+        if (!label_name_check(labels[i]->name, PATH(where, "name"), problem) ||
             !check_text(labels[i]->value, WIRE_LABEL_VALUE_MAX, PATH(where, "value"), problem))
             return false;
         for (size_t k = 0; k < i; k++)

@@ -93,6 +93,9 @@ static void test_submit(void **state)
     expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"labels\":[{\"value\":\"b\"}]}", "labels[0].name");
     expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"labels\":[{\"name\":\"a\",\"value\":\"\\n\"}]}",
                    "labels[0].value");
+    expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"labels\":[{\"name\":\"a=b\",\"value\":\"c\"}]}",
+                   "labels[0].name");
+    expect_good(WIRE_SUBMIT, "{" ORDER ",\"labels\":[{\"name\":\"a\",\"value\":\"b=c\"}]}");
     expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"labels\":[{\"name\":\"a\"},{\"name\":\"a\"}]}",
                    "labels[1].name");
     expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"replyTo\":\"drover.submit\"}", "reply_to");
