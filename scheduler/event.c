@@ -21,18 +21,13 @@
 #define PARKED "PARKED"
 #define SERVED "SERVED" /* the causes above are over */
 
-static const char *event_key(struct scheduler *s, const struct workflow *w, const char *kind)
-{
-    return effects_printf(s->out, "%s.%s", *w->name ? w->name : "unnamed", kind);
-}
-
-static struct bus_message *event_publish(struct scheduler *s, struct op *op,
-                                         const Drover__V1__JobEvent *m, const char *key)
+struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
+                                  const struct workflow *w, const char *word)
 {
     struct bus_message *message = op_publish(s, op, &m->base, false, NULL);
 
     message->exchange = "drover.events";
-    message->key = key;
+    message->key = effects_printf(s->out, "%s.%s", *w->name ? w->name : "unnamed", word);
     message->job = effects_str(s->out, op->job);
     return message;
 }
@@ -129,7 +124,7 @@ static void alert_send(struct scheduler *s, struct op *op)
     Drover__V1__JobEvent m;
 
     set_alert(&m, op);
-    event_publish(s, op, &m, event_key(s, op->workflow, "alert"));
+    event_publish(s, op, &m, op->workflow, "alert");
     op->then = alert_sent;
 }
 
@@ -266,6 +261,6 @@ void step_events_tell(struct scheduler *s, struct op *op, const struct ops_drive
         m.attempt = driven->requests[i].attempt;
         m.steps_total = driven->steps;
         m.steps_open = driven->open;
-        event_publish(s, op, &m, event_key(s, w, "step"))->transient = true;
+        event_publish(s, op, &m, w, "step")->transient = true;
     }
 }

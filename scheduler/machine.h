@@ -219,7 +219,11 @@ void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const
 void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                struct workflow *w);
 
-/* Events (event.c): alerts, each cause once, and steps as they are dispatched. */
+/* Events (event.c). To everybody who listens, under the key "<workflow>.<word>". */
+struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
+                                  const struct workflow *w, const char *word);
+
+/* Alerts, each cause once, and steps as they are dispatched. */
 void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
                   struct workflow *w);
 void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,

@@ -102,16 +102,6 @@ static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct
     m->steps_open = job->open;
 }
 
-static void tell_everybody(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
-                           const char *key)
-{
-    struct bus_message *message = op_publish(s, op, &m->base, false, NULL);
-
-    message->exchange = "drover.events";
-    message->key = key;
-    message->job = effects_str(s->out, op->job);
-}
-
 static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
                         const struct ops_job *job)
 {
@@ -141,11 +131,8 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
                  const struct workflow *w)
 {
     Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
-    Drover__V1__Submit *labels =
-        job->labels.len > 0 ? drover__v1__submit__unpack(NULL, job->labels.len, job->labels.data)
-                            : NULL;
+    Drover__V1__Submit *labels = status_labels(job->labels);
     const char *name = event_name(s, job->outcome);
-    const char *workflow = *w->name ? w->name : "unnamed";
 
     set_facts(s, &m, op, job);
     set_results(s, &m, job, w);
@@ -156,7 +143,7 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
     if (op->undeliverable) {
         tell_nobody(s, op, &m, job);
     } else {
-        tell_everybody(s, op, &m, effects_printf(s->out, "%s.%s", workflow, name));
+        event_publish(s, op, &m, w, name);
         if (job->reply_to.len > 0)
             tell_client(s, op, &m, job);
         log_info("job_settled", LOG_S("job", op->job), LOG_S("outcome", name),
