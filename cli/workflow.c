@@ -88,21 +88,16 @@ int cli_workflow_validate(const struct args *args)
 
 /* ---- what is registered ---- */
 
-static int ask(const struct args *args, const char *workflow, struct wire_message *answer)
+static int ask(struct session *s, Drover__V1__ListWorkflows *query, int64_t deadline,
+               struct wire_message *answer)
 {
-    CLEANUP(session_free) struct session *s = NULL;
     Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__ListWorkflows query = DROVER__V1__LIST_WORKFLOWS__INIT;
-    int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);
     char id[ID_TOKEN_LEN + 1];
-    int r = cli_connect(args, &s);
+    int r;
 
-    if (r)
-        return r;
     control_init(&m, "", id);
-    query.workflow = (char *)workflow;
     m.command_case = DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS;
-    m.list_workflows = &query;
+    m.list_workflows = query;
     r = control_ask(s, &m, deadline, answer);
     return r ? session_complain(s, r) : control_exit(answer->answer);
 }
@@ -114,43 +109,66 @@ static void add_row(struct table *t, const Drover__V1__WorkflowInfo *info)
     table_add(t, VIEW_DIM, "%s", info->definition);
 }
 
-static void print_all(const struct args *args, const Drover__V1__Answer *answer)
+static void add_info(struct table *t, struct buf *out, const struct args *args,
+                     const Drover__V1__WorkflowInfo *info)
+{
+    bool json = args->output == OUTPUT_JSON;
+
+    if (args->output == OUTPUT_TABLE) {
+        add_row(t, info);
+    } else if (args->output == OUTPUT_ID) {
+        buf_printf(out, "%s\n", info->workflow);
+    } else {
+        buf_puts(out, !json ? "" : out->len == 0 ? "[" : ",\n");
+        json_from_message(&info->base, out);
+        buf_puts(out, json ? "" : "\n");
+    }
+}
+
+static void print_all(struct table *t, struct buf *out, const struct args *args)
+{
+    if (args->output == OUTPUT_JSON)
+        buf_puts(out, out->len == 0 ? "[]\n" : "]\n");
+    if (args->output == OUTPUT_TABLE)
+        table_print(t, cli_color(args, stdout), 0, out);
+    fputs(buf_str(out), stdout);
+}
+
+/* Page after page. Return: the exit code. */
+static int list_all(struct session *s, const struct args *args, int64_t deadline)
 {
     CLEANUP(table_deinit) struct table t = {.columns = 3};
     CLEANUP(buf_deinit) struct buf out = {0};
-    bool json = args->output == OUTPUT_JSON;
+    CLEANUP(wire_free) struct wire_message answer = {0};
+    Drover__V1__ListWorkflows query = DROVER__V1__LIST_WORKFLOWS__INIT;
+    char after[WIRE_WORKFLOW_REF_MAX + 1] = "";
 
     table_add(&t, VIEW_BOLD, "WORKFLOW");
     table_add(&t, VIEW_BOLD, "STEPS");
     table_add(&t, VIEW_BOLD, "DEFINITION");
-    for (size_t i = 0; i < answer->n_workflows; i++) {
-        const Drover__V1__WorkflowInfo *info = answer->workflows[i];
+    do {
+        int r;
 
-        if (args->output == OUTPUT_TABLE) {
-            add_row(&t, info);
-        } else if (args->output == OUTPUT_ID) {
-            buf_printf(&out, "%s\n", info->workflow);
-        } else {
-            buf_puts(&out, !json ? "" : i == 0 ? "[" : ",\n");
-            json_from_message(&info->base, &out);
-            buf_puts(&out, json ? "" : "\n");
-        }
-    }
-    if (json)
-        buf_puts(&out, answer->n_workflows == 0 ? "[]\n" : "]\n");
-    if (args->output == OUTPUT_TABLE)
-        table_print(&t, cli_color(args, stdout), 0, &out);
-    fputs(buf_str(&out), stdout);
+        wire_free(&answer);
+        query.after = after;
+        r = ask(s, &query, deadline, &answer);
+        if (r)
+            return r;
+        for (size_t i = 0; i < answer.answer->n_workflows; i++)
+            add_info(&t, &out, args, answer.answer->workflows[i]);
+        snprintf(after, sizeof(after), "%s", answer.answer->next);
+    } while (*after);
+    print_all(&t, &out, args);
+    return CLI_OK;
 }
 
 int cli_workflow_list(const struct args *args)
 {
-    CLEANUP(wire_free) struct wire_message answer = {0};
-    int r = ask(args, "", &answer);
+    CLEANUP(session_free) struct session *s = NULL;
+    int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);
+    int r = cli_connect(args, &s);
 
-    if (r == CLI_OK)
-        print_all(args, answer.answer);
-    return r;
+    return r ? r : list_all(s, args, deadline);
 }
 
 static void add_step(struct table *t, const struct workflow *w, const struct workflow_step *step)
@@ -191,10 +209,17 @@ static int print_one(const struct args *args, const Drover__V1__Workflow *messag
 
 int cli_workflow_show(const struct args *args)
 {
+    CLEANUP(session_free) struct session *s = NULL;
     CLEANUP(wire_free) struct wire_message answer = {0};
     CLEANUP(buf_deinit) struct buf out = {0};
-    int r = ask(args, args->operands[0], &answer);
+    Drover__V1__ListWorkflows query = DROVER__V1__LIST_WORKFLOWS__INIT;
+    int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);
+    int r = cli_connect(args, &s);
 
+    if (r)
+        return r;
+    query.workflow = args->operands[0];
+    r = ask(s, &query, deadline, &answer);
     if (r || !answer.answer->definition)
         return r;
     if (args->output == OUTPUT_TABLE)

@@ -209,7 +209,7 @@ STORE_OPERATIONS = {
         function("steer", "steered", "cancel", "c", 0, "", "me"), function("settle_owed", "bare", 1)],
         set(BOTH)),
     "tell of alerts: `told`": ([
-        function("told", "cause", 1), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
+        function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
     "lead a partition: `lead`": ([
         function("lead", "me", 0), ("SET", f"{KEYS}leader", "me"), ("GET", f"{KEYS}leader")],
         {SUPERVISOR}),
