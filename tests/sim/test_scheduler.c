@@ -165,7 +165,7 @@ static void deliver(struct world *w, enum peer peer, enum scheduler_source sourc
                     struct bytes body)
 {
     const struct bus_delivery d = {.handle = ++w->handle,
-                                   .source = source,
+                                   .source = (int)source,
                                    .body = body,
                                    .content_type = "",
                                    .message_id = "",
