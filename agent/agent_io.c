@@ -165,7 +165,7 @@ struct agent_io *agent_io_free(struct agent_io *io)
             io->setup->actors[i].handler->close();
     driver_free(io->driver);
     agent_free(io->agent);
-    for (size_t i = 0; io->queues && i < io->setup->n_actors; i++)
+    for (size_t i = 0; io->queues && io->setup && i < io->setup->n_actors; i++)
         free((char *)io->queues[i].name);
     free(io->queues);
     agent_setup_free(io->setup);

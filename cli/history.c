@@ -91,9 +91,8 @@ static int show_page(struct history *h, int64_t deadline, size_t *n)
 
 static int history(struct history *h, int64_t deadline)
 {
-    size_t n;
-
     for (;;) {
+        size_t n = 0;
         int r = show_page(h, deadline, &n);
 
         if (r)

@@ -277,7 +277,7 @@ void list_jobs(struct scheduler *s, struct op *op)
                        "list_jobs.after: must be the `next` of an answer");
         return;
     }
-    l->items = or_abort(calloc(2 * l->limit, sizeof(*l->items)));
+    l->items = or_abort(calloc((size_t)2 * l->limit, sizeof(*l->items)));
     l->at = l->from;
     l->since = q->since;
     op->partition = 0;
