@@ -308,7 +308,10 @@ class Cli(Case):
         command["env"].update({"TERM": "xterm", **variables})
         given = self.directory / "given.json"
         given.write_text(json.dumps(body))
-        ours, theirs = os.openpty()
+        try:
+            ours, theirs = os.openpty()
+        except OSError as error:
+            self.skipTest(f"no terminals, because /dev/pts is not there: {error}")
         with open(given) as stdin, subprocess.Popen(
                 **command, stdin=stdin, stdout=results or theirs, stderr=theirs) as process:
             os.close(theirs)
