@@ -14,23 +14,23 @@ import wire
 FETCH_TIMEOUT_S = 180
 
 
-def _fetch(to):
-    """Unpacks promtool from Debian's package. True where that worked."""
+def _fetch(to, package):
+    """Unpacks promtool from one of Debian's packages. True where that worked."""
     with tempfile.TemporaryDirectory(dir=wire.BUILD) as directory:
         unpacked = pathlib.Path(directory) / "unpacked"
         try:
             subprocess.run(
-                ["apt-get", "download", "prometheus"],
+                ["apt-get", "download", package],
                 cwd=directory,
                 check=True,
                 capture_output=True,
                 timeout=FETCH_TIMEOUT_S,
             )
-            (package,) = pathlib.Path(directory).glob("prometheus_*.deb")
-            subprocess.run(["dpkg", "-x", package, unpacked], check=True, capture_output=True)
+            (file,) = pathlib.Path(directory).glob(f"{package}_*.deb")
+            subprocess.run(["dpkg", "-x", file, unpacked], check=True, capture_output=True)
+            shutil.move(unpacked / "usr/bin/promtool", to)
         except (OSError, ValueError, subprocess.SubprocessError):
             return False
-        shutil.move(unpacked / "usr/bin/promtool", to)
         return True
 
 
@@ -40,7 +40,9 @@ def find():
     if on_path:
         return on_path
     ours = wire.BUILD / "promtool"
-    return str(ours) if ours.exists() or _fetch(ours) else None
+    # Debian 12 has it in the one, Debian 13 in the other
+    there = ours.exists() or _fetch(ours, "prometheus") or _fetch(ours, "promtool")
+    return str(ours) if there else None
 
 
 def complaints(program, metrics):
