@@ -150,6 +150,12 @@ static void set_results(struct scheduler *s, Drover__V1__StepRequest *m,
     }
 }
 
+static char *key_of(struct scheduler *s, const struct op *op, const struct workflow_step *step,
+                    uint32_t turn)
+{
+    return (char *)effects_printf(s->out, "%s/%s/%u", op->job, step->name, (unsigned)turn);
+}
+
 static void set_identity(struct scheduler *s, Drover__V1__StepRequest *m, const struct op *op,
                          const struct ops_request *r, const struct workflow *w)
 {
@@ -161,15 +167,15 @@ static void set_identity(struct scheduler *s, Drover__V1__StepRequest *m, const 
     m->step = (char *)step->name;
     m->actor = (char *)d->actor;
     m->action = (char *)d->action;
-    m->arguments = (Drover__V1__Payload *)d->arguments;
     m->lock_ms = d->lock_ms;
     m->heartbeat_ms = d->heartbeat_ms;
     m->desired = state_of(r->active ? 'A' : 'D');
     m->current = state_of(r->current);
     m->token = effects_text(s->out, r->token);
     m->turn = r->turn;
-    m->idempotency_key =
-        (char *)effects_printf(s->out, "%s/%s/%u", op->job, step->name, (unsigned)r->turn);
+    m->idempotency_key = key_of(s, op, step, r->turn);
+    if (!r->active && r->forward_turn > 0) /* 0: a person says that it was done */
+        m->forward_key = key_of(s, op, step, r->forward_turn);
 }
 
 static void set_counts(Drover__V1__StepRequest *m, const struct ops_request *r,
@@ -210,10 +216,23 @@ static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
               LOG_I("attempt", m->attempt), LOG_S("token", m->token));
 }
 
+/* An undo is told what the do gave; a do may still have a result from an earlier turn. */
+static void set_forward_result(Drover__V1__StepRequest *m, const struct ops_driven *driven,
+                               const struct common *c, const struct ops_request *r)
+{
+    int found = r->active ? -1 : find_result(driven, r->step);
+
+    if (found >= 0)
+        m->forward_result = c->results[found];
+}
+
 static void request(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                     const struct common *c, const struct workflow *w, const struct ops_request *r)
 {
+    const struct workflow_step *step = &w->steps[r->step];
+    const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;
     Drover__V1__StepRequest m = DROVER__V1__STEP_REQUEST__INIT;
+    Drover__V1__Payload *edited = payload_of(r->arguments);
     Drover__V1__Error *last =
         r->last_error.len > 0
             ? drover__v1__error__unpack(NULL, r->last_error.len, r->last_error.data)
@@ -221,7 +240,12 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
 
     set_identity(s, &m, op, r, w);
     set_counts(&m, r, driven);
-    set_results(s, &m, driven, c, w, &w->steps[r->step]);
+    set_results(s, &m, driven, c, w, step);
+    set_forward_result(&m, driven, c, r);
+    /* what a person gave a step is what an undo takes back, unless that has arguments of its own */
+    m.arguments = edited && d->arguments == step->forward.arguments
+                      ? edited
+                      : (Drover__V1__Payload *)d->arguments;
     m.last_error = last;
     m.input = c->input;
     m.traceparent = c->traceparent;
@@ -236,6 +260,8 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
         send(s, op, &m, op->answered_at + r->wait, r->again);
     if (last)
         drover__v1__error__free_unpacked(last, NULL);
+    if (edited)
+        drover__v1__payload__free_unpacked(edited, NULL);
 }
 
 static bool has_room(const struct scheduler *s)

@@ -19,6 +19,7 @@
 #define NO_AGENT "NO_AGENT"
 #define UNROUTABLE "UNROUTABLE"
 #define PARKED "PARKED"
+#define DEADLINE "DEADLINE"
 #define SERVED "SERVED" /* the causes above are over */
 
 struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
@@ -87,6 +88,16 @@ void asked_free(struct scheduler *s)
 
 /* ---- alerts ---- */
 
+static const char *actor_of(const struct workflow *w, const struct alert *alert)
+{
+    const struct workflow_step *step;
+
+    if (alert->step == WORKFLOW_NONE)
+        return "";
+    step = &w->steps[alert->step];
+    return alert->back ? step->revert.actor : step->forward.actor;
+}
+
 static void alert_again(struct scheduler *s, struct op *op);
 static void told_call(struct scheduler *s, struct op *op);
 static void told_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
@@ -114,7 +125,8 @@ static void set_alert(Drover__V1__JobEvent *m, const struct op *op)
     m->job_id = op->job;
     m->workflow = (char *)op->workflow->full_name;
     m->reason = (char *)alert->reason;
-    m->step = (char *)op->workflow->steps[alert->step].name;
+    if (alert->step != WORKFLOW_NONE)
+        m->step = (char *)op->workflow->steps[alert->step].name;
     m->at = alert->at;
     m->seq = alert->seq;
 }
@@ -142,7 +154,7 @@ static void alert_tell(struct scheduler *s, struct op *op)
     set_alert(&m, op);
     s->stats.alerts++;
     log_warn("alert", LOG_S("reason", m.reason), LOG_S("job", op->job), LOG_S("step", m.step),
-             LOG_S("actor", op->workflow->steps[op->alert->step].forward.actor));
+             LOG_S("actor", actor_of(op->workflow, op->alert)));
     alert_send(s, op);
     e = effects_add(s->out, EFFECT_ROLE, 0);
     e->role.what = SCHEDULER_ALERT;
@@ -180,7 +192,7 @@ static void cause_say(struct scheduler *s, const struct op *from, const struct a
 {
     struct op *op = alert_new(s, from, alert, w);
 
-    op->partition = id_partition(w->steps[alert->step].forward.actor, s->partitions);
+    op->partition = id_partition(actor_of(w, alert), s->partitions);
     op->alert->what = what;
     op_call(s, op, told_call, told_answered);
     op_unref(s, op);
@@ -189,8 +201,7 @@ static void cause_say(struct scheduler *s, const struct op *from, const struct a
 static void set_cause(struct alert *alert, const char *reason, const struct workflow *w)
 {
     alert->reason = reason;
-    snprintf(alert->cause, sizeof(alert->cause), "%s %s", reason,
-             w->steps[alert->step].forward.actor);
+    snprintf(alert->cause, sizeof(alert->cause), "%s %s", reason, actor_of(w, alert));
 }
 
 static void served(struct scheduler *s, const struct op *op, struct alert *alert,
@@ -215,12 +226,13 @@ static void missed(struct scheduler *s, const struct op *op, struct alert *alert
     cause_say(s, op, alert, w, OPS_CAUSE_ASK);
 }
 
-static void parked(struct scheduler *s, const struct op *from, struct alert *alert,
-                   struct workflow *w)
+/* What concerns one job is told without asking whether others were told of the like. */
+static void about_a_job(struct scheduler *s, const struct op *from, struct alert *alert,
+                        const char *reason, struct workflow *w)
 {
     struct op *op;
 
-    alert->reason = PARKED;
+    alert->reason = reason;
     op = alert_new(s, from, alert, w);
     alert_tell(s, op);
     op_unref(s, op);
@@ -229,15 +241,20 @@ static void parked(struct scheduler *s, const struct op *from, struct alert *ale
 void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
                   struct workflow *w)
 {
-    for (uint32_t i = 0; i < driven->n_alerts && driven->alerts[i].step < w->n_steps; i++) {
-        struct bytes reason = driven->alerts[i].reason;
+    for (uint32_t i = 0; i < driven->n_alerts; i++) {
+        const struct ops_alert *of = &driven->alerts[i];
+        struct bytes reason = of->reason;
         struct alert alert = {
-            .step = driven->alerts[i].step, .at = driven->now, .seq = driven->seq};
+            .step = of->step, .back = of->back, .at = driven->now, .seq = driven->seq};
 
-        if (bytes_is(reason, SERVED))
+        if (of->step == WORKFLOW_NONE)
+            about_a_job(s, op, &alert, DEADLINE, w);
+        else if (of->step >= w->n_steps)
+            continue;
+        else if (bytes_is(reason, SERVED))
             served(s, op, &alert, w);
         else if (bytes_is(reason, PARKED))
-            parked(s, op, &alert, w);
+            about_a_job(s, op, &alert, PARKED, w);
         else
             missed(s, op, &alert, bytes_is(reason, UNROUTABLE) ? UNROUTABLE : NO_AGENT, w);
     }

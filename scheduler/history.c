@@ -18,7 +18,8 @@ static const struct {
 } EVENTS[] = {
     {"created", "-d"},   {"dispatched", "sat"}, {"done", "sat"},      {"failed", "sat"},
     {"deferred", "sat"}, {"expired", "sat"},    {"unstarted", "sat"}, {"unroutable", "sat"},
-    {"parked", "sd"},    {"mended", "d"},       {"cancel", "-d"},
+    {"undone", "sat"},   {"skipped", "s"},      {"parked", "sd"},     {"given_up", "sd"},
+    {"retried", "sd"},   {"edited", "s"},       {"resolved", "sd"},   {"mended", "d"},
 };
 
 static const char *words_of(struct bytes event)

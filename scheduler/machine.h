@@ -45,7 +45,8 @@ typedef void driven_fn(struct scheduler *s, struct op *op, const struct ops_driv
 
 /* What is told of a step that is parked, or of an actor that has no agent, or no queue. */
 struct alert {
-    uint32_t step; /* of the op's workflow */
+    uint32_t step; /* of the op's workflow, or WORKFLOW_NONE */
+    bool back;     /* of its undo */
     int64_t at;
     uint64_t seq;
     const char *reason;
@@ -109,13 +110,14 @@ struct op {
     const Drover__V1__Progress *progress;
     struct alert *alert;     /* owned */
     struct listing *listing; /* list: what was found so far; owned */
-    uint32_t *steps;         /* drive: named steps; owned */
+    uint32_t *steps;         /* drive, steer: named steps; owned */
     uint32_t n_steps;
-    uint64_t seq;       /* notice */
-    uint32_t notices;   /* notice: tries before this one */
-    bool with_results;  /* notice: the sinks are known */
-    bool undeliverable; /* notice: its queue did not come back, now for drover.dead */
-    bool returned;      /* a publish of this op found no queue */
+    struct ops_refusal refusal; /* steer */
+    uint64_t seq;               /* notice */
+    uint32_t notices;           /* notice: tries before this one */
+    bool with_results;          /* notice: the sinks are known */
+    bool undeliverable;         /* notice: its queue did not come back, now for drover.dead */
+    bool returned;              /* a publish of this op found no queue */
 };
 
 /* One store call in flight, for one op or, of records, several. */
@@ -229,6 +231,9 @@ void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_dri
 void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                       const struct workflow *w);
 void asked_free(struct scheduler *s);
+
+/* Commands about one job (steer.c). */
+void steer(struct scheduler *s, struct op *op);
 
 /* Lists of jobs, over all partitions (list.c). */
 void list_jobs(struct scheduler *s, struct op *op);

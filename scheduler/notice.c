@@ -15,8 +15,8 @@ static void notice_call(struct scheduler *s, struct op *op)
 {
     const struct workflow *w = definition_find(s, op->digest);
 
-    ops_inspect_notice(s->out, op_call_id(s, op), op->partition, op->job, MACHINE_EVENT_RESULTS,
-                       w ? w->sinks : NULL, w ? w->n_sinks : 0);
+    ops_inspect_notice(s->out, op_call_id(s, op), op->partition, op->job, op->seq,
+                       MACHINE_EVENT_RESULTS, w ? w->sinks : NULL, w ? w->n_sinks : 0);
 }
 
 static void settle_call(struct scheduler *s, struct op *op)
@@ -161,11 +161,7 @@ static void notice_answered(struct scheduler *s, struct op *op, struct ops_reade
     const struct workflow *w;
 
     if (ops_read_notice(r, s->out, &job) || job.definition.len != ID_DIGEST_LEN) {
-        op_call(s, op, settle_call, settle_answered); /* forgotten: nothing to tell any more */
-        return;
-    }
-    if (job.seq != op->seq || job.outcome.len == 0) {
-        op_call(s, op, settle_call, settle_answered); /* not a notice that this job owes */
+        op_call(s, op, settle_call, settle_answered); /* forgotten, or not owed: nothing to tell */
         return;
     }
     op->notices = job.notices;

@@ -45,48 +45,6 @@ static void query_answered(struct scheduler *s, struct op *op, struct ops_reader
         definition_load(s, op, &from, query_answered);
 }
 
-/* ---- Cancel ---- */
-
-static void cancel_call(struct scheduler *s, struct op *op)
-{
-    const Drover__V1__Control *m = op->item->message.control;
-    const struct op_steer steer = {.job = op->job,
-                                   .command = "cancel",
-                                   .command_id = m->command_id,
-                                   .if_seq = m->if_seq,
-                                   .reason = m->reason,
-                                   .by = s->name};
-
-    ops_steer(s->out, op_call_id(s, op), op->partition, &steer);
-}
-
-static void on_steered(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                       struct workflow *w)
-{
-    static const struct {
-        enum ops_code code;
-        Drover__V1__AnswerCode answer;
-        const char *reason;
-    } answers[] = {
-        {OPS_DONE, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE, ""},
-        {OPS_UNCHANGED, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED, "already so"},
-        {OPS_UNKNOWN_JOB, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB, "there is no such job"},
-        {OPS_WRONG_STATE, DROVER__V1__ANSWER_CODE__ANSWER_CODE_WRONG_STATE, "the job is settled"},
-        {OPS_SUPERSEDED, DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED,
-         "the job has moved on since if_seq"},
-    };
-
-    for (size_t i = 0; i < array_size(answers); i++)
-        if (answers[i].code == driven->code)
-            control_answer(s, op, answers[i].answer, answers[i].reason);
-    on_driven(s, op, driven, w);
-}
-
-static void cancel_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
-{
-    driven_read(s, op, r, on_steered);
-}
-
 /* ---- Recover ---- */
 
 static void recover(struct scheduler *s, struct op *op)
@@ -112,9 +70,6 @@ void on_control(struct scheduler *s, struct item *item)
     case DROVER__V1__CONTROL__COMMAND_QUERY:
         op_call(s, op, query_call, query_answered);
         break;
-    case DROVER__V1__CONTROL__COMMAND_CANCEL:
-        op_call(s, op, cancel_call, cancel_answered);
-        break;
     case DROVER__V1__CONTROL__COMMAND_RECOVER:
         recover(s, op);
         break;
@@ -131,8 +86,7 @@ void on_control(struct scheduler *s, struct item *item)
         catalog(s, op);
         break;
     default:
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
-                       "this server does not know the command");
+        steer(s, op);
         break;
     }
     op_unref(s, op);

@@ -76,6 +76,7 @@ static void set_outcome(struct scheduler *s, struct op *op, const Drover__V1__St
         op->record.retry_after = m->error->retry_after_ms < POLICY_DURATION_MAX_MS
                                      ? m->error->retry_after_ms
                                      : POLICY_DURATION_MAX_MS;
+        op->record.no_effect = m->error->effect == DROVER__V1__EFFECT__EFFECT_NONE;
         error_keep(s, &op->buf2, m->error);
     } else {
         /* kept only where the dispatch asked for something else: then this is a failure */

@@ -53,8 +53,8 @@ static Drover__V1__State state_of(struct bytes letter)
     return DROVER__V1__STATE__STATE_DISABLED;
 }
 
-/* The record in one word for people; the machine never reads it back. */
-static Drover__V1__StepState wording(const struct ops_step_record *r, bool cancelled)
+/* The record in one word for people; the machine never reads it back. @back: the job goes there. */
+static Drover__V1__StepState wording(const struct ops_step_record *r, bool back)
 {
     switch (r->state) {
     case 'R':
@@ -72,8 +72,10 @@ static Drover__V1__StepState wording(const struct ops_step_record *r, bool cance
     }
     if (r->current == 'A')
         return DROVER__V1__STEP_STATE__STEP_STATE_DONE;
-    return cancelled ? DROVER__V1__STEP_STATE__STEP_STATE_SKIPPED
-                     : DROVER__V1__STEP_STATE__STEP_STATE_WAITING;
+    if (!back || r->current == 'U')
+        return DROVER__V1__STEP_STATE__STEP_STATE_WAITING;
+    return r->asked == 'D' ? DROVER__V1__STEP_STATE__STEP_STATE_REVERTED
+                           : DROVER__V1__STEP_STATE__STEP_STATE_SKIPPED;
 }
 
 static void set_progress(struct scheduler *s, Drover__V1__StepStatus *m, struct bytes progress,
@@ -91,16 +93,15 @@ static void set_progress(struct scheduler *s, Drover__V1__StepStatus *m, struct 
 }
 
 static void set_record(struct scheduler *s, Drover__V1__StepStatus *m, const struct ops_step *from,
-                       bool cancelled)
+                       bool back)
 {
     struct ops_step_record r = {.current = 'D', .asked = 'A', .state = 'W', .waiting = m->waiting};
 
     if (from->record.len > 0 && ops_read_step_record(from->record, &r))
         return;
-    m->state = wording(&r, cancelled);
+    m->state = wording(&r, back);
     m->current = state_of(bytes_of(r.state == 'R' ? "U" : &r.current, 1));
-    m->desired = r.asked == 'A' && !cancelled ? DROVER__V1__STATE__STATE_ACTIVE
-                                              : DROVER__V1__STATE__STATE_DISABLED;
+    m->desired = back ? DROVER__V1__STATE__STATE_DISABLED : DROVER__V1__STATE__STATE_ACTIVE;
     m->turn = r.turn;
     m->attempt = r.attempt;
     m->failures = r.failures;
@@ -113,7 +114,7 @@ static void set_record(struct scheduler *s, Drover__V1__StepStatus *m, const str
 }
 
 static void set_step(struct scheduler *s, Drover__V1__StepStatus *m, const struct ops_step *from,
-                     const struct workflow *w, bool cancelled)
+                     const struct workflow *w, bool back)
 {
     const struct workflow_step *step = &w->steps[from->step];
 
@@ -122,7 +123,7 @@ static void set_step(struct scheduler *s, Drover__V1__StepStatus *m, const struc
     m->name = (char *)step->name;
     m->actor = (char *)step->forward.actor;
     m->waiting = step->n_after;
-    set_record(s, m, from, cancelled);
+    set_record(s, m, from, back);
     m->after = effects_alloc(s->out, step->n_after * sizeof(char *));
     for (uint32_t i = 0; i < step->n_after; i++)
         m->after[m->n_after++] = (char *)w->steps[step->after[i]].name;

@@ -81,25 +81,45 @@ static uint32_t first_piece(uint32_t n)
     return n < CHUNK ? n : CHUNK;
 }
 
+static char recourse_letter(Drover__V1__Recourse recourse)
+{
+    switch (recourse) {
+    case DROVER__V1__RECOURSE__RECOURSE_COMPENSATE:
+        return 'C';
+    case DROVER__V1__RECOURSE__RECOURSE_FAIL:
+        return 'F';
+    default:
+        return 'P';
+    }
+}
+
+/* What the library's TERMS reads. */
+static const char *terms(struct effects *fx, const struct workflow_dispatch *d)
+{
+    const struct policy *p = &d->policy;
+    struct bytes non_retryable = classes(fx, p);
+
+    return effects_printf(fx,
+                          "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %.6g %" PRId64
+                          " %" PRIu32 " %" PRIu32 " %.6g %" PRId64 " %c%c|%.*s",
+                          d->lock_ms, d->wait_ms, d->heartbeat_ms, p->initial_interval_ms,
+                          p->backoff_coefficient, p->maximum_interval_ms, p->maximum_attempts,
+                          p->maximum_expiries, p->jitter, p->park_interval_ms,
+                          recourse_letter(p->on_permanent), recourse_letter(p->on_exhausted),
+                          (int)non_retryable.len, non_retryable.data);
+}
+
 /* The line that the library's STEP_LINE reads. */
 static const char *step_line(struct effects *fx, const struct workflow_step *step)
 {
-    const struct workflow_dispatch *d = &step->forward;
-    const struct policy *p = &d->policy;
     struct bytes take = numbers(fx, step->take, step->n_take);
     struct bytes after = numbers(fx, step->after, step->n_after);
     struct bytes dependents = numbers(fx, step->dependents, first_piece(step->n_dependents));
-    struct bytes non_retryable = classes(fx, p);
 
-    return effects_printf(
-        fx,
-        "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %.6g %" PRId64 " %" PRIu32 " %" PRIu32
-        " %.6g %" PRId64 " %" PRIu32 " %" PRIu32 "|%.*s|%.*s|%.*s|%.*s",
-        d->lock_ms, d->wait_ms, d->heartbeat_ms, p->initial_interval_ms, p->backoff_coefficient,
-        p->maximum_interval_ms, p->maximum_attempts, p->maximum_expiries, p->jitter,
-        p->park_interval_ms, step->n_after, step->n_dependents, (int)take.len, take.data,
-        (int)non_retryable.len, non_retryable.data, (int)after.len, after.data, (int)dependents.len,
-        dependents.data);
+    return effects_printf(fx, "%s|%" PRIu32 " %" PRIu32 " %d%d|%.*s|%.*s|%.*s",
+                          terms(fx, &step->forward), step->n_after, step->n_dependents,
+                          step->has_revert, step->waive_revert, (int)take.len, take.data,
+                          (int)after.len, after.data, (int)dependents.len, dependents.data);
 }
 
 /* Pieces of a list of dependents beyond the first stand in fields of their own: "17/1". */
@@ -123,6 +143,18 @@ static void put_step(struct args *a, const char *field, const struct workflow_st
     put_str(a, field);
     put_str(a, step_line(a->fx, step));
     put_further_pieces(a, field, step->dependents, step->n_dependents);
+    if (step->has_revert) {
+        put_str(a, effects_printf(a->fx, "v%s", field));
+        put_str(a, terms(a->fx, &step->revert));
+    }
+}
+
+/* What concerns the job as a whole, in the field "job". */
+static void put_job(struct args *a, const struct workflow *w)
+{
+    put_str(a, "job");
+    put_str(a, effects_printf(a->fx, "%c %" PRIu32 " %" PRId64, recourse_letter(w->on_deadline),
+                              w->tries, w->complete_within_ms));
 }
 
 bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struct workflow *w,
@@ -136,7 +168,7 @@ bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struc
 
     for (uint32_t i = from; i < to; i++)
         pieces += further_pieces(w->steps[i].n_dependents);
-    a = args_new(fx, 7 + 2 * (int)(to - from + 1 + pieces));
+    a = args_new(fx, 7 + 2 * (int)(2 * (to - from) + 2 + pieces));
     put_str(&a, w->digest);
     put_str(&a, w->name);
     put_int(&a, w->version);
@@ -144,8 +176,10 @@ bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struc
     put(&a, piece == 0 ? w->canonical : BYTES_EMPTY);
     put_flag(&a, to == w->n_steps);
     put_flag(&a, registered);
-    if (piece == 0)
+    if (piece == 0) {
+        put_job(&a, w);
         put_step(&a, "r", &before_roots);
+    }
     for (uint32_t i = from; i < to; i++)
         put_step(&a, effects_printf(fx, "%" PRIu32, i), &w->steps[i]);
     emit(&a, id, partition, "define");
@@ -194,7 +228,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n)
 {
-    struct args a = args_new(fx, 1 + 10 * n);
+    struct args a = args_new(fx, 1 + 11 * n);
 
     put_str(&a, by);
     for (int i = 0; i < n; i++) {
@@ -210,6 +244,7 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
         put(&a, r->error);
         put_str(&a, r->class);
         put_int(&a, r->retry_after);
+        put_str(&a, r->no_effect ? "N" : "");
     }
     emit(&a, id, partition, "record");
 }
@@ -230,14 +265,27 @@ void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *
 
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op)
 {
-    struct args a = args_new(fx, 6);
+    struct args a = args_new(fx, 13 + (int)op->n_steps);
 
     put_str(&a, op->job);
     put_str(&a, op->command);
     put_str(&a, op->command_id);
+    put_int(&a, op->issued_at);
     put_int(&a, (int64_t)op->if_seq);
     put_str(&a, op->reason);
     put_str(&a, op->by);
+    put_str(&a, op->fresh);
+    put_flag(&a, op->redelivered);
+    put_str(&a, op->definition);
+    if (op->state) { /* resolve */
+        put_int(&a, op->steps[0]);
+        put_str(&a, effects_printf(fx, "%c", op->state));
+        put(&a, op->payload);
+    } else { /* retry; the others do not look at it */
+        put(&a, op->payload);
+        for (uint32_t i = 0; i < op->n_steps; i++)
+            put_int(&a, op->steps[i]);
+    }
     emit(&a, id, partition, "steer");
 }
 
@@ -319,6 +367,7 @@ static const char *const code_names[OPS_CODES_] = {
     [OPS_SUPERSEDED] = "SUPERSEDED",
     [OPS_WRONG_STATE] = "WRONG_STATE",
     [OPS_UNSUPPORTED] = "UNSUPPORTED",
+    [OPS_MOVED] = "MOVED",
     [OPS_UNKNOWN_JOB] = "UNKNOWN_JOB",
     [OPS_UNKNOWN_WORKFLOW] = "UNKNOWN_WORKFLOW",
     [OPS_UNKNOWN_DEFINITION] = "UNKNOWN_DEFINITION",
@@ -342,10 +391,11 @@ static enum ops_code get_code(struct ops_reader *r)
 
 static void read_alerts(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
 {
-    out->n_alerts = get_count(r, 2);
+    out->n_alerts = get_count(r, 3);
     out->alerts = effects_alloc(fx, out->n_alerts * sizeof(*out->alerts));
     for (uint32_t i = 0; i < out->n_alerts; i++) {
         out->alerts[i].step = get_u32(r);
+        out->alerts[i].back = bytes_is(get(r), "D");
         out->alerts[i].reason = get(r);
     }
 }
@@ -379,12 +429,14 @@ static void read_request(struct ops_reader *r, struct ops_request *out)
     out->failures = get_u32(r);
     out->expiries = get_u32(r);
     out->again = get_flag(r);
+    out->forward_turn = get_u32(r);
     out->last_error = get(r);
+    out->arguments = get(r);
 }
 
 static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
 {
-    out->n_requests = get_count(r, 12);
+    out->n_requests = get_count(r, 14);
     if (out->n_requests == 0)
         return;
     out->requests = effects_alloc(fx, out->n_requests * sizeof(*out->requests));
@@ -413,6 +465,17 @@ int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven 
     return result_of(r);
 }
 
+int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out)
+{
+    struct bytes why = get(r);
+
+    *out = (struct ops_refusal){.step = get_u32(r)};
+    if (why.len >= sizeof(out->why))
+        return -EPROTO;
+    memcpy(out->why, why.data, why.len);
+    return result_of(r);
+}
+
 /* ---- inspect ---- */
 
 void ops_inspect_definition(struct effects *fx, uint64_t id, uint32_t partition, const char *digest)
@@ -438,13 +501,14 @@ void ops_inspect_job(struct effects *fx, uint64_t id, uint32_t partition, const 
 }
 
 void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                        int64_t limit, const uint32_t *steps, uint32_t n)
+                        uint64_t seq, int64_t limit, const uint32_t *steps, uint32_t n)
 {
     uint32_t tried = n < OPS_BUDGET ? n : OPS_BUDGET;
-    struct args a = args_new(fx, 3 + (int)tried);
+    struct args a = args_new(fx, 4 + (int)tried);
 
     put_str(&a, "notice");
     put_str(&a, job);
+    put_int(&a, (int64_t)seq);
     put_int(&a, limit);
     for (uint32_t i = 0; i < tried; i++)
         put_int(&a, steps[i]);
@@ -626,6 +690,12 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
         return found;
     out->now = get_ms(r);
     read_job_fields(r, out);
+    out->outcome = get(r); /* as it was when that turn ended */
+    out->phase = get(r);
+    out->turn = get_u32(r);
+    out->updated = get_ms(r);
+    out->open = get_u32(r);
+    out->reason = get(r);
     out->results = read_results(r, fx, &out->n_results);
     return result_of(r);
 }
@@ -642,8 +712,8 @@ int ops_read_definition(struct ops_reader *r, struct bytes *out)
 
 int ops_read_step_record(struct bytes text, struct ops_step_record *out)
 {
-    char line[160];
-    int used = 0;
+    char line[192];
+    int used = 0, tail = 0;
 
     if (text.len >= sizeof(line))
         return -EPROTO;
@@ -656,7 +726,12 @@ int ops_read_step_record(struct bytes text, struct ops_step_record *out)
                &out->till, &out->failures, &out->expiries, &out->waiting, &out->unstarted,
                &used) != 11)
         return -EPROTO;
-    return (size_t)used == text.len ? 0 : -EPROTO;
+    out->since = 1;
+    out->forward = out->turn;
+    if ((size_t)used < text.len &&
+        sscanf(line + used, " %" SCNu32 " %" SCNu32 "%n", &out->since, &out->forward, &tail) != 2)
+        return -EPROTO;
+    return (size_t)used + (size_t)tail == text.len ? 0 : -EPROTO;
 }
 
 /* ---- the rest ---- */

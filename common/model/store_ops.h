@@ -38,6 +38,7 @@ enum ops_code {
     OPS_SUPERSEDED,
     OPS_WRONG_STATE,
     OPS_UNSUPPORTED,
+    OPS_MOVED, /* the job has another definition by now: what was read of it is old */
     OPS_UNKNOWN_JOB,
     OPS_UNKNOWN_WORKFLOW,
     OPS_UNKNOWN_DEFINITION,
@@ -111,6 +112,7 @@ struct op_record {
     struct bytes error;  /* encoded Error */
     const char *class;
     int64_t retry_after;
+    bool no_effect; /* proven: no run under this key has taken effect, nor ever will */
 };
 
 /* All of one partition. The answers stand one behind the other, in the same order. */
@@ -124,11 +126,19 @@ void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *
 
 struct op_steer {
     const char *job;
-    const char *command; /* "cancel" */
+    const char *command; /* enable disable cancel kill pause resume retry resolve */
     const char *command_id;
+    int64_t issued_at;
     uint64_t if_seq;
     const char *reason;
     const char *by;
+    const char *fresh;      /* random half of the tokens that this call mints */
+    bool redelivered;       /* what the same command has caused may not have been sent */
+    const char *definition; /* digest of the one by which steps were numbered, "" where none are */
+    const uint32_t *steps;  /* retry: none for all; resolve: one */
+    uint32_t n_steps;       /* at most OPS_BUDGET */
+    char state;             /* resolve: A or D; else 0 */
+    struct bytes payload;   /* encoded: arguments of a retry, result of a resolve */
 };
 
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op);
@@ -145,8 +155,10 @@ struct ops_request {
     int64_t wait; /* ms it may wait for an agent */
     uint32_t failures;
     uint32_t expiries;
-    bool again; /* was sent before: somebody may be at work on it */
+    bool again;            /* was sent before: somebody may be at work on it */
+    uint32_t forward_turn; /* of the work that an undo takes back */
     struct bytes last_error;
+    struct bytes arguments; /* those that a person gave it since; empty: the definition's */
 };
 
 struct ops_result {
@@ -155,7 +167,8 @@ struct ops_result {
 };
 
 struct ops_alert {
-    uint32_t step;
+    uint32_t step; /* or WORKFLOW_NONE: of the job as a whole */
+    bool back;     /* of its undo */
     struct bytes reason;
 };
 
@@ -193,6 +206,14 @@ struct ops_reader ops_reader(const struct store_answer *answer);
 /* Return: 0, or -EPROTO where the answer is not one of ours. */
 int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven *out);
 
+/* What follows in the answer to a command: why it is refused, "-" where it is not. */
+struct ops_refusal {
+    char why[24];
+    uint32_t step; /* or WORKFLOW_NONE */
+};
+
+int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out);
+
 /* ---- inspect ---- */
 
 void ops_inspect_definition(struct effects *fx, uint64_t id, uint32_t partition,
@@ -200,9 +221,10 @@ void ops_inspect_definition(struct effects *fx, uint64_t id, uint32_t partition,
 void ops_inspect_job(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                      uint32_t from, uint32_t count, bool with_data);
 
-/* @steps: whose results to read, up to @limit bytes in all; the first OPS_BUDGET are tried. */
+/* @seq:   of the settling that is to be told
+ * @steps: whose results to read, up to @limit bytes in all; the first OPS_BUDGET are tried. */
 void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                        int64_t limit, const uint32_t *steps, uint32_t n);
+                        uint64_t seq, int64_t limit, const uint32_t *steps, uint32_t n);
 
 struct ops_step {
     uint32_t step;
@@ -312,6 +334,7 @@ struct ops_step_record {
     char token[32];
     int64_t till;
     uint32_t failures, expiries, waiting, unstarted;
+    uint32_t since, forward; /* turns */
 };
 
 /* Return: 0 or -EPROTO. */

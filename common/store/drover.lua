@@ -26,7 +26,8 @@
 --   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
 --   p leader        string "<supervisor> <until> <lease>"
 
-local BUILD = 3
+local BUILD = 4
+local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
 local CHUNK = 500                -- numbers in one piece of a list of dependents
@@ -36,6 +37,10 @@ local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for a
 local CONTINUED = 1000           -- ms in which whoever left a cursor goes on with it
 local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this often
 local WAIT_SLACK = 1000          -- ms by which an unstarted request may come back early
+local COMMANDS_KEPT = 16         -- of a job, with their answers
+local TRIES_MAX = 1000           -- of a job, as its workflow can say
+local NO_STEP = 4294967295       -- where an alert or an answer is about none
+local FAILED_BYTES = 1000        -- of the list of steps that failed for good
 local DATA_MAX = 67108864        -- bytes of input and results of a job: 64 MiB
 local WAIT_CAP = 3600000         -- ms; the longest doubled wait for an agent
 local PAGE_BYTES = 1048576       -- of errors and results in one page of a job's steps
@@ -93,26 +98,40 @@ local function numbers(text)
   return list
 end
 
--- lock wait heartbeat initial coefficient longest attempts expiries jitter park n_after n_dependents
--- |take|non_retryable|after|dependents
-local STEP_LINE = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%d+) (%d+)'
-  .. '|([%d ]*)|([^|]*)|([%d ]*)|([%d ]*)$'
+-- What a dispatch goes by, in either direction:
+-- lock wait heartbeat initial coefficient longest attempts expiries jitter park
+--      on_permanent on_exhausted: P(ark) C(ompensate) F(ail)|non_retryable
+local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%u)(%u)|([^|]*)'
 
-local function parse_step(line)
-  local lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries, jitter, park,
-    n_after, n_dependents, take, non_retryable, after, dependents = match(line, STEP_LINE)
-  local step = {
+-- The terms of going forward|n_after n_dependents revert waived|take|after|dependents
+local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)$'
+
+local function terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
+    jitter, park, on_permanent, on_exhausted, non_retryable)
+  local t = {
     lock = tonumber(lock), wait = tonumber(wait), heartbeat = tonumber(heartbeat),
     initial = tonumber(initial), coefficient = tonumber(coefficient), longest = tonumber(longest),
     attempts = tonumber(attempts), expiries = tonumber(expiries), jitter = tonumber(jitter),
-    park = tonumber(park), n_after = tonumber(n_after), n_dependents = tonumber(n_dependents),
-    take = numbers(take), after_text = after, non_retryable = {},
-    dependents_text = dependents, dependents = {},
+    park = tonumber(park), on_permanent = on_permanent, on_exhausted = on_exhausted,
+    non_retryable = {},
   }
   for class in gmatch(non_retryable, '%S+') do
-    step.non_retryable[class] = true
+    t.non_retryable[class] = true
   end
-  return step
+  return t
+end
+
+local function parse_step(line)
+  local lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries, jitter, park,
+    on_permanent, on_exhausted, non_retryable, n_after, n_dependents, revert, waived, take, after,
+    dependents = match(line, STEP_LINE)
+  return {
+    forward = terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
+      jitter, park, on_permanent, on_exhausted, non_retryable),
+    has_revert = revert == '1', waived = waived == '1',
+    n_after = tonumber(n_after), n_dependents = tonumber(n_dependents),
+    take = numbers(take), after_text = after, dependents_text = dependents, dependents = {},
+  }
 end
 
 local function definition(p, digest)
@@ -173,6 +192,18 @@ local function prefetch(def, list)
   end
 end
 
+-- The terms of one direction of step i.
+local function terms_of(def, i, asked)
+  local step = step_of(def, i)
+  if asked == 'A' then
+    return step.forward
+  end
+  if not step.revert then
+    step.revert = terms(match(call('HGET', def.key, 'v' .. i), TERMS .. '$'))
+  end
+  return step.revert
+end
+
 -- The piece of a step's list of dependents in which offset lies, and where the piece begins.
 local function dependents_at(def, i, offset)
   local step = step_of(def, i)
@@ -185,39 +216,51 @@ local function dependents_at(def, i, offset)
 end
 
 -- A step's record, as text a person can read in the job:
---   current asked state turn attempt token until failures expiries waiting unstarted
+--   current asked state turn attempt token until failures expiries waiting unstarted [since forward]
 -- current  A(CTIVE) D(ISABLED) U(NKNOWN); in flight it is UNKNOWN, and the record keeps what it was,
 --          because a request that nobody took sets it back
 -- asked    what the last dispatch asked for
 -- state    W at rest or waiting   R in flight: the token is good until it is answered or withdrawn
 --          B backing off   M marked by expire, to be driven   P parked   F failed for good
+-- turn     of the work that the last dispatch is a try of: part of its idempotency key
 -- until    R: LockedUntil   B, P: the next try, 0 for none   M: when it is named again
--- waiting  dependencies that are still missing
+-- waiting  neighbours that must come first and have not: dependencies where the job goes forward,
+--          dependents where it goes back
+-- since    the turn in which the job was turned to where `waiting` was counted; left out in the first
+-- forward  turn of the last dispatch that asked for ACTIVE: what an undo takes back
 
-local RECORD = '^(%u) (%u) (%u) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
+local RECORD = '^(%u) (%u) (%u) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) ?(%d*) ?(%d*)$'
 
 local function parse_record(text, step)
   if not text then
     return {current = 'D', asked = 'A', state = 'W', turn = 0, attempt = 0, token = '-', till = 0,
-      failures = 0, expiries = 0, waiting = step.n_after, unstarted = 0}
+      failures = 0, expiries = 0, waiting = step.n_after, unstarted = 0, since = 1, forward = 0}
   end
-  local current, asked, state, turn, attempt, token, till, failures, expiries, waiting, unstarted =
-    match(text, RECORD)
-  return {current = current, asked = asked, state = state, turn = tonumber(turn),
+  local current, asked, state, turn, attempt, token, till, failures, expiries, waiting, unstarted,
+    since, forward = match(text, RECORD)
+  local rec = {current = current, asked = asked, state = state, turn = tonumber(turn),
     attempt = tonumber(attempt), token = token, till = tonumber(till),
     failures = tonumber(failures), expiries = tonumber(expiries), waiting = tonumber(waiting),
     unstarted = tonumber(unstarted)}
+  rec.since, rec.forward = tonumber(since) or 1, tonumber(forward) or rec.turn
+  return rec
 end
 
 local function record_text(rec)
-  return concat({rec.current, rec.asked, rec.state, int(rec.turn), int(rec.attempt), rec.token,
-    int(rec.till), int(rec.failures), int(rec.expiries), int(rec.waiting), int(rec.unstarted)}, ' ')
+  local text = concat({rec.current, rec.asked, rec.state, int(rec.turn), int(rec.attempt),
+    rec.token, int(rec.till), int(rec.failures), int(rec.expiries), int(rec.waiting),
+    int(rec.unstarted)}, ' ')
+  return rec.since == 1 and text or concat({text, int(rec.since), int(rec.forward)}, ' ')
 end
 
--- A step's record begins "X X S": only these can have a moment of interest.
-local function has_moment(text)
-  local state = text and sub(text, 5, 5)
+-- In flight, or with a timer: there is a moment at which somebody must look.
+local function under_way(state)
   return state == 'R' or state == 'B' or state == 'M' or state == 'P'
+end
+
+-- The same of a record that is not parsed: it begins "X X S".
+local function has_moment(text)
+  return text and under_way(sub(text, 5, 5))
 end
 
 -- Jobs. What a call changes is collected in the loaded job and written by save(), in one HSET.
@@ -226,18 +269,33 @@ end
 local function job_new(p, id, now, def, n, budget)
   return {
     p = p, id = id, key = p .. 'job:' .. id, now = now, def = def, n = n,
-    desired = 'A', phase = 'PROCESSING', hold = '', outcome = '', turn = 1, open = n, seq = 0,
-    due = now + SWEEP_BOUND, start_at = 0, bytes = 0, step_events = false,
-    spreads = {},    -- the cursor: whose dependents, from which offset on
+    desired = 'A', phase = 'PROCESSING', hold = '', outcome = '', turn = 1, seq = 0,
+    since = 1,       -- the turn in which the job was turned to where it goes
+    cause = '',      -- why it goes back: REQUESTED, CANCELLED, FAILURE
+    ending = '',     -- why it is to end as it is, once nothing is in flight
+    failed = '',     -- steps that nobody will try again, by number, as far as there is room
+    stuck_do = 0, stuck_undo = 0, -- how many they are
+    open = n,        -- steps that are not where the job wants them
+    busy = 0,        -- steps in flight or with a timer
+    due = now + SWEEP_BOUND, start_at = 0, complete_by = 0, bytes = 0, step_events = false,
+    spreads = {},    -- the cursor: work that did not fit into a call, see drive()
     changed = {}, records = {}, history = {}, dispatched = {}, alerts = {},
     budget = budget or {left = BUDGET},
     settled = 0,     -- seq of the notice that this call owes
   }
 end
 
+local function read_cursor(job, text)
+  for from, offset, edge in gmatch(text, '([%dlrtwy]+):(%d+):?(%d*)') do
+    job.spreads[#job.spreads + 1] = {
+      from = tonumber(from) or from, offset = tonumber(offset), edge = tonumber(edge) or 0}
+  end
+end
+
 local function load(p, id, now, step_field, budget)
   local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'hold', 'turn', 'open',
-    'due', 'cursor', 'seq', 'n', 'scan', 'outcome', 'start_at', 'events', 'bytes', step_field)
+    'due', 'cursor', 'seq', 'n', 'scan', 'outcome', 'start_at', 'events', 'bytes', step_field, 'busy',
+    'since', 'cause', 'ending', 'failed', 'complete_by', 'late', 'stuck')
   if not h[1] then
     return nil
   end
@@ -245,12 +303,17 @@ local function load(p, id, now, step_field, budget)
   job.desired, job.phase, job.hold, job.outcome = h[2], h[3], h[4] or '', h[12] or ''
   job.turn, job.open, job.due, job.seq = tonumber(h[5]), tonumber(h[6]), tonumber(h[7]), tonumber(h[9])
   job.start_at, job.step_events = tonumber(h[13] or '0'), h[14] == 'step'
-  job.bytes, job.step_text = tonumber(h[15]), h[16]
+  job.bytes, job.step_text, job.busy = tonumber(h[15]), h[16], tonumber(h[17] or '0')
+  job.was_busy = job.busy
+  job.since, job.cause, job.ending = tonumber(h[18] or '1'), h[19] or '', h[20] or ''
+  job.failed, job.complete_by, job.late = h[21] or '', tonumber(h[22] or '0'), h[23] == '1'
+  if h[24] then
+    local to_do, to_undo = match(h[24], '^(%d+) (%d+)$')
+    job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
+  end
   job.had_cursor = h[8] and h[8] ~= ''
   if job.had_cursor then
-    for from, offset in gmatch(h[8], '([%drs]+):(%d+)') do
-      job.spreads[#job.spreads + 1] = {from = tonumber(from) or from, offset = tonumber(offset)}
-    end
+    read_cursor(job, h[8])
   end
   if h[11] and h[11] ~= '' then
     local offset, least = match(h[11], '^(%d+) (%d+)$')
@@ -280,15 +343,38 @@ local function finished(job)
   return job.phase == 'PROCESSED' or job.phase == 'ERROR'
 end
 
+-- Whether anything may be sent for this job.
+local function moving(job)
+  return job.phase == 'PROCESSING' and job.hold == '' and job.ending == ''
+end
+
+-- Whether the cursor can be worked off now: where nothing may be sent, what does not only send.
+local function unfinished(job)
+  local work = job.spreads[1]
+  return work and job.phase == 'PROCESSING'
+    and (moving(job) or work.from ~= 't' and work.from ~= 'w' and work.from ~= 'y')
+end
+
+-- Has job[name] changed, in the store as well.
+local function set(job, name, value)
+  job[name] = value
+  job.changed[name] = type(value) == 'number' and int(value) or value
+end
+
+-- The turn is over. Its notice reads what is told of it here: the job may have turned again by then.
 local function settle(job, outcome, reason)
-  job.outcome = outcome
-  job.phase = (outcome == 'SUCCEEDED' or outcome == 'COMPENSATED') and 'PROCESSED' or 'ERROR'
-  job.changed.phase = job.phase
-  job.changed.outcome = outcome
-  job.changed.reason = reason
-  job.changed.current = outcome == 'SUCCEEDED' and 'A' or job.changed.current
+  local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
+  set(job, 'outcome', outcome)
+  set(job, 'reason', reason)
+  set(job, 'phase', there and 'PROCESSED' or 'ERROR')
+  if job.hold ~= '' and outcome ~= 'KILLED' then
+    set(job, 'hold', '')
+  end
+  set(job, 'current', job.open == 0 and job.desired or 'U')
   note(job, 'settled', outcome, reason)
   job.settled = job.seq
+  call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
+    concat({outcome, job.phase, int(job.turn), int(job.now), int(job.open), reason}, ' '))
   call('ZREM', job.p .. 'due', job.id)
   call('ZREM', job.p .. 'open', job.id)
   call('ZADD', job.p .. 'settled', int(job.now), job.id)
@@ -298,10 +384,22 @@ local function settle(job, outcome, reason)
   call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)
 end
 
+-- A settled job goes on.
+local function reopen(job)
+  set(job, 'outcome', '')
+  set(job, 'reason', '')
+  set(job, 'phase', 'PROCESSING')
+  set(job, 'notices', 0)
+  call('ZREM', job.p .. 'settled', job.id)
+  call('ZREM', job.p .. 'failed', job.id)
+  call('ZADD', job.p .. 'open', call('HGET', job.key, 'created'), job.id)
+  job.due, job.due_changed = job.now + SWEEP_BOUND, true
+end
+
 local function cursor_text(job)
   local words = {}
   for _, s in ipairs(job.spreads) do
-    words[#words + 1] = s.from .. ':' .. s.offset
+    words[#words + 1] = s.from .. ':' .. s.offset .. (s.edge > 0 and ':' .. s.edge or '')
   end
   return concat(words, ' ')
 end
@@ -322,10 +420,13 @@ local function save_history(job)
 end
 
 local function save(job, by)
-  if #job.spreads > 0 and not finished(job) then
+  if unfinished(job) then
     touch(job, job.now + CONTINUED)
   end
   local fields = {'open', int(job.open), 'seq', int(job.seq), 'updated', int(job.now)}
+  if job.busy ~= job.was_busy then
+    job.changed.busy = int(job.busy)
+  end
   local function put(name, value)
     fields[#fields + 1] = name
     fields[#fields + 1] = value
@@ -357,57 +458,259 @@ end
 
 -- Driving.
 
-local function forward(job)
-  return job.desired == 'A' and job.hold == '' and not finished(job)
-end
-
--- How long a request may wait for an agent: twice as long each time that nobody took it.
-local function wait_of(step, rec)
-  return max(step.wait, min(step.wait * 2 ^ rec.unstarted, WAIT_CAP))
-end
-
--- Mints a token: from here on the step is in flight.
-local function lock(job, i, rec, fresh)
-  local step = step_of(job.def, i)
-  local wait
-  if rec.turn ~= job.turn then
-    rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
+-- Moves a step to another state; `busy` counts along.
+local function set_state(job, i, rec, state, till)
+  local was, is = under_way(rec.state), under_way(state)
+  if was ~= is then
+    job.busy = job.busy + (is and 1 or -1)
   end
-  wait = wait_of(step, rec)
-  rec.state, rec.asked, rec.turn = 'R', job.desired, job.turn
-  rec.attempt = rec.attempt + 1
-  rec.token = i .. '.' .. fresh
-  rec.till = job.now + wait + step.lock
-  job.records[i] = rec
-  job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
-  touch(job, rec.till)
-  note(job, 'dispatched', i, rec.attempt, rec.token)
-end
-
-local function alert(job, i, reason)
-  job.alerts[#job.alerts + 1] = {i = i, reason = reason}
-end
-
--- Alerts once: not again where the attempt that a parked step is given now and then has failed, too.
-local function park(job, i, rec, reason, till)
-  rec.state, rec.till = 'P', till
+  rec.state, rec.till = state, till
   job.records[i] = rec
   if till > 0 then
     touch(job, till)
   end
-  note(job, 'parked', i, reason)
-  if reason ~= 'EXHAUSTED' or rec.failures == step_of(job.def, i).attempts then
-    alert(job, i, 'PARKED')
+end
+
+-- How many neighbours come before a step, and after it, on the way that the job goes.
+local function n_before(job, step)
+  return job.desired == 'A' and step.n_after or step.n_dependents
+end
+
+local function n_next(job, step)
+  return job.desired == 'A' and step.n_dependents or step.n_after
+end
+
+-- A piece of the list of those after step i, and where the piece begins.
+local function next_at(job, i, offset)
+  if job.desired == 'A' then
+    return dependents_at(job.def, i, offset)
+  end
+  local step = step_of(job.def, i)
+  step.after = step.after or numbers(step.after_text)
+  return step.after, 0
+end
+
+-- The record of step i as the present way sees it: what it waited for on the way that the job has
+-- left, and its timers there, are past.
+local function record_of(job, i, text)
+  local rec = job.records[i] or parse_record(text, step_of(job.def, i))
+  if rec.since ~= job.since then
+    rec.since, rec.waiting = job.since, n_before(job, step_of(job.def, i))
+    if rec.state ~= 'R' then
+      set_state(job, i, rec, 'W', 0)
+    end
+  end
+  return rec
+end
+
+-- How long a request may wait for an agent: twice as long each time that nobody took it.
+local function wait_of(t, rec)
+  return max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))
+end
+
+-- What a step is to do next on the way to where the job wants it. An undo that was sent is driven to
+-- its end first, and what an earlier turn may have done is undone first.
+local function next_asked(job, rec)
+  if job.desired == 'D' or rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then
+    return 'D'
+  end
+  return 'A'
+end
+
+-- Whether a dispatch is another try of the work that the last one was for, under the same key.
+local function another_try(job, rec, asked)
+  return rec.asked == asked and (rec.turn == job.turn
+    or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))
+end
+
+-- Mints a token: from here on the step is in flight.
+local function lock(job, i, rec, asked, fresh)
+  local t = terms_of(job.def, i, asked)
+  if not another_try(job, rec, asked) then
+    -- an undo on the way forward belongs to the way back that went before
+    rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn
+    rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
+  end
+  if asked == 'A' then
+    rec.forward = rec.turn
+  end
+  local wait = wait_of(t, rec)
+  rec.asked = asked
+  rec.attempt = rec.attempt + 1
+  rec.token = i .. '.' .. fresh
+  set_state(job, i, rec, 'R', job.now + wait + t.lock)
+  job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
+  note(job, 'dispatched', i, rec.attempt, rec.token, asked == 'D' and 'D' or nil)
+end
+
+-- When a job turns, a look at every step counts those that are there already; until it has come to a
+-- step, that step is not sent off and does not count for itself.
+local function counted(job, i)
+  local k = 1
+  while job.spreads[k] and job.spreads[k].from == 'l' do
+    k = k + 1
+  end
+  local look = job.spreads[k]
+  return not look or look.from ~= 't' or i < look.offset or i == look.offset and look.edge > 0
+end
+
+-- A step that nothing takes back is passed over on the way back.
+local function pass_over(job, i, rec)
+  if next_asked(job, rec) == 'A' or step_of(job.def, i).has_revert then
+    return false
+  end
+  rec.current = 'D'
+  job.records[i] = rec
+  note(job, 'skipped', i)
+  return true
+end
+
+local function spread_from(job, i)
+  if n_next(job, step_of(job.def, i)) > 0 then
+    job.spreads[#job.spreads + 1] = {from = i, offset = 0, edge = 0}
   end
 end
 
--- One piece of one spread: dependents learn that what they waited for is there.
-local function spread_piece(job, spread, fresh)
-  local piece, first = dependents_at(job.def, spread.from, spread.offset)
-  local count = min(#piece - (spread.offset - first), job.budget.left)
+-- A step is where the job wants it.
+local function arrive(job, i)
+  job.open = job.open - 1
+  spread_from(job, i)
+end
+
+-- Nothing keeps this step any more from going where the job wants it.
+local function begin(job, i, rec, fresh)
+  if not moving(job) then
+    return -- whatever ends the hold looks at every step
+  elseif pass_over(job, i, rec) and job.desired == 'D' then
+    arrive(job, i)
+  else
+    lock(job, i, rec, next_asked(job, rec), fresh)
+  end
+end
+
+-- A step has come to rest: its flight has ended, or its timer is void.
+local function rest(job, i, rec, fresh)
+  job.records[i] = rec
+  record_of(job, i)
+  set_state(job, i, rec, 'W', 0)
+  if not counted(job, i) then
+    return
+  elseif rec.current == job.desired then
+    arrive(job, i)
+  elseif rec.waiting == 0 then
+    begin(job, i, rec, fresh)
+  end
+end
+
+-- `asked` of step i, where it is about one.
+local function alert(job, i, reason, asked)
+  job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A'}
+end
+
+-- Alerts once: not again where the attempt that a parked step is given now and then has failed, too.
+local function park(job, i, rec, reason, till)
+  set_state(job, i, rec, 'P', till)
+  note(job, 'parked', i, reason)
+  if reason ~= 'EXHAUSTED' or rec.failures == terms_of(job.def, i, rec.asked).attempts then
+    alert(job, i, 'PARKED', rec.asked)
+  end
+end
+
+-- Steps that nobody will try again, of those that were to be done and to be undone.
+local function set_stuck(job, to_do, to_undo)
+  job.stuck_do, job.stuck_undo = to_do, to_undo
+  job.changed.stuck = int(to_do) .. ' ' .. int(to_undo)
+end
+
+local function stuck_by(job, rec, n)
+  if rec.asked == 'A' then
+    set_stuck(job, job.stuck_do + n, job.stuck_undo)
+  else
+    set_stuck(job, job.stuck_do, job.stuck_undo + n)
+  end
+end
+
+-- The job goes the other way. Flights are not touched: they are answered, or expire.
+local function turn(job, desired, cause, ...)
+  if finished(job) then
+    reopen(job)
+  end
+  set(job, 'turn', job.turn + 1)
+  set(job, 'since', job.turn)
+  set(job, 'desired', desired)
+  set(job, 'cause', cause)
+  set(job, 'ending', '')
+  set(job, 'failed', '')
+  set(job, 'current', 'U')
+  note(job, 'turned', desired, cause, ...)
+  if job.hold == 'deadline' then
+    set(job, 'hold', '') -- it bounds forward work only
+  end
+  if desired == 'A' and job.complete_by > job.now then
+    touch(job, job.complete_by)
+  elseif desired == 'A' and job.complete_by > 0 then
+    job.late, job.changed.late = true, '1' -- whoever turns it now knows that
+  end
+  set_stuck(job, 0, 0)
+  job.open = job.n
+  job.spreads = {{from = 't', offset = 0, edge = 0}}
+end
+
+-- The job is to end as it is, once nothing is in flight.
+local function end_as_it_is(job, reason)
+  set(job, 'ending', reason)
+  note(job, 'ending', reason)
+  table.insert(job.spreads, 1, {from = 'l', offset = 0, edge = 0})
+end
+
+local function add_failed(job, i, rec)
+  set_state(job, i, rec, 'F', 0)
+  stuck_by(job, rec, 1)
+  if #job.failed < FAILED_BYTES then
+    set(job, 'failed', job.failed == '' and int(i) or job.failed .. ' ' .. int(i))
+  end
+end
+
+-- A step will not get there by trying again.
+local function give_up(job, i, rec, recourse, reason, till)
+  if recourse == 'P' then
+    park(job, i, rec, reason, till)
+  elseif rec.asked == 'D' then
+    note(job, 'given_up', i, reason)
+    add_failed(job, i, rec)
+  elseif recourse == 'C' then
+    set_state(job, i, rec, 'W', 0)
+    turn(job, 'D', 'FAILURE', reason, i)
+  else
+    note(job, 'given_up', i, reason)
+    add_failed(job, i, rec)
+    end_as_it_is(job, reason)
+  end
+end
+
+-- Has every step looked at, once more where that has begun.
+local function look_at_all(job, kind)
+  local last = job.spreads[#job.spreads]
+  if not last or last.from ~= kind or last.offset > 0 then
+    job.spreads[#job.spreads + 1] = {from = kind, offset = 0, edge = 0}
+  end
+end
+
+-- The cursor is a list of such work, "from:offset:edge", each worked off from its offset on; an edge
+-- is where t stands with the neighbours of a step that it has counted, plus one:
+--   a step's number   it has arrived: those after it have one less to wait for; r: before all roots
+--   t                 the job has turned: every step is counted, and sent off where nothing keeps it
+--   w                 the job was held: every step that nothing keeps is sent off
+--   y                 the same, and what was parked or has failed begins anew
+--   l                 the job is to end: every timer is void
+
+-- One piece of what follows when a step has arrived; returns how far it came.
+local function spread_piece(job, from, offset, fresh)
+  local piece, first = next_at(job, from, offset)
+  local count = min(#piece - (offset - first), job.budget.left)
   local list, fields = {}, {}
   for k = 1, count do
-    list[k] = piece[spread.offset - first + k]
+    list[k] = piece[offset - first + k]
   end
   prefetch(job.def, list)
   for _, i in ipairs(list) do
@@ -423,93 +726,180 @@ local function spread_piece(job, spread, fresh)
     end
   end
   for _, i in ipairs(list) do
-    local rec = job.records[i] or parse_record(texts[int(i)], step_of(job.def, i))
-    if spread.from ~= 'r' then
-      rec.waiting = rec.waiting - 1
-    end
-    job.records[i] = rec
-    if rec.waiting == 0 and rec.state == 'W' and rec.current ~= 'A' then
-      lock(job, i, rec, fresh)
-    end
-  end
-  spread.offset = spread.offset + count
-  job.budget.left = job.budget.left - count
-  return spread.offset >= step_of(job.def, spread.from).n_dependents
-end
-
--- A cancelled job waits for what is in flight, and for nothing else: `open` counts the flights that
--- this walk over the steps (cursor "s") has passed.
-local function stop_piece(job, spread)
-  local last = min(spread.offset + job.budget.left, job.n)
-  local fields = {}
-  for i = spread.offset, last - 1 do
-    fields[#fields + 1] = int(i)
-  end
-  for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
-    if has_moment(text) then
-      local rec = parse_record(text)
-      if rec.state == 'R' then
-        job.open = job.open + 1
-      else
-        rec.state, rec.till = 'W', 0
-        job.records[spread.offset + k - 1] = rec
+    local rec = record_of(job, i, texts[int(i)])
+    if rec.state ~= 'W' or rec.current ~= job.desired then
+      if from ~= 'r' then
+        rec.waiting = rec.waiting - 1
+      end
+      job.records[i] = rec
+      if rec.waiting == 0 and rec.state == 'W' and counted(job, i) then
+        begin(job, i, rec, fresh)
       end
     end
   end
-  job.budget.left = job.budget.left - (last - spread.offset)
-  spread.offset = last
+  job.budget.left = job.budget.left - count
+  return offset + count
+end
+
+-- Spreads from a step until all is done or the budget is used; returns how far it came, and whether
+-- that is all.
+local function spread_on(job, from, offset, fresh)
+  local all = n_next(job, step_of(job.def, from))
+  while offset < all and job.budget.left > 0 do
+    offset = spread_piece(job, from, offset, fresh)
+  end
+  return offset, offset >= all
+end
+
+-- The next steps of a walk over all of them, with their records: up to what the budget allows.
+local function walk_ahead(job, work)
+  local last = min(work.offset + max(job.budget.left, 1), job.n)
+  local fields, list, texts = {}, {}, {}
+  for i = work.offset, last - 1 do
+    fields[#fields + 1], list[#list + 1] = int(i), i
+  end
+  if #fields > 0 then
+    prefetch(job.def, list)
+    for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
+      texts[list[k]] = text
+    end
+  end
+  return last, texts
+end
+
+local function count_step(job, i, rec, fresh)
+  if rec.state ~= 'W' then
+    return false
+  elseif rec.current ~= job.desired and rec.waiting == 0 then
+    if not (pass_over(job, i, rec) and job.desired == 'D') then
+      lock(job, i, rec, next_asked(job, rec), fresh)
+    end
+  end
+  return rec.state == 'W' and rec.current == job.desired
+end
+
+local function turn_piece(job, work, fresh)
+  local last, texts = walk_ahead(job, work)
+  while work.offset < last and job.budget.left > 0 do
+    local i = work.offset
+    if work.edge == 0 then
+      job.budget.left = job.budget.left - 1
+      if count_step(job, i, record_of(job, i, texts[i]), fresh) then
+        job.open, work.edge = job.open - 1, 1
+      end
+    end
+    if work.edge > 0 then
+      local offset, all = spread_on(job, i, work.edge - 1, fresh)
+      work.edge = offset + 1
+      if not all then
+        return false
+      end
+    end
+    work.offset, work.edge = i + 1, 0
+  end
+  return work.offset == job.n
+end
+
+local function wake_piece(job, work, fresh)
+  local last, texts = walk_ahead(job, work)
+  for i = work.offset, last - 1 do
+    local rec = record_of(job, i, texts[i])
+    if work.from == 'y' and (rec.state == 'P' or rec.state == 'F') then
+      if rec.state == 'F' then
+        stuck_by(job, rec, -1)
+      end
+      rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
+      set_state(job, i, rec, 'W', 0)
+    end
+    if rec.state == 'W' and rec.current ~= job.desired and rec.waiting == 0 then
+      begin(job, i, rec, fresh)
+    elseif under_way(rec.state) and rec.till > 0 then
+      touch(job, rec.till)
+    end
+  end
+  job.budget.left = job.budget.left - (last - work.offset)
+  work.offset = last
   return last == job.n
 end
 
-local function stopping(job)
-  return job.spreads[1] and job.spreads[1].from == 's' and not finished(job)
+local function lay_down_piece(job, work)
+  local last, texts = walk_ahead(job, work)
+  for i = work.offset, last - 1 do
+    if has_moment(texts[i]) then
+      local rec = record_of(job, i, texts[i])
+      if rec.state ~= 'R' and rec.state ~= 'F' then
+        set_state(job, i, rec, 'W', 0)
+      end
+    end
+  end
+  job.budget.left = job.budget.left - (last - work.offset)
+  work.offset = last
+  return last == job.n
 end
 
 -- Works the cursor off until it is done or the budget is used. On a job that is held it waits.
 local function drive(job, fresh)
-  while job.budget.left > 0 and #job.spreads > 0 do
-    local spread = job.spreads[1]
-    local done
-    if stopping(job) then
-      done = stop_piece(job, spread)
-    elseif forward(job) then
-      done = spread_piece(job, spread, fresh)
+  while job.budget.left > 0 and unfinished(job) do
+    local work, done = job.spreads[1], nil
+    if work.from == 't' then
+      done = turn_piece(job, work, fresh)
+    elseif work.from == 'w' or work.from == 'y' then
+      done = wake_piece(job, work, fresh)
+    elseif work.from == 'l' then
+      done = lay_down_piece(job, work)
     else
-      return
+      work.offset, done = spread_on(job, work.from, work.offset, fresh)
     end
     if done then
       table.remove(job.spreads, 1)
-      if spread.from == 's' and job.open == 0 then
-        settle(job, 'CANCELLED', 'REQUESTED')
-      end
     end
   end
 end
 
-local function spread_from(job, i)
-  if step_of(job.def, i).n_dependents > 0 then
-    job.spreads[#job.spreads + 1] = {from = i, offset = 0}
-  end
+-- Forward runs of the whole job that are allowed, counting those after a compensation.
+local function may_try_again(job)
+  local tries = tonumber(match(call('HGET', job.def.key, 'job') or '', '^%u (%d+)') or '1')
+  local tried = tonumber(call('HGET', job.key, 'tried') or '1')
+  local late = job.late or job.complete_by > 0 and job.now >= job.complete_by
+  return tried < tries and not late, tried
 end
 
--- A step came to rest: was it the last?
-local function close_step(job)
-  job.open = job.open - 1
+local function try_again(job, tried)
+  set(job, 'tried', tried + 1)
+  turn(job, 'A', 'TRY')
+end
+
+-- Drives a job on, and ends it where nothing is left to do.
+local go_on
+function go_on(job, fresh)
+  drive(job, fresh)
+  if finished(job) or job.phase == 'PENDING' then
+    return
+  end
+  local idle = job.busy == 0 and not unfinished(job)
   if job.open == 0 then
-    settle(job, 'SUCCEEDED', '')
-  end
-end
-
--- What a cancelled job does with a step whose flight has ended.
-local function ended_after_cancel(job, i, rec)
-  local passed = not stopping(job) or i < job.spreads[1].offset
-  rec.state, rec.till = 'W', 0
-  job.records[i] = rec
-  if passed then
-    job.open = job.open - 1
-    if job.open == 0 and not stopping(job) then
-      settle(job, 'CANCELLED', 'REQUESTED')
+    job.spreads = {} -- nothing waits for anything any more
+    if job.desired == 'A' then
+      settle(job, 'SUCCEEDED', '')
+      return
     end
+    local again, tried = may_try_again(job)
+    if job.cause == 'FAILURE' and again then
+      if job.hold == '' then
+        try_again(job, tried)
+        go_on(job, fresh)
+      end
+    elseif job.cause == 'CANCELLED' then
+      settle(job, 'CANCELLED', 'REQUESTED')
+    else
+      settle(job, 'COMPENSATED', job.cause)
+    end
+  elseif idle and job.ending ~= '' then
+    settle(job, 'FAILED', job.ending)
+  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then
+    settle(job, 'COMPENSATION_FAILED', job.cause)
+  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_do > 0 then
+    settle(job, 'FAILED', 'PERMANENT')
   end
 end
 
@@ -538,39 +928,49 @@ local function data_of(job, fields)
   return values
 end
 
--- What the requests of this call carry: their records, and the data once for all of them.
+-- What the requests of this call carry: their records, and the data once for all of them. An undo
+-- carries what the do gave, among the results.
 local function put_requests(out, job)
   put(out, int(#job.dispatched))
   if #job.dispatched == 0 then
     return
   end
   local fields = {'input', 'labels', 'traceparent', 'complete_by'}
-  local results, errors, seen = {}, {}, {}
+  local results, seen, own = {}, {}, {}
+  local function want(i)
+    if not seen[i] then
+      seen[i] = true
+      fields[#fields + 1] = 'r' .. i
+      results[#results + 1] = i
+    end
+  end
   for _, d in ipairs(job.dispatched) do
     for _, i in ipairs(step_of(job.def, d.i).take) do
-      if not seen[i] then
-        seen[i] = true
-        fields[#fields + 1] = 'r' .. i
-        results[#results + 1] = i
-      end
+      want(i)
+    end
+    if d.rec.asked == 'D' then
+      want(d.i)
     end
   end
   for _, d in ipairs(job.dispatched) do
     if d.rec.failures > 0 then
       fields[#fields + 1] = 'e' .. d.i
-      errors[#errors + 1] = d.i
+      own[#fields] = d
+    end
+    if job.turn > 1 then
+      fields[#fields + 1] = 'a' .. d.i
+      own[#fields] = d
     end
   end
   local values = data_of(job, fields)
-  local error_of = {}
-  for k, i in ipairs(errors) do
-    error_of[i] = values[4 + #results + k]
+  for k, d in pairs(own) do
+    d[sub(fields[k], 1, 1)] = values[k]
   end
   for _, d in ipairs(job.dispatched) do
     local rec = d.rec
     put(out, int(d.i), rec.asked, rec.current, int(rec.turn), int(rec.attempt), rec.token,
       int(rec.till), int(d.wait), int(rec.failures), int(rec.expiries), d.again and '1' or '0',
-      error_of[d.i] or '')
+      int(rec.forward), d.e or '', d.a or '')
   end
   put(out, values[1] or '', values[2] or '', values[3] or '', values[4] or '0', int(#results))
   for k, i in ipairs(results) do
@@ -581,10 +981,10 @@ end
 -- code, definition, now, seq, settled seq or 0, more, step events wanted, open, n, alerts, requests
 local function put_driven(out, code, job)
   put(out, code, job.def.digest, int(job.now), int(job.seq), int(job.settled),
-    (#job.spreads > 0 and (forward(job) or stopping(job))) and '1' or '0', job.step_events and '1' or '0',
-    int(job.open), int(job.n), int(#job.alerts))
+    unfinished(job) and '1' or '0', job.step_events and '1' or '0', int(job.open), int(job.n),
+    int(#job.alerts))
   for _, alert in ipairs(job.alerts) do
-    put(out, int(alert.i), alert.reason)
+    put(out, int(alert.i), alert.asked, alert.reason)
   end
   put_requests(out, job)
 end
@@ -608,7 +1008,7 @@ local function define(keys, a)
       return {'CONFLICT'}
     end
   end
-  if call('HEXISTS', key, 'ready') == 0 then
+  if call('HGET', key, 'ready') ~= FORMAT then
     local fields = {'n', total}
     if blob ~= '' then
       put(fields, 'name', name ~= '' and full or '', 'blob', blob)
@@ -623,7 +1023,11 @@ local function define(keys, a)
     if last ~= '1' then
       return {'MORE'}
     end
-    call('HSET', key, 'ready', '1', 'refs', '0')
+    call('HSET', key, 'ready', FORMAT)
+    if call('HSETNX', key, 'refs', '0') == 0 then
+      call('ZREM', p .. 'defs', digest) -- of an earlier build, and used
+    end
+    cache[key] = nil
   end
   if registered == '1' and call('HSETNX', p .. 'workflows', full, digest) == 1 then
     call('HINCRBY', key, 'refs', 1)
@@ -654,7 +1058,7 @@ end
 -- Requests in flight go out again at their present token: the trigger was delivered twice, so the
 -- first time may have ended before they were published.
 local function resend(job, list)
-  if #list == 0 or not forward(job) then
+  if #list == 0 or not moving(job) then
     return
   end
   local fields, steps = {}, {}
@@ -664,12 +1068,25 @@ local function resend(job, list)
   prefetch(job.def, steps)
   for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
     local i = steps[k]
-    local step = step_of(job.def, i)
-    local rec = parse_record(text, step)
-    local wait = rec.till - job.now - step.lock
+    local rec = parse_record(text, step_of(job.def, i))
+    local wait = rec.till - job.now - terms_of(job.def, i, rec.asked).lock
     if rec.state == 'R' and wait > 0 then
       job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = true}
     end
+  end
+end
+
+-- The same for whatever a call may have sent that is delivered again: those after step i, or, in a job
+-- that has turned, all where they are not too many; the others have their leases.
+local function resend_after(job, i)
+  if i and job.turn == 1 then
+    resend(job, (dependents_at(job.def, i, 0)))
+  elseif job.n <= BUDGET then
+    local all = {}
+    for k = 1, job.n do
+      all[k] = k - 1
+    end
+    resend(job, all)
   end
 end
 
@@ -710,7 +1127,7 @@ local function submit_again(p, job, digest, redelivered, reply_to, correlation)
     call('HSET', p .. 'data:' .. job.id, 'reply_to', reply_to, 'correlation', correlation)
   end
   if redelivered == '1' then
-    resend(job, (dependents_at(job.def, 'r', 0)))
+    resend_after(job, 'r')
   end
   put_driven(out, 'ALREADY', job)
   return out
@@ -734,13 +1151,16 @@ local function submit(keys, a)
     return out
   end
   local def = definition(p, found)
-  local d = call('HMGET', def.key, 'ready', 'n', 'name')
-  if not d[1] then
+  local d = call('HMGET', def.key, 'ready', 'n', 'name', 'job')
+  if d[1] ~= FORMAT then
     put_code(out, 'UNKNOWN_DEFINITION', now)
     return out
   end
   local n = tonumber(d[2])
-  local later = start_at > now
+  local later, within = start_at > now, match(d[4], '(%d+)$')
+  if complete_by == '0' and within ~= '0' then
+    complete_by = int(max(now, start_at) + tonumber(within))
+  end
   local job = job_new(p, id, now, def, n)
   job.desired, job.step_events, job.due_changed = desired, events == 'step', true
   if later then
@@ -755,12 +1175,13 @@ local function submit(keys, a)
   end
   local c = job.changed
   c.def, c.digest, c.current, c.desired, c.phase = found, digest, 'D', desired, job.phase
-  c.turn, c.n, c.created, c.priority, c.bytes = '1', int(n), int(now), priority, '0'
+  c.turn, c.n, c.created, c.priority, c.bytes, c.busy = '1', int(n), int(now), priority, '0', '0'
   if start_at > 0 then
     c.start_at = int(start_at)
   end
   if complete_by ~= '0' then
     c.complete_by = complete_by
+    job.due = min(job.due, tonumber(complete_by))
   end
   if job.step_events then
     c.events = 'step'
@@ -782,8 +1203,8 @@ local function submit(keys, a)
     job.open = 0
     settle(job, 'COMPENSATED', 'REQUESTED')
   elseif not later then
-    job.spreads[1] = {from = 'r', offset = 0}
-    drive(job, fresh)
+    job.spreads[1] = {from = 'r', offset = 0, edge = 0}
+    go_on(job, fresh)
   end
   save(job, not later and by or nil)
   put_driven(out, 'CREATED', job)
@@ -791,38 +1212,46 @@ local function submit(keys, a)
 end
 
 -- Backoff: the n-th failure waits initial × coefficient^(n-1), capped, plus jitter.
-local function backoff(step, failures, fraction)
-  local wait = min(step.initial * step.coefficient ^ (max(failures, 1) - 1), step.longest)
-  return floor(wait * (1 + step.jitter * fraction))
+local function backoff(t, failures, fraction)
+  local wait = min(t.initial * t.coefficient ^ (max(failures, 1) - 1), t.longest)
+  return floor(wait * (1 + t.jitter * fraction))
 end
 
 local function back_off(job, i, rec, wait)
-  rec.state, rec.till = 'B', job.now + wait
-  job.records[i] = rec
-  touch(job, rec.till)
+  set_state(job, i, rec, 'B', job.now + floor(wait))
+end
+
+-- Whether a step whose flight has ended is not to be tried again as it was: the job wants it
+-- elsewhere now, or nothing any more. An undo is driven to its end whatever the job wants.
+local function overtaken(job, rec)
+  return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)
+end
+
+-- Puts a value into the job's data, in place of what an earlier turn has left there.
+local function keep(job, field, value)
+  local data = job.p .. 'data:' .. job.id
+  local old = job.turn > 1 and call('HSTRLEN', data, field) or 0
+  if value ~= '' then
+    call('HSET', data, field, value)
+  elseif old > 0 then
+    call('HDEL', data, field)
+  end
+  if #value ~= old then
+    set(job, 'bytes', job.bytes + #value - old)
+  end
 end
 
 local function on_success(job, i, rec, op)
-  rec.current, rec.state, rec.till, rec.unstarted = rec.asked, 'W', 0, 0
-  job.records[i] = rec
-  if op.result ~= '' then
-    call('HSET', job.p .. 'data:' .. job.id, 'r' .. i, op.result)
-    job.changed.bytes = int(job.bytes + #op.result)
-  end
-  note(job, 'done', i, rec.attempt, rec.token)
-  if job.desired ~= rec.asked then
-    ended_after_cancel(job, i, rec)
-    return
-  end
-  spread_from(job, i)
-  close_step(job)
-  drive(job, op.fresh)
+  rec.current, rec.unstarted = rec.asked, 0
+  keep(job, 'r' .. i, rec.asked == 'A' and op.result or '')
+  note(job, rec.asked == 'A' and 'done' or 'undone', i, rec.attempt, rec.token)
+  rest(job, i, rec, op.fresh)
 end
 
 local function on_failure(job, i, rec, op)
-  local step = step_of(job.def, i)
-  local permanent = op.kind == 'P' or step.non_retryable[op.class]
-  rec.current, rec.unstarted = 'U', 0
+  local step, t = step_of(job.def, i), terms_of(job.def, i, rec.asked)
+  local proven = op.effect == 'N' and rec.asked == 'A' and step.waived
+  rec.current, rec.unstarted = proven and 'D' or 'U', 0
   call('HSET', job.p .. 'data:' .. job.id, 'e' .. i, op.error)
   if op.kind == 'F' then
     note(job, 'deferred', i, rec.attempt, rec.token)
@@ -830,43 +1259,47 @@ local function on_failure(job, i, rec, op)
     rec.failures = rec.failures + 1
     note(job, 'failed', i, rec.attempt, rec.token)
   end
-  if job.desired ~= rec.asked then
-    ended_after_cancel(job, i, rec)
+  if overtaken(job, rec) then
+    rest(job, i, rec, op.fresh)
   elseif op.kind == 'F' then
-    local wait = op.retry_after > 0 and op.retry_after or step.initial
-    back_off(job, i, rec, floor(wait * (1 + step.jitter * op.fraction)))
-  elseif permanent then
-    park(job, i, rec, 'PERMANENT', 0)
-  elseif rec.failures >= step.attempts then
-    park(job, i, rec, 'EXHAUSTED', step.park > 0 and job.now + step.park or 0)
+    local wait = op.retry_after > 0 and op.retry_after or t.initial
+    back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
+  elseif op.kind == 'P' or t.non_retryable[op.class] then
+    give_up(job, i, rec, t.on_permanent, 'PERMANENT', 0)
+  elseif rec.failures >= t.attempts then
+    give_up(job, i, rec, t.on_exhausted, 'EXHAUSTED', t.park > 0 and job.now + t.park or 0)
   else
-    back_off(job, i, rec, max(backoff(step, rec.failures, op.fraction), op.retry_after))
+    back_off(job, i, rec, max(backoff(t, rec.failures, op.fraction), op.retry_after))
   end
 end
 
 -- Nobody took the request in time, or no queue did: the step is as it was, nothing is counted.
 local function on_unstarted(job, i, rec, op)
-  local step = step_of(job.def, i)
+  local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
   local routed = op.kind ~= 'X'
   note(job, routed and 'unstarted' or 'unroutable', i, rec.attempt, rec.token)
   if op.kind ~= 'S' then
-    alert(job, i, routed and 'NO_AGENT' or 'UNROUTABLE')
+    alert(job, i, routed and 'NO_AGENT' or 'UNROUTABLE', rec.asked)
   end
   rec.token = '-'
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
-  local thrown = routed and job.now < rec.till - step.lock - WAIT_SLACK
-  if job.desired ~= rec.asked then
-    ended_after_cancel(job, i, rec)
-  elseif job.hold ~= '' then
-    back_off(job, i, rec, SWEEP_BOUND)
+  local thrown = routed and job.now < rec.till - t.lock - WAIT_SLACK
+  if not moving(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
+    rest(job, i, rec, op.fresh)
   elseif routed and not thrown then
-    rec.state = 'W'
-    lock(job, i, rec, op.fresh)
+    lock(job, i, rec, rec.asked, op.fresh)
   else
-    local wait = min(step.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)
-    back_off(job, i, rec, floor(wait * (1 + step.jitter * op.fraction)))
+    local wait = min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)
+    back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
   end
+end
+
+-- What came too late to count is kept as evidence: how often, and the last one.
+local function keep_late(job, i, op)
+  local field, data = 'l' .. i, job.p .. 'data:' .. job.id
+  local count = tonumber(match(call('HGET', data, field) or '', '^%d+') or '0')
+  call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, op.token, op.class}, ' '))
 end
 
 local function record_one(p, now, by, op, budget, out)
@@ -884,31 +1317,33 @@ local function record_one(p, now, by, op, budget, out)
     put_code(out, 'STALE', now)
     return
   end
-  local rec = parse_record(job.step_text)
-  if rec.token ~= op.token then
+  local rec = record_of(job, i, job.step_text)
+  if rec.token ~= op.token or rec.state == 'R' and finished(job) then
     if op.redelivered == '1' and rec.token == i .. '.' .. op.fresh then
       resend(job, {i}) -- this very call was made before, and its answer was lost
       put_driven(out, 'ALREADY', job)
     else
+      keep_late(job, i, op)
       put_code(out, 'STALE', now)
     end
     return
   end
   if rec.state ~= 'R' then
-    if op.redelivered == '1' and rec.current == 'A' then
-      resend(job, (dependents_at(job.def, i, 0)))
-    elseif op.redelivered == '1' and rec.state == 'P' then
-      alert(job, i, 'PARKED') -- whoever recorded it may not have come to tell
+    if op.redelivered == '1' then
+      resend_after(job, i)
+      if rec.state == 'P' then
+        alert(job, i, 'PARKED', rec.asked) -- whoever recorded it may not have come to tell
+      end
     end
     job.settled = finished(job) and op.redelivered == '1' and job.seq or 0
     put_driven(out, 'ALREADY', job)
     return
   end
-  if job.bytes + #op.result > DATA_MAX then
+  if rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then
     put_code(out, 'DATA_FULL', now)
     return
   end
-  local unserved = rec.unstarted > 0
+  local unserved, asked = rec.unstarted > 0, rec.asked
   if op.kind == 'N' or op.kind == 'S' or op.kind == 'X' then
     on_unstarted(job, i, rec, op)
     unserved = false
@@ -918,25 +1353,27 @@ local function record_one(p, now, by, op, budget, out)
     on_failure(job, i, rec, op)
   end
   if unserved then
-    alert(job, i, 'SERVED') -- the actor has agents again: the next outage is news
+    alert(job, i, 'SERVED', asked) -- the actor has agents again: the next outage is news
   end
+  go_on(job, op.fresh)
   save(job, by)
   put_driven(out, 'RECORDED', job)
 end
 
 -- A result that the job has no room for is DATA_FULL, and nothing is recorded.
--- record: by, then ten for each reply:
---   kind job token redelivered fresh fraction result error class retry_after
+-- record: by, then eleven for each reply:
+--   kind job token redelivered fresh fraction result error class retry_after effect
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred
 --          N nobody took the request   S it could not be sent in time   X no queue took it
 -- fraction of the jitter, in millionths
+-- effect   N: proven that no run under this key has taken effect, or ever will
 local function record(keys, a)
   local p, now, out, budget = keys[1], now_ms(), {}, {left = BUDGET}
-  for k = 2, #a, 10 do
+  for k = 2, #a, 11 do
     record_one(p, now, a[1], {kind = a[k], job = a[k + 1], token = a[k + 2],
       redelivered = a[k + 3], fresh = a[k + 4], fraction = tonumber(a[k + 5]) / 1000000,
       result = a[k + 6], error = a[k + 7], class = a[k + 8],
-      retry_after = tonumber(a[k + 9])}, budget, out)
+      retry_after = tonumber(a[k + 9]), effect = a[k + 10]}, budget, out)
   end
   return out
 end
@@ -956,15 +1393,13 @@ local function renew(keys, a)
   local field = 'p' .. i
   local seen, limit = match(call('HGET', p .. 'data:' .. id, field) or '', '^(%S+) (%d+)')
   limit = seen == token and tonumber(limit) or rec.till
-  local step = step_of(job.def, i)
+  local t = terms_of(job.def, i, rec.asked)
   call('HSET', p .. 'data:' .. id, field, format('%s %.0f %s %s', token, limit, a[3], a[4]))
-  if step.heartbeat > 0 then
-    rec.till = min(limit, now + 3 * step.heartbeat)
-    job.records[i] = rec
-    touch(job, rec.till)
+  if t.heartbeat > 0 then
+    set_state(job, i, rec, 'R', min(limit, now + 3 * t.heartbeat))
     save(job)
   end
-  local wanted = job.desired == rec.asked and job.hold ~= 'killed'
+  local wanted = not finished(job) and not overtaken(job, rec)
   return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now)}
 end
 
@@ -974,15 +1409,18 @@ local function expire_step(job, i, text, hold, named)
   local rec = parse_record(text)
   if rec.state == 'R' then
     if rec.till > job.now then
-      local longest = job.now + wait_of(step_of(job.def, i), rec) + step_of(job.def, i).lock
+      local t = terms_of(job.def, i, rec.asked)
+      local longest = job.now + wait_of(t, rec) + t.lock
       if rec.till > longest then -- the clock stepped back since: no dispatch gives more than that
         rec.till = longest
         job.records[i] = rec
       end
       return rec.till
-    elseif hold > 0 and rec.till + hold * step_of(job.def, i).lock > job.now then
+    elseif hold > 0 and rec.till + hold * terms_of(job.def, i, rec.asked).lock > job.now then
       return job.now + NAMED_AGAIN
     end
+    job.records[i] = rec
+    record_of(job, i) -- the mark belongs to the way that the job goes now
     rec.expiries = rec.expiries + 1
     rec.current = 'U'
     note(job, 'expired', i, rec.attempt, rec.token)
@@ -1026,6 +1464,18 @@ local function expire_scan(job, hold, named)
   return true
 end
 
+-- Forward work has a bound, and it has passed.
+local function overdue(job)
+  return job.complete_by > 0 and job.now >= job.complete_by and not job.late and job.desired == 'A'
+    and job.phase == 'PROCESSING' and job.ending == ''
+end
+
+local function touch_deadline(job)
+  if job.complete_by > job.now and job.desired == 'A' then
+    touch(job, job.complete_by)
+  end
+end
+
 local function expire_job(p, id, now, hold, out)
   local job = load(p, id, now, '0')
   if not job or finished(job) then
@@ -1034,8 +1484,9 @@ local function expire_job(p, id, now, hold, out)
   end
   local named = {}
   if job.phase == 'PENDING' then
-    local early = job.start_at > now
-    job.due, job.due_changed = early and job.start_at or now + NAMED_AGAIN, true
+    local early = job.start_at > now or job.hold ~= ''
+    local later = job.hold ~= '' and now + SWEEP_BOUND or job.start_at
+    job.due, job.due_changed = early and later or now + NAMED_AGAIN, true
     save(job)
     if not early then
       put(out, id, '0')
@@ -1043,12 +1494,13 @@ local function expire_job(p, id, now, hold, out)
     return early and 0 or 1, true
   end
   local whole = expire_scan(job, hold, named)
-  local unfinished = #job.spreads > 0 and (forward(job) or stopping(job))
-  if unfinished then
+  local go = unfinished(job) or overdue(job)
+  if go then
     touch(job, now + NAMED_AGAIN)
   end
+  touch_deadline(job)
   save(job)
-  if #named == 0 and not unfinished then
+  if #named == 0 and not go then
     return 0, whole
   end
   put(out, id, int(#named))
@@ -1105,16 +1557,31 @@ local function expire(keys, a)
   return out
 end
 
+-- A step that expire has marked: its flight has expired, or its timer has run out.
 local function drive_marked(job, i, rec, fresh)
-  local step = step_of(job.def, i)
-  if job.desired ~= 'A' then
-    ended_after_cancel(job, i, rec)
+  if overtaken(job, rec) then
+    rest(job, i, rec, fresh)
   elseif job.hold ~= '' then
     return
-  elseif rec.expiries >= step.expiries then
-    park(job, i, rec, 'DEATHS', 0)
+  elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
+    give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', 0)
   else
-    lock(job, i, rec, fresh)
+    rest(job, i, rec, fresh)
+  end
+end
+
+local function on_deadline(job)
+  local recourse = match(call('HGET', job.def.key, 'job') or '', '^%u') or 'P'
+  set(job, 'late', true)
+  job.changed.late = '1'
+  if recourse == 'C' then
+    turn(job, 'D', 'FAILURE', 'DEADLINE')
+  elseif recourse == 'F' then
+    end_as_it_is(job, 'DEADLINE')
+  else
+    set(job, 'hold', 'deadline')
+    note(job, 'held', 'deadline')
+    alert(job, NO_STEP, 'DEADLINE')
   end
 end
 
@@ -1136,65 +1603,322 @@ local function drive_job(keys, a)
     job.phase = 'PROCESSING'
     job.changed.phase = job.phase
     note(job, 'started', by)
-    job.spreads[1] = {from = 'r', offset = 0}
+    job.spreads[1] = {from = 'r', offset = 0, edge = 0}
+  end
+  if overdue(job) then
+    on_deadline(job)
+  elseif job.hold == 'deadline' and a[4] == '1' then
+    alert(job, NO_STEP, 'DEADLINE')
   end
   local flying = {}
   for k = 5, min(#a, 4 + BUDGET) do
     local i = tonumber(a[k])
     local text = i < job.n and call('HGET', job.key, a[k])
     if text then
-      local rec = parse_record(text)
+      local rec = record_of(job, i, text)
       if rec.state == 'M' and not finished(job) then
         drive_marked(job, i, rec, fresh)
       elseif rec.state == 'R' and a[4] == '1' then
         flying[#flying + 1] = i
       elseif rec.state == 'P' and a[4] == '1' then
-        alert(job, i, 'PARKED')
+        alert(job, i, 'PARKED', rec.asked)
       end
     end
   end
   resend(job, flying)
-  drive(job, fresh)
+  go_on(job, fresh)
   save(job, by)
   put_driven(out, 'DRIVEN', job)
   return out
 end
 
--- steer: job command command_id if_seq reason by
+-- Commands. Each gets the job, its arguments and a fresh token, and returns a code, with a reason
+-- where it refuses. What it changes counts only where the code is DONE.
+
+local function ended_badly(job)
+  return job.outcome == 'FAILED' or job.outcome == 'COMPENSATION_FAILED'
+end
+
+local function set_desired(job, to, cause)
+  if job.desired == to then
+    if to == 'A' and job.phase == 'ERROR' then
+      return 'WRONG_STATE', job.outcome
+    elseif to == 'D' and not finished(job) then
+      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- nor will it be tried again by itself
+    end
+    return 'UNCHANGED'
+  elseif to == 'A' and job.outcome == 'COMPENSATION_FAILED' then
+    return 'WRONG_STATE', job.outcome
+  end
+  local waits = job.phase == 'PENDING'
+  set(job, 'tried', 1)
+  set(job, 'phase', finished(job) and job.phase or 'PROCESSING')
+  turn(job, to, cause)
+  if waits then
+    job.open, job.spreads = 0, {} -- nothing was begun
+  end
+  return 'DONE'
+end
+
+local commands = {}
+
+function commands.enable(job)
+  return set_desired(job, 'A', 'REQUESTED')
+end
+
+function commands.disable(job)
+  return set_desired(job, 'D', 'REQUESTED')
+end
+
+-- Like disable, but final for those who look: the outcome is CANCELLED.
+function commands.cancel(job)
+  if finished(job) then
+    return 'WRONG_STATE', job.outcome
+  end
+  return set_desired(job, 'D', 'CANCELLED')
+end
+
+function commands.kill(job)
+  if finished(job) then
+    return 'WRONG_STATE', job.outcome
+  end
+  set(job, 'hold', 'killed')
+  note(job, 'killed')
+  settle(job, 'KILLED', 'REQUESTED')
+  return 'DONE'
+end
+
+function commands.pause(job)
+  if finished(job) then
+    return 'WRONG_STATE', job.outcome
+  elseif job.hold ~= '' then
+    return 'UNCHANGED'
+  end
+  set(job, 'hold', 'paused')
+  note(job, 'held', 'paused')
+  return 'DONE'
+end
+
+function commands.resume(job)
+  if finished(job) then
+    return 'WRONG_STATE', job.outcome
+  elseif job.hold == '' then
+    return 'UNCHANGED'
+  end
+  set(job, 'hold', '')
+  note(job, 'resumed')
+  if job.phase == 'PROCESSING' then
+    look_at_all(job, 'w')
+  else
+    touch(job, job.start_at)
+  end
+  return 'DONE'
+end
+
+-- What a person says about a step begins it anew: nothing is counted against it.
+local function begin_anew(job, i, rec, fresh)
+  job.records[i] = rec
+  record_of(job, i)
+  if rec.state == 'F' then
+    stuck_by(job, rec, -1)
+  end
+  rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
+  local failed = {}
+  for word in gmatch(job.failed, '%d+') do
+    failed[#failed + 1] = tonumber(word) ~= i and word or nil
+  end
+  set(job, 'failed', concat(failed, ' '))
+  rest(job, i, rec, fresh)
+end
+
+-- A job that a failure has ended goes on; its timers were void by then.
+local function go_on_after_failure(job)
+  if finished(job) then
+    reopen(job)
+  end
+  if job.ending ~= '' then
+    set(job, 'ending', '')
+    for k = #job.spreads, 1, -1 do
+      if job.spreads[k].from == 'l' then
+        table.remove(job.spreads, k)
+      end
+    end
+    look_at_all(job, 'w')
+  end
+end
+
+-- Why this step cannot be tried again now, with other arguments or as it is.
+local function no_retry(job, rec, edited)
+  if rec.state == 'R' or rec.state == 'M' then
+    return 'IN_FLIGHT'
+  elseif edited and rec.current ~= 'D' then
+    return 'UNKNOWN'
+  elseif rec.state == 'W' and not (edited and job.desired == 'A') then
+    return 'NOT_FAILED'
+  end
+end
+
+-- retry: arguments, "" for those that it has; step…, none for all that are parked or have failed
+function commands.retry(job, a)
+  if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
+    return 'WRONG_STATE', finished(job) and job.outcome or job.phase
+  end
+  local recs, edited = {}, a[11] ~= ''
+  for k = 12, min(#a, 11 + BUDGET) do
+    local i = tonumber(a[k])
+    if i >= job.n then
+      return 'MOVED'
+    end
+    local rec = parse_record(call('HGET', job.key, a[k]), step_of(job.def, i))
+    local why = no_retry(job, rec, edited)
+    if why then
+      return 'WRONG_STATE', why, i
+    end
+    recs[i] = rec
+  end
+  go_on_after_failure(job)
+  if edited then
+    set(job, 'turn', job.turn + 1)
+  end
+  if not next(recs) then
+    note(job, 'retried', 'all')
+    set(job, 'failed', '')
+    look_at_all(job, 'y')
+  end
+  for i, rec in pairs(recs) do
+    note(job, edited and 'edited' or 'retried', i)
+    if edited then
+      keep(job, 'a' .. i, a[11])
+    end
+    begin_anew(job, i, rec, a[8])
+  end
+  return 'DONE'
+end
+
+-- resolve: step A|D result
+function commands.resolve(job, a)
+  local i = tonumber(a[11])
+  if i >= job.n then
+    return 'MOVED'
+  end
+  local rec = record_of(job, i, call('HGET', job.key, a[11]))
+  if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
+    return 'WRONG_STATE', finished(job) and job.outcome or job.phase
+  elseif rec.state == 'R' then
+    return 'WRONG_STATE', 'IN_FLIGHT', i
+  elseif rec.state == 'W' and rec.current == a[12] then
+    return 'UNCHANGED'
+  elseif rec.state == 'W' and rec.current == job.desired then
+    return 'WRONG_STATE', 'THERE', i -- others have gone by that
+  elseif rec.waiting > 0 then
+    return 'WRONG_STATE', 'WAITING', i -- what comes before it would be passed by
+  end
+  go_on_after_failure(job)
+  set(job, 'turn', job.turn + 1)
+  rec.current = a[12]
+  keep(job, 'r' .. i, a[13])
+  note(job, 'resolved', i, a[12])
+  begin_anew(job, i, rec, a[8])
+  return 'DONE'
+end
+
+-- The last commands with their answers, as "length:id command code why step;".
+
+local function answers_of(job)
+  local list, text, at = {}, call('HGET', job.p .. 'data:' .. job.id, 'commands') or '', 1
+  while at <= #text do
+    local len, start = match(text, '^(%d+):()', at)
+    local id = sub(text, start, start + len - 1)
+    local command, code, why, i, after = match(text, '^ (%S+) (%S+) (%S+) (%S+);()', start + len)
+    list[#list + 1] = {id = id, command = command, code = code, why = why, i = i,
+      text = sub(text, at, after - 1)}
+    at = after
+  end
+  return list
+end
+
+local function remember_answer(job, id, ...)
+  local list = answers_of(job)
+  local texts = {}
+  for k = max(1, #list - COMMANDS_KEPT + 2), #list do
+    texts[#texts + 1] = list[k].text
+  end
+  texts[#texts + 1] = #id .. ':' .. id .. ' ' .. concat({...}, ' ') .. ';'
+  call('HSET', job.p .. 'data:' .. job.id, 'commands', concat(texts))
+end
+
+local function known_answer(job, id)
+  for _, known in ipairs(answers_of(job)) do
+    if known.id == id then
+      return known
+    end
+  end
+end
+
+-- Commands that turn the job are in an order of their own, by the time they were issued, and so are
+-- retries: one that was overtaken changes nothing.
+local ORDERS = {enable = 'ordered', disable = 'ordered', cancel = 'ordered', retry = 'retried'}
+
+local function overtaken_command(job, command, issued_at)
+  local order = ORDERS[command]
+  if not order or issued_at == '0' then
+    return false
+  end
+  if tonumber(call('HGET', job.key, order) or '0') > tonumber(issued_at) then
+    return true
+  end
+  call('HSET', job.key, order, issued_at)
+  return false
+end
+
+local function answer(job, a)
+  local command, issued_at, if_seq, definition_digest = a[2], a[4], a[5], a[10]
+  if definition_digest ~= '' and definition_digest ~= job.def.digest then
+    return 'MOVED'
+  elseif if_seq ~= '0' and tonumber(if_seq) ~= job.seq then
+    return 'SUPERSEDED', 'SEQ'
+  elseif overtaken_command(job, command, issued_at) then
+    return 'SUPERSEDED', 'ORDER'
+  elseif job.hold == 'killed' then
+    return 'WRONG_STATE', 'KILLED'
+  elseif not commands[command] then
+    return 'UNSUPPORTED'
+  end
+  note(job, 'command', command, a[3] ~= '' and a[3] or '-', a[6])
+  return commands[command](job, a)
+end
+
+-- steer: job command command_id issued_at if_seq reason by fresh redelivered definition argument…
+-- The last commands are kept with their answers: one that comes again changes nothing.
 local function steer(keys, a)
   local p, now, out = keys[1], now_ms(), {}
-  local id, command, command_id, if_seq, reason = a[1], a[2], a[3], a[4], a[5]
-  local job = load(p, id, now, '0')
+  local job = load(p, a[1], now, '0')
   if not job then
     put_code(out, 'UNKNOWN_JOB', now)
     return out
   end
-  if command ~= 'cancel' then
-    put_driven(out, 'UNSUPPORTED', job)
-    return out
-  end
-  if job.desired == 'D' then
-    put_driven(out, 'UNCHANGED', job)
-    return out
-  end
-  if finished(job) or (if_seq ~= '0' and tonumber(if_seq) ~= job.seq) then
-    put_driven(out, finished(job) and 'WRONG_STATE' or 'SUPERSEDED', job)
-    return out
-  end
-  job.desired = 'D'
-  job.changed.desired = 'D'
-  job.turn = job.turn + 1
-  job.changed.turn = int(job.turn)
-  note(job, 'cancel', command_id, reason)
-  job.open = 0
-  if job.phase == 'PENDING' then
-    settle(job, 'CANCELLED', 'REQUESTED')
+  local code, why, i
+  local known = a[3] ~= '' and known_answer(job, a[3])
+  if known and known.command ~= a[2] then
+    code = 'CONFLICT' -- the id of another command
+  elseif known then
+    code, why, i = known.code, known.why, known.i
+    if a[9] == '1' then
+      resend_after(job)
+      job.settled = finished(job) and job.seq or 0
+    end
   else
-    job.spreads = {{from = 's', offset = 0}}
-    drive(job, '')
+    code, why, i = answer(job, a)
+    if code == 'DONE' then
+      go_on(job, a[8])
+      save(job, a[7])
+    end
+    if a[3] ~= '' and code ~= 'MOVED' then
+      remember_answer(job, a[3], a[2], code, why or '-', i or '-')
+    end
   end
-  save(job, a[6])
-  put_driven(out, 'DONE', job)
+  put_driven(out, code, job)
+  put(out, why or '-', int(job.n > 0 and tonumber(i) or NO_STEP))
   return out
 end
 
@@ -1203,6 +1927,7 @@ local function settle_owed(keys, a)
   local p = keys[1]
   for k = 1, #a, 2 do
     call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])
+    call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1])
   end
   return {'SETTLED'}
 end
@@ -1354,15 +2079,18 @@ local function job_facts(p, id)
   return out
 end
 
--- inspect notice: job limit step… -> FOUND now (job fields) (data fields) k × (step result): the
---              results of the named steps that have one, '' where it did not fit the limit
+-- inspect notice: job seq limit step… -> FOUND now (job fields) (data fields) outcome phase turn at
+--              open reason k × (step result): how that turn ended, and the results of the named
+--              steps that have one, '' where it did not fit the limit
 local function inspect_notice(p, a)
   local out, data = job_facts(p, a[2]), p .. 'data:' .. a[2]
-  if not out then
+  local facts = out and call('HGET', data, 's' .. a[3])
+  if not facts then
     return {'UNKNOWN'}
   end
-  local room, count, results = tonumber(a[3]), 0, {}
-  for k = 4, min(#a, 3 + BUDGET) do
+  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (.*)$'))
+  local room, count, results = tonumber(a[4]), 0, {}
+  for k = 5, min(#a, 4 + BUDGET) do
     local size = call('HSTRLEN', data, 'r' .. a[k])
     local fits = size <= room
     if size > 0 then
@@ -1506,35 +2234,48 @@ end
 -- sweep: rank step -> next rank, next step, mended
 -- Trusts no index: looks at one unfinished job (by rank), from one of its steps on, and derives its
 -- bound and its join counters again. Rank 0 again means the round is over.
+
+-- How many of those that come before a step are not where the job wants them.
+local function missing_before(job, i)
+  local missing, step = 0, step_of(job.def, i)
+  local there = job.desired == 'A' and '^A . W' or '^D . W'
+  for offset = 0, n_before(job, step) - 1, CHUNK do
+    local list, fields, first = nil, {}, 0
+    if job.desired == 'A' then
+      step.after = step.after or numbers(step.after_text)
+      list = step.after
+    else
+      list, first = dependents_at(job.def, i, offset)
+    end
+    for k = offset - first + 1, min(offset - first + CHUNK, #list) do
+      fields[#fields + 1] = int(list[k])
+    end
+    for _, other in ipairs(call('HMGET', job.key, unpack(fields))) do
+      local is = other and match(other, there) or not other and job.desired == 'D'
+      missing = missing + (is and 0 or 1)
+    end
+  end
+  return missing
+end
+
 local function sweep_steps(job, from)
   local i, mended, edges = from, 0, 0
   while i < job.n and edges < BUDGET do
     local step = step_of(job.def, i)
-    local text = call('HGET', job.key, int(i))
-    local rec = parse_record(text, step)
-    if rec.state == 'W' and rec.current ~= 'A' then
-      local missing, after = 0, numbers(step.after_text)
-      for first = 1, #after, 1000 do
-        local fields = {}
-        for k = first, min(first + 999, #after) do
-          fields[#fields + 1] = int(after[k])
-        end
-        for _, other in ipairs(call('HMGET', job.key, unpack(fields))) do
-          missing = missing + ((other and match(other, '^A . W')) and 0 or 1)
-        end
-      end
+    local rec = record_of(job, i, call('HGET', job.key, int(i)))
+    if rec.state == 'W' and rec.current ~= job.desired then
+      local missing = missing_before(job, i)
       if missing ~= rec.waiting or missing == 0 then
         rec.waiting = missing
         if missing == 0 then
-          rec.state, rec.till = 'M', job.now
-          touch(job, job.now)
+          set_state(job, i, rec, 'M', job.now)
         end
         job.records[i] = rec
         mended = mended + 1
         note(job, 'mended', i)
       end
     end
-    edges = edges + 1 + step.n_after
+    edges = edges + 1 + n_before(job, step)
     i = i + 1
   end
   return i, mended
@@ -1559,7 +2300,7 @@ local function sweep(keys, a)
     note(job, 'mended', 'due')
   end
   local i = job.n
-  if job.phase == 'PROCESSING' and forward(job) and #job.spreads == 0 then
+  if moving(job) and #job.spreads == 0 then
     local more
     i, more = sweep_steps(job, from)
     mended = mended + more

@@ -84,6 +84,26 @@ REQUEST = {
     "labels": LABELS,
     "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 }
+UNDO = {
+    "job_id": "order-17",
+    "workflow": WORKFLOW,
+    "step": "reserve",
+    "actor": "stock",
+    "action": "release",
+    "desired": "STATE_DISABLED",
+    "current": "STATE_ACTIVE",
+    "token": "0.83a651f2c9d07be4",
+    "attempt": 2,
+    "turn": 2,
+    "idempotency_key": "order-17/reserve/2",
+    "sent_at": NOW,
+    "locked_until": NOW + 120000,
+    "lock_ms": 60000,
+    "input": INPUT,
+    "forward_key": "order-17/reserve/1",
+    "forward_result": RESERVED,
+    "labels": LABELS,
+}
 
 
 def control(command, body, **more):
@@ -163,6 +183,7 @@ EXAMPLES = {
         },
     ),
     "Requests": ("Requests", {"requests": [REQUEST]}),
+    "Requests of an undo": ("Requests", {"requests": [UNDO]}),
     "Replies": (
         "Replies",
         {

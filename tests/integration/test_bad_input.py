@@ -269,7 +269,8 @@ class BadInput(Case):
 
     def one_by_hand(self, job_id="by-hand"):
         """A job of one step that this test serves; returns the request."""
-        self.client.submit(wire.submit(job_id, [wire.step("only", actor="hand")]))
+        parks = wire.Policy(on_permanent=wire.RECOURSE_PARK)
+        self.client.submit(wire.submit(job_id, [wire.step("only", actor="hand", retry=parks)]))
         self.client.receipt(job_id)
         return self.client.consume_step("hand")
 
@@ -371,7 +372,7 @@ class BadInput(Case):
         self.nothing_left(but=["by-hand"])
 
     def test_result_too_large(self):
-        """It is the permanent failure RESULT_TOO_LARGE, which parks."""
+        """It is the permanent failure RESULT_TOO_LARGE."""
         request = self.one_by_hand()
         self.client.reply(request, result=wire.payload(b"x" * (256 * 1024 + 1)))
         status = servers.wait_for(lambda: self.parked("by-hand"), "the step to park")

@@ -173,7 +173,7 @@ class Agents(examples.TestCase):
 
     @examples.each_language
     def each_taking_back(self, language):
-        """Refused for good, because it is not in this version."""
+        """Refused for good: their steps have no revert."""
         self.make_queue(language)
         self.one("job", language)
         request = self.client.consume_step(language)

@@ -19,7 +19,7 @@ import servers
 import tap
 import wire
 
-SOON = wire.Policy(initial_interval_ms=50, maximum_attempts=3, park_interval_ms=-1)
+SOON = wire.Policy(on_permanent=wire.RECOURSE_PARK, initial_interval_ms=50, maximum_attempts=3, park_interval_ms=-1)
 
 
 class Request:

@@ -67,9 +67,11 @@ class Jobs(cluster.TestCase):
         c.await_idle()
 
     def test_failures(self):
-        """Transient failures are tried again with backoff; permanent ones and exhausted ones park."""
+        """Transient failures are tried again with backoff; those that are exhausted park, and so do
+        permanent ones where the policy says so."""
         c = self.cluster()
-        soon = wire.Policy(initial_interval_ms=50, maximum_attempts=3, park_interval_ms=-1)
+        soon = wire.Policy(initial_interval_ms=50, maximum_attempts=3, park_interval_ms=-1,
+                           on_permanent=wire.RECOURSE_PARK)
         for job_id, how in (
             ("heals", '{"times": 2}'),
             ("never", "{}"),
@@ -101,7 +103,8 @@ class Jobs(cluster.TestCase):
         c.client.submit(wire.submit("bad", steps, input=wire.payload(b"bad\n")))
         event = c.client.settled("good")
         self.assertEqual(b"got day s\n", event.results[0].payload.data)
-        servers.wait_for(lambda: c.store.events("bad", "parked"), "the bad one to park")
+        event = c.client.settled("bad")
+        self.assertEqual((wire.OUTCOME_COMPENSATED, "FAILURE"), (event.outcome, event.reason))
         self.assertEqual(1, c.dispatches("bad"))
 
     def test_deadline(self):
@@ -157,7 +160,7 @@ class Jobs(cluster.TestCase):
         self.assertEqual(wire.OUTCOME_CANCELLED, c.client.settled("job").outcome)
         self.assertEqual(1, c.dispatches("job"))
         answer = c.client.control("job", cancel=wire.Cancel())
-        self.assertEqual(wire.ANSWER_CODE_UNCHANGED, answer.code)
+        self.assertEqual(wire.ANSWER_CODE_WRONG_STATE, answer.code)
         c.await_idle()
 
     def test_progress(self):

@@ -168,13 +168,14 @@ def function(name, *arguments):
 
 
 # A definition of one step, as a scheduler hands it over, and the token of that step once it is out.
-RUNNING = function("define", "one", "", 0, 1, "", 1, 0, "r", "0 0 0 0 0 0 0 0 0 0 0 1||||0",
-                   "0", "1000 60000 1000 100 2 1000 3 3 0 1000 0 0||||")
+RUNNING = function("define", "one", "", 0, 1, "", 1, 0, "job", "P 1 0",
+                   "r", "0 0 0 0 0 0 0 0 0 0 PP||0 1 00|||0",
+                   "0", "1000 60000 1000 100 2 1000 3 3 0 1000 PP||0 0 00|||")
 TOKEN = "0.0123456789abcdef"
 # Jobs of it -> what stands in its history where that was let through, and at whom.
 RUNS = {"result": ("done", {SCHEDULER}), "error": ("failed", {SCHEDULER}), "renewed": (None, set()),
-        "bare": ("done", set(BOTH)), "unstarted": ("unstarted", set(BOTH)), "driven": (None, set()),
-        "steered": ("cancel", set(BOTH))}
+        "bare": ("done", {SCHEDULER}), "unstarted": ("unstarted", set(BOTH)), "driven": (None, set()),
+        "steered": ("turned", {SCHEDULER})}
 
 
 def running(job):
@@ -182,7 +183,7 @@ def running(job):
 
 
 def record(kind, job, result="", error=""):
-    return function("record", "me", kind, job, TOKEN, 0, TOKEN[2:], 0, result, error, "", 0)
+    return function("record", "me", kind, job, TOKEN, 0, TOKEN[2:], 0, result, error, "", 0, "")
 
 
 # What is done -> the commands, and who may; all of a row, or none.
@@ -199,15 +200,17 @@ STORE_OPERATIONS = {
         ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0), ("LRANGE", f"{KEYS}hist:some", 0, 1)],
         {SCHEDULER}),
     "record results and errors: `record`": ([
-        record("A", "result", result="done"), record("T", "error", error="failed"),
+        record("A", "result", result="done"), record("T", "error", error="failed"), record("A", "bare"),
         ("HSET", f"{KEYS}data:result", "r0", "done")], {SCHEDULER}),
     "renew leases: `renew`": ([
         function("renew", "renewed", TOKEN, "0.5", ""), ("HGET", f"{KEYS}data:renewed", "p0")],
         {SCHEDULER}),
-    "`record` without either, `drive`, `steer`, `settle_owed`": ([
-        record("A", "bare"), record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 1, 0),
-        function("steer", "steered", "cancel", "c", 0, "", "me"), function("settle_owed", "bare", 1)],
+    "`record` of what nobody took, `drive`": ([
+        record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 1, 0)],
         set(BOTH)),
+    "carry out commands: `steer`": ([
+        function("steer", "steered", "cancel", "c", 0, 0, "", "me", TOKEN[2:], 0, "")], {SCHEDULER}),
+    "drop notices: `settle_owed`": ([function("settle_owed", "bare", 1)], {SCHEDULER}),
     "tell of alerts: `told`": ([
         function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
     "lead a partition: `lead`": ([

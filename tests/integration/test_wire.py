@@ -764,9 +764,13 @@ class Wire(cluster.TestCase):
             self.assertEqual("ANSWER_CODE_SUPERSEDED", self.control(
                 {**cancel, "commandId": f"s-{i}", "ifSeq": wrong})["code"])
         self.assertEqual("ANSWER_CODE_DONE", self.control({**cancel, "if_seq": str(seq)})["code"])
-        self.assertEqual("ANSWER_CODE_UNCHANGED", self.control(cancel)["code"])
-        self.assertEqual("ANSWER_CODE_UNSUPPORTED",
+        self.assertEqual("ANSWER_CODE_DONE", self.control(cancel)["code"])
+        self.assertEqual("ANSWER_CODE_UNCHANGED",
+                         self.control({**cancel, "commandId": "c-2"})["code"])
+        self.assertEqual("ANSWER_CODE_INVALID",
                          self.control({**cancel, "cancel": None, "pause": {}})["code"])
+        self.assertEqual("ANSWER_CODE_UNSUPPORTED", self.control(
+            {**cancel, "commandId": "c-3", "cancel": None, "migrate": {"workflow": "w"}})["code"])
         self.assertEqual("ANSWER_CODE_UNKNOWN_JOB",
                          self.control({"jobId": "nobody", "query": {}})["code"])
         self.client.reply(request)

@@ -24,6 +24,8 @@ struct token {
     char text[WIRE_TOKEN_MAX + 1];
     struct job *job;
     uint32_t step;
+    bool back;                   /* it asks for DISABLED */
+    uint32_t turn;               /* of its key */
     int64_t minted;              /* store time */
     int64_t wait_until;          /* store time: nobody may take the request later */
     const struct token *trigger; /* whose completion caused it; NULL: something else */
@@ -36,14 +38,34 @@ struct token {
 };
 
 struct step {
-    bool done;
     struct token *flying; /* NULL: not in flight */
+    char current;         /* what was known of it when it was last at rest: A, D or U */
+    bool back;            /* what the last dispatch asked for, and ... */
+    uint32_t turn;        /* ... the turn of its key */
+    uint32_t forward;     /* the same of the last dispatch that asked for ACTIVE */
     uint32_t attempt;
     uint32_t failures, expiries;
-    char current;       /* what is known of it; 0: nothing happened yet */
     int64_t not_before; /* store time of the next try at the earliest, after a failure */
     bool parked;
+    bool failed; /* for good */
     char parked_for[16];
+};
+
+/* How a turn has ended; everybody is to hear of it. */
+struct ending {
+    struct ending *older;
+    uint64_t seq;
+    char outcome[24];
+    bool owed;
+    bool told;    /* it reached the broker */
+    bool heard;   /* ... and the client */
+    bool excused; /* the broker lost it, or nobody listened */
+};
+
+/* A command, by its id. */
+struct carried_out {
+    struct carried_out *older;
+    const char *id;
 };
 
 struct job {
@@ -52,21 +74,21 @@ struct job {
     uint32_t partition;
     bool registered;
     bool created;
-    bool refused; /* once: its workflow was not registered yet, or the store was full */
-    bool cancelled;
+    bool refused;  /* once: its workflow was not registered yet, or the store was full */
     bool accepted; /* the client knows */
+    bool back;     /* where it goes */
+    uint32_t turn;
+    uint32_t since; /* the turn in which it was last turned round */
+    char cause[16]; /* why it goes back */
+    char hold[16];
+    bool ending; /* as it is */
     bool settled;
-    char outcome[24];
-    uint64_t settled_seq;
     int64_t settled_at; /* store time */
+    struct ending *last;
+    struct carried_out *commands;
     bool forgotten;
-    bool told;    /* its terminal event reached the broker */
-    bool heard;   /* ... and the client */
-    bool excused; /* the broker lost it, or nobody listened */
-    bool owed;
     uint64_t seq;
     int64_t late_until; /* a cursor had expire raise the bound so far, whatever the leases */
-    uint32_t done;
     uint32_t flying;
     uint32_t calls;
     struct step *steps;
@@ -77,6 +99,7 @@ struct job {
 struct recorded {
     struct token *token;
     char kind;
+    bool no_effect;
     bool used;
 };
 
@@ -157,7 +180,8 @@ void checker_deaf(struct checker *c)
 {
     c->deaf = true;
     for (struct job *job = c->jobs; job; job = job->hh.next)
-        job->excused = job->excused || (job->told && !job->heard); /* it went with the queue */
+        for (struct ending *e = job->last; e; e = e->older)
+            e->excused = e->excused || (e->told && !e->heard); /* it went with the queue */
 }
 
 void checker_clock_set(struct checker *c)
@@ -173,7 +197,10 @@ void checker_job(struct checker *c, const char *id, struct workflow *w, bool reg
     job->w = workflow_ref(w);
     job->registered = registered;
     job->partition = id_partition(id, c->partitions);
+    job->turn = job->since = 1;
     job->steps = timeline_alloc(c->t, w->n_steps * sizeof(*job->steps));
+    for (uint32_t i = 0; i < w->n_steps; i++)
+        job->steps[i].current = 'D';
     HASH_ADD_KEYPTR(hh, c->jobs, job->id, strlen(job->id), job);
 }
 
@@ -234,36 +261,84 @@ static void land(struct job *job, struct step *step)
     job->flying--;
 }
 
-static bool dependencies_done(const struct job *job, uint32_t i)
+/* At rest, and where a job that goes this way wants it. */
+static bool is_there(const struct job *job, uint32_t i, bool back)
 {
-    for (uint32_t k = 0; k < job->w->steps[i].n_after; k++)
-        if (!job->steps[job->w->steps[i].after[k]].done)
-            return false;
-    return true;
+    return !job->steps[i].flying && job->steps[i].current == (back ? 'D' : 'A');
+}
+
+/* How many neighbours must come before a step, on this way, and are not there. */
+static uint32_t missing(const struct job *job, uint32_t i, bool back)
+{
+    const struct workflow_step *step = &job->w->steps[i];
+    const uint32_t *before = back ? step->dependents : step->after;
+    uint32_t n_before = back ? step->n_dependents : step->n_after, n = 0;
+
+    for (uint32_t k = 0; k < n_before; k++)
+        n += !is_there(job, before[k], back);
+    return n;
+}
+
+/* Another try of what the last dispatch was for, under the same key. */
+static bool another_try(const struct job *job, const struct step *step, bool back)
+{
+    return step->attempt > 0 && step->back == back &&
+           (step->turn == job->turn ||
+            (step->current == 'U' && (back || step->turn >= job->since)));
+}
+
+/* Which way a step may go is a matter of what is known of it, not of what the job would like. */
+static void check_direction(struct checker *c, const struct job *job, uint32_t i, bool back)
+{
+    const struct step *step = &job->steps[i];
+    bool old = step->turn < job->since;
+
+    require(c, missing(job, i, back) == 0, "%s %s: step %u before its neighbours",
+            back ? "I5" : "I8", job->id, i);
+    if (!back) {
+        require(c, !job->back, "I5 %s: step %u goes forward after the turn", job->id, i);
+        require(c, step->current == 'D' || (step->current == 'U' && !step->back && !old),
+                "I2 %s: step %u is done though it is %c", job->id, i, step->current);
+    } else {
+        require(c, job->w->steps[i].has_revert, "I5 %s: nothing takes step %u back", job->id, i);
+        require(c, step->current != 'D', "I5 %s: step %u is undone twice", job->id, i);
+        require(c, job->back || (step->current == 'U' && (step->back || old)),
+                "I5 %s: step %u is undone on the way forward", job->id, i);
+    }
 }
 
 static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct step *step = &job->steps[i];
     struct bytes text = word(e, 5);
+    bool back = bytes_is(word(e, 6), "D");
     struct token *token;
 
-    require(c, !job->settled, "I6 %s: dispatched after it settled", job->id);
-    require(c, !job->cancelled, "I6 %s: step %u dispatched after the cancel", job->id, i);
-    require(c, !step->done, "I2 %s: step %u dispatched though done", job->id, i);
+    require(c, !job->settled && !job->ending, "I6 %s: dispatched after it ended", job->id);
+    require(c, !*job->hold, "I6 %s: dispatched while it was held", job->id);
     require(c, !step->flying, "I2 %s: step %u dispatched while in flight", job->id, i);
-    require(c, dependencies_done(job, i), "I8 %s: step %u before its dependencies", job->id, i);
+    require(c, !step->failed, "I6 %s: step %u dispatched after it failed", job->id, i);
+    check_direction(c, job, i, back);
     require(c, number(word(e, 4)) == step->attempt + 1, "I9 %s: step %u attempt", job->id, i);
     require(c, !token_find(c, text) && text.len <= WIRE_TOKEN_MAX, "I3 %s: token used twice",
             job->id);
     if (c->violated)
         return;
+    if (!another_try(job, step, back)) {
+        step->turn = back && !job->back ? job->since - 1 : job->turn;
+        step->failures = step->expiries = 0;
+    }
     step->attempt++;
     step->parked = false;
+    step->back = back;
+    if (!back)
+        step->forward = step->turn;
     token = timeline_alloc(c->t, sizeof(*token));
     snprintf(token->text, sizeof(token->text), "%.*s", (int)text.len, text.data);
     token->job = job;
     token->step = i;
+    token->back = back;
+    token->turn = step->turn;
     token->minted = c->store_now;
     token->trigger = c->trigger;
     token->by_submit = c->submitting;
@@ -273,14 +348,15 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
 }
 
 /* A flight has ended by a reply that was accepted in this call. */
-static struct token *on_reply(struct checker *c, struct job *job, uint32_t i, const struct entry *e,
-                              const char *kinds)
+static struct recorded *on_reply(struct checker *c, struct job *job, uint32_t i,
+                                 const struct entry *e, const char *kinds)
 {
     struct step *step = &job->steps[i];
     struct token *token = token_find(c, word(e, 5));
 
     require(c, token && step->flying == token, "I3 %s: step %u has another token in flight",
             job->id, i);
+    require(c, !job->settled, "I6 %s: step %u recorded after the end", job->id, i);
     for (uint32_t k = 0; k < c->n_recorded; k++) {
         struct recorded *r = &c->recorded[k];
 
@@ -292,23 +368,38 @@ static struct token *on_reply(struct checker *c, struct job *job, uint32_t i, co
         token->recorded = true;
         land(job, step);
         c->trigger = token;
-        return token;
+        return r;
     }
     checker_fail(c, "I3 %s: step %u recorded with a token that no reply carried", job->id, i);
     return NULL;
 }
 
-static void on_done(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+/* @back: undone. */
+static void on_done(struct checker *c, struct job *job, uint32_t i, const struct entry *e,
+                    bool back)
 {
-    struct token *token = on_reply(c, job, i, e, "A");
+    struct recorded *r = on_reply(c, job, i, e, back ? "D" : "A");
+    struct step *step = &job->steps[i];
 
-    if (!token)
+    if (!r)
         return;
-    require(c, !job->steps[i].done, "I2 %s: step %u done twice", job->id, i);
-    require(c, token->effect, "I10 %s: step %u done, and no handler did it", job->id, i);
-    job->steps[i].done = true;
-    job->steps[i].current = 'A';
-    job->done++;
+    require(c, r->token->back == back, "I2 %s: step %u did the opposite", job->id, i);
+    require(c, step->current != (back ? 'D' : 'A'), "I2 %s: step %u there twice", job->id, i);
+    require(c, r->token->effect, "I10 %s: step %u there, and no handler did it", job->id, i);
+    step->current = back ? 'D' : 'A';
+}
+
+static void on_skipped(struct checker *c, struct job *job, uint32_t i)
+{
+    struct step *step = &job->steps[i];
+
+    require(c, !job->w->steps[i].has_revert && !step->flying && step->current != 'D',
+            "I5 %s: step %u skipped", job->id, i);
+    require(c, missing(job, i, true) == 0, "I5 %s: step %u skipped before its dependents", job->id,
+            i);
+    require(c, job->back || (step->current == 'U' && step->turn < job->since),
+            "I5 %s: step %u skipped on the way forward", job->id, i);
+    step->current = 'D';
 }
 
 static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
@@ -333,38 +424,149 @@ static void on_parked(struct job *job, uint32_t i, const struct entry *e)
              (const char *)reason.data);
 }
 
+static bool all_there(const struct job *job, bool back)
+{
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        if (!is_there(job, i, back))
+            return false;
+    return true;
+}
+
+static bool any_failed(const struct job *job, bool back)
+{
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        if (job->steps[i].failed && job->steps[i].back == back)
+            return true;
+    return false;
+}
+
+/* Whether a turn may end so; a step that can still move keeps a job from ending badly. */
+static bool outcome_fits(const struct job *job, struct bytes outcome)
+{
+    if (bytes_is(outcome, "SUCCEEDED"))
+        return !job->back && all_there(job, false);
+    if (bytes_is(outcome, "COMPENSATED"))
+        return (job->back || job->turn == 1) && all_there(job, true) && /* or never wanted */
+               strcmp(job->cause, "CANCELLED") != 0;
+    if (bytes_is(outcome, "CANCELLED"))
+        return job->back && all_there(job, true) && strcmp(job->cause, "CANCELLED") == 0;
+    if (bytes_is(outcome, "FAILED"))
+        return job->ending || (any_failed(job, false) && !*job->hold);
+    if (bytes_is(outcome, "COMPENSATION_FAILED"))
+        return any_failed(job, true) && !job->ending && !*job->hold;
+    return bytes_is(outcome, "KILLED") && strcmp(job->hold, "killed") == 0;
+}
+
 static void on_settled(struct checker *c, struct job *job, const struct entry *e)
 {
+    struct ending *ending = timeline_alloc(c->t, sizeof(*ending));
     struct bytes outcome = word(e, 3);
 
     require(c, !job->settled, "I6 %s: settled twice", job->id);
-    require(c, job->flying == 0, "I6 %s: settled with steps in flight", job->id);
-    require(c, !bytes_is(outcome, "SUCCEEDED") || job->done == job->w->n_steps,
-            "I6 %s: succeeded with %u of %u steps", job->id, job->done, job->w->n_steps);
-    require(c, !bytes_is(outcome, "CANCELLED") || job->cancelled, "I6 %s: nobody cancelled it",
-            job->id);
-    job->settled = job->owed = true;
-    job->settled_seq = job->seq;
-    job->settled_at = c->store_now;
-    snprintf(job->outcome, sizeof(job->outcome), "%.*s", (int)outcome.len,
+    require(c, job->flying == 0 || bytes_is(outcome, "KILLED"),
+            "I6 %s: settled with steps in flight", job->id);
+    require(c, outcome_fits(job, outcome), "I6 %s: settled %.*s", job->id, (int)outcome.len,
+            (const char *)outcome.data);
+    ending->older = job->last;
+    ending->seq = job->seq;
+    ending->owed = true;
+    snprintf(ending->outcome, sizeof(ending->outcome), "%.*s", (int)outcome.len,
              (const char *)outcome.data);
-    tell(c->t, "job", "%s settled %s", job->id, job->outcome);
+    job->last = ending;
+    job->settled = true;
+    if (strcmp(job->hold, "killed") != 0)
+        *job->hold = 0;
+    job->settled_at = c->store_now;
+    tell(c->t, "job", "%s settled %s", job->id, ending->outcome);
+}
+
+static void on_command(struct checker *c, struct job *job, struct bytes id)
+{
+    struct carried_out *command = job->commands;
+
+    while (command && !bytes_is(id, command->id))
+        command = command->older;
+    require(c, !command, "I6 %s: %s carried out twice", job->id, command->id);
+    command = timeline_alloc(c->t, sizeof(*command));
+    command->id = effects_text(&c->t->arena, id);
+    command->older = job->commands;
+    job->commands = command;
+}
+
+static void on_turned(struct job *job, const struct entry *e)
+{
+    struct bytes cause = word(e, 4);
+
+    job->turn++;
+    job->since = job->turn;
+    job->back = bytes_is(word(e, 3), "D");
+    snprintf(job->cause, sizeof(job->cause), "%.*s", (int)cause.len, (const char *)cause.data);
+    job->settled = job->ending = false;
+    if (strcmp(job->hold, "deadline") == 0)
+        *job->hold = 0;
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        job->steps[i].failed = job->steps[i].parked = false;
+}
+
+static void on_held(struct job *job, struct bytes hold)
+{
+    snprintf(job->hold, sizeof(job->hold), "%.*s", (int)hold.len, (const char *)hold.data);
+}
+
+/* What a person says of a step, or of all (@i past the last one), begins it anew. */
+static void on_anew(struct job *job, uint32_t i)
+{
+    job->settled = job->ending = false;
+    for (uint32_t k = 0; k < job->w->n_steps; k++) {
+        struct step *step = &job->steps[k];
+
+        if (k != i && (i < job->w->n_steps || (!step->parked && !step->failed)))
+            continue;
+        step->parked = step->failed = false;
+        step->failures = step->expiries = 0;
+        step->not_before = 0;
+    }
+}
+
+static void on_resolved(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    require(c, !is_there(job, i, job->back) && missing(job, i, job->back) == 0,
+            "I2 %s: step %u resolved though there, or before its neighbours", job->id, i);
+    job->turn++;
+    job->steps[i].current = bytes_is(word(e, 4), "A") ? 'A' : 'D';
+    on_anew(job, i);
+}
+
+static const struct workflow_dispatch *terms_of(const struct job *job, uint32_t i)
+{
+    return job->steps[i].back ? &job->w->steps[i].revert : &job->w->steps[i].forward;
 }
 
 /* A failure may have had an effect, and the n-th waits initial × coefficient^(n-1) at least. */
-static void on_failed(struct checker *c, struct job *job, uint32_t i)
+static void on_failed(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
-    const struct policy *policy = &job->w->steps[i].forward.policy;
+    const struct recorded *r = on_reply(c, job, i, e, "TPDA");
+    const struct policy *policy = &terms_of(job, i)->policy;
     struct step *step = &job->steps[i];
     double wait = (double)policy->initial_interval_ms;
+    bool proven = r && r->no_effect && !step->back && job->w->steps[i].waive_revert;
 
     for (uint32_t n = 0; n < step->failures && wait < (double)policy->maximum_interval_ms; n++)
         wait *= policy->backoff_coefficient;
     if (wait > (double)policy->maximum_interval_ms)
         wait = (double)policy->maximum_interval_ms;
     step->failures++;
-    step->current = 'U';
+    step->current = proven ? 'D' : 'U';
     step->not_before = c->store_now + (int64_t)wait;
+}
+
+static void on_deferred(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    const struct recorded *r = on_reply(c, job, i, e, "F");
+    struct step *step = &job->steps[i];
+
+    step->current = r && r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
+    step->not_before = 0;
 }
 
 static void on_step_event(struct checker *c, struct job *job, struct bytes event,
@@ -376,15 +578,23 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
         checker_fail(c, "history of %s names step %u", job->id, i);
     } else if (bytes_is(event, "dispatched")) {
         on_dispatched(c, job, i, e);
-    } else if (bytes_is(event, "done")) {
-        on_done(c, job, i, e);
+    } else if (bytes_is(event, "done") || bytes_is(event, "undone")) {
+        on_done(c, job, i, e, bytes_is(event, "undone"));
+    } else if (bytes_is(event, "skipped")) {
+        on_skipped(c, job, i);
     } else if (bytes_is(event, "failed")) {
-        on_reply(c, job, i, e, "TPD");
-        on_failed(c, job, i);
+        on_failed(c, job, i, e);
+    } else if (bytes_is(event, "given_up")) {
+        job->steps[i].failed = true;
+    } else if (bytes_is(event, "retried")) {
+        on_anew(job, i);
+    } else if (bytes_is(event, "edited")) {
+        job->turn++;
+        on_anew(job, i);
+    } else if (bytes_is(event, "resolved")) {
+        on_resolved(c, job, i, e);
     } else if (bytes_is(event, "deferred")) {
-        on_reply(c, job, i, e, "F");
-        job->steps[i].current = 'U';
-        job->steps[i].not_before = 0;
+        on_deferred(c, job, i, e);
     } else if (bytes_is(event, "unstarted")) {
         on_reply(c, job, i, e, "NS");
         job->steps[i].not_before = 0;
@@ -411,10 +621,22 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
     job->seq++;
     if (bytes_is(event, "created"))
         job->created = true;
-    else if (bytes_is(event, "cancel"))
-        job->cancelled = true;
     else if (bytes_is(event, "settled"))
         on_settled(c, job, &e);
+    else if (bytes_is(event, "command"))
+        on_command(c, job, word(&e, 4));
+    else if (bytes_is(event, "turned"))
+        on_turned(job, &e);
+    else if (bytes_is(event, "ending"))
+        job->ending = true;
+    else if (bytes_is(event, "held"))
+        on_held(job, word(&e, 3));
+    else if (bytes_is(event, "killed"))
+        on_held(job, event);
+    else if (bytes_is(event, "resumed"))
+        *job->hold = 0;
+    else if (bytes_is(event, "retried") && bytes_is(word(&e, 3), "all"))
+        on_anew(job, UINT32_MAX);
     else if (bytes_is(event, "mended"))
         require(c, c->clock_set, "I13 %s: a sweep found '%.*s'", job->id, (int)text.len,
                 (const char *)text.data);
@@ -449,31 +671,27 @@ static bool read_history(struct checker *c, struct job *job)
 
 /* ---- records ---- */
 
-static uint32_t missing(const struct job *job, uint32_t i)
-{
-    uint32_t n = 0;
-
-    for (uint32_t k = 0; k < job->w->steps[i].n_after; k++)
-        n += !job->steps[job->w->steps[i].after[k]].done;
-    return n;
-}
-
 /* What the job's own fields say, while its steps are compared. */
 struct facts {
     bool pending;
     bool cursor;
-    bool going; /* forward, and no spread is left over: every ready step has been dispatched */
+    bool going; /* and no work is left over: every step that nothing keeps has been dispatched */
     int64_t due;
     uint64_t open;
-    uint32_t marked; /* steps whose flight expire has ended, and nobody yet dealt with */
+    uint64_t busy; /* what the job says, and ... */
+    uint64_t busy_steps;
 };
 
 static void compare_waiting(struct checker *c, const struct job *job, uint32_t i,
                             const struct ops_step_record *r)
 {
-    uint32_t n = missing(job, i);
+    const struct workflow_step *step = &job->w->steps[i];
+    uint32_t n = missing(job, i, job->back);
+    uint32_t waiting = r->waiting;
 
-    require(c, r->waiting == n, "I13 %s: step %u waits for %u, not %u", job->id, i, n, r->waiting);
+    if (r->since != job->since) /* not touched since */
+        waiting = job->back ? step->n_dependents : step->n_after;
+    require(c, waiting == n, "I13 %s: step %u waits for %u, not %u", job->id, i, n, waiting);
     require(c, n > 0 || r->state != 'W', "L1 %s: step %u is ready and nobody sent it", job->id, i);
 }
 
@@ -497,7 +715,7 @@ static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
 static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
                           const struct ops_step_record *r)
 {
-    const struct workflow_dispatch *d = &job->w->steps[i].forward;
+    const struct workflow_dispatch *d = terms_of(job, i);
     int64_t wait = d->wait_ms, till;
 
     for (uint32_t n = 0; n < r->unstarted && wait < WAIT_CAP_MS; n++)
@@ -510,45 +728,67 @@ static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
             till);
 }
 
+static void compare_state(struct checker *c, const struct job *job, uint32_t i,
+                          const struct ops_step_record *r)
+{
+    const struct step *step = &job->steps[i];
+
+    require(c, (r->state == 'R') == (step->flying != NULL), "I13 %s: step %u is in state %c",
+            job->id, i, r->state);
+    require(c, !step->flying || strcmp(step->flying->text, r->token) == 0,
+            "I13 %s: step %u has another token", job->id, i);
+    require(c, r->current == step->current, "I9 %s: step %u is taken for %c, not %c", job->id, i,
+            r->current, step->current);
+    require(c, r->attempt == step->attempt, "I9 %s: step %u attempt", job->id, i);
+    require(c, r->attempt == 0 || (r->turn == step->turn && r->forward == step->forward),
+            "I2 %s: step %u has turns %u and %u, not %u and %u", job->id, i, r->turn, r->forward,
+            step->turn, step->forward);
+}
+
+static void compare_counts(struct checker *c, const struct job *job, uint32_t i,
+                           const struct ops_step_record *r)
+{
+    const struct step *step = &job->steps[i];
+
+    require(c, r->failures == step->failures && r->expiries == step->expiries,
+            "I9 %s: step %u counts %u failures, %u expiries; there were %u and %u", job->id, i,
+            r->failures, r->expiries, step->failures, step->expiries);
+    /* the park interval may be over, and the step marked to be tried again */
+    require(c, job->ending || !step->parked || r->state == 'P' || r->state == 'M',
+            "I13 %s: step %u parked or not", job->id, i);
+    require(c, r->state != 'P' || step->parked || r->since != job->since,
+            "I13 %s: step %u parked or not", job->id, i);
+    require(c, r->state != 'F' || step->failed || r->since != job->since,
+            "I13 %s: step %u failed or not", job->id, i);
+    require(c, r->state != 'B' || c->clock_set || r->till >= step->not_before,
+            "I9 %s: step %u is tried again too early", job->id, i);
+}
+
 static void compare_step(struct checker *c, const struct job *job, uint32_t i, struct bytes text,
                          struct facts *f)
 {
-    const struct step *step = &job->steps[i];
+    const struct workflow_step *step = &job->w->steps[i];
     struct ops_step_record r = {
-        .current = 'D', .asked = 'A', .state = 'W', .waiting = job->w->steps[i].n_after};
+        .current = 'D', .asked = 'A', .state = 'W', .waiting = step->n_after, .since = 1};
 
     if (text.len > 0 && ops_read_step_record(text, &r)) {
         checker_fail(c, "I13 %s: step %u has the record '%.*s'", job->id, i, (int)text.len,
                      (const char *)text.data);
         return;
     }
-    require(c, (r.state == 'R') == (step->flying != NULL), "I13 %s: step %u is in state %c",
-            job->id, i, r.state);
-    require(c, !step->flying || strcmp(step->flying->text, r.token) == 0,
-            "I13 %s: step %u has another token", job->id, i);
-    require(c, (r.current == 'A' && r.state == 'W') == step->done, "I13 %s: step %u done or not",
-            job->id, i);
-    require(c, r.attempt == step->attempt, "I9 %s: step %u attempt", job->id, i);
-    require(c, r.failures == step->failures && r.expiries == step->expiries,
-            "I9 %s: step %u counts %u failures, %u expiries; there were %u and %u", job->id, i,
-            r.failures, r.expiries, step->failures, step->expiries);
-    /* the park interval may be over, and the step marked to be tried again */
-    require(c, job->cancelled || !step->parked || r.state == 'P' || r.state == 'M',
-            "I13 %s: step %u parked or not", job->id, i);
-    require(c, r.state != 'P' || step->parked, "I13 %s: step %u parked or not", job->id, i);
-    require(c, r.current == (step->current ? step->current : 'D'), "I9 %s: step %u is taken for %c",
-            job->id, i, r.current);
-    require(c, r.state != 'B' || c->clock_set || r.till >= step->not_before,
-            "I9 %s: step %u is tried again too early", job->id, i);
+    compare_state(c, job, i, &r);
+    if (!f->cursor)
+        compare_counts(c, job, i, &r);
     if (r.state == 'R' && !c->clock_set && !c->violated)
         compare_lease(c, job, i, &r);
-    f->marked += r.state == 'M';
-    if (f->going && !step->done)
+    f->busy_steps += strchr("RBMP", r.state) != NULL;
+    if (f->going && !is_there(job, i, job->back))
         compare_waiting(c, job, i, &r);
-    if (!job->settled && !job->cancelled && !c->clock_set)
+    if (!job->settled && !*job->hold && !job->ending && !c->clock_set && !f->cursor &&
+        (r.state == 'R' || r.since == job->since))
         compare_moment(c, job, i, &r, f);
     if (r.state == 'R')
-        step->flying->wait_until = r.till - job->w->steps[i].forward.lock_ms;
+        job->steps[i].flying->wait_until = r.till - terms_of(job, i)->lock_ms;
 }
 
 static void compare_indexes(struct checker *c, const struct job *job, int64_t due)
@@ -556,8 +796,6 @@ static void compare_indexes(struct checker *c, const struct job *job, int64_t du
     int64_t score = 0, at = 0;
     uint32_t p = job->partition;
     bool is_due = simstore_zscore(c->store, p, "due", job->id, &score);
-    const char *notice = effects_printf(&c->scratch, "%s %" PRIu64, job->id, job->settled_seq);
-
     require(c, is_due == !job->settled, "I13 %s: %s due", job->id, is_due ? "is" : "is not");
     require(c, !is_due || score == due,
             "I13 %s: due %" PRId64 " in the index, %" PRId64 " in the job", job->id, score, due);
@@ -565,17 +803,24 @@ static void compare_indexes(struct checker *c, const struct job *job, int64_t du
             "I13 %s: open or not", job->id);
     require(c, simstore_zscore(c->store, p, "settled", job->id, &at) == job->settled,
             "I13 %s: settled or not", job->id);
-    require(c, simstore_zscore(c->store, p, "owed", notice, &at) == job->owed,
-            "I13 %s: owed or not", job->id);
+    for (const struct ending *e = job->last; e; e = e->older)
+        require(c,
+                simstore_zscore(c->store, p, "owed",
+                                effects_printf(&c->scratch, "%s %" PRIu64, job->id, e->seq),
+                                &at) == e->owed,
+                "I13 %s: owed or not", job->id);
 }
 
-/* A cancelled job waits for its flights only, and for whoever deals with the dead ones. */
-static void compare_open(struct checker *c, const struct job *job, const struct facts *f)
+static void compare_counters(struct checker *c, const struct job *job, const struct facts *f)
 {
-    uint64_t expected = job->cancelled ? job->flying + f->marked : job->w->n_steps - job->done;
+    uint64_t open = 0;
 
-    require(c, job->settled || f->pending || f->open == expected || (job->cancelled && f->cursor),
-            "I13 %s: %" PRIu64 " steps open, not %" PRIu64, job->id, expected, f->open);
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        open += !is_there(job, i, job->back);
+    require(c, job->settled || f->pending || f->open == open || (f->cursor && job->turn > 1),
+            "I13 %s: %" PRIu64 " steps open, not %" PRIu64, job->id, open, f->open);
+    require(c, f->busy == f->busy_steps, "I13 %s: %" PRIu64 " steps busy, not %" PRIu64, job->id,
+            f->busy_steps, f->busy);
 }
 
 /* A job is deleted when its retention is over, whole and not earlier. */
@@ -593,8 +838,10 @@ static void compare_forgotten(struct checker *c, struct job *job)
                 !simstore_zscore(c->store, job->partition, "settled", job->id, &at),
             "I13 %s: deleted in part", job->id);
     job->forgotten = true;
-    job->excused = job->excused || job->owed; /* a retention shorter than the tries of a notice */
-    job->owed = false;
+    for (struct ending *e = job->last; e; e = e->older) {
+        e->excused = e->excused || e->owed; /* a retention shorter than the tries of a notice */
+        e->owed = false;
+    }
 }
 
 /* Holds what is stored of a job against the model. */
@@ -615,17 +862,21 @@ static void compare(struct checker *c, struct job *job, bool whole)
                bytes_is(simstore_field(c->store, "phase"), "ERROR");
     f.cursor = simstore_field(c->store, "cursor").len > 0;
     f.open = number(simstore_field(c->store, "open"));
-    f.going = !f.cursor && !f.pending && !job->settled && !job->cancelled;
+    f.busy = number(simstore_field(c->store, "busy"));
+    f.going = !f.cursor && !f.pending && !job->settled && !job->ending && !*job->hold;
     require(c, finished == job->settled, "I13 %s: finished or not", job->id);
     require(c, number(simstore_field(c->store, "seq")) == job->seq, "I13 %s: seq", job->id);
-    require(c, !job->settled || bytes_is(simstore_field(c->store, "outcome"), job->outcome),
+    require(c,
+            bytes_is(simstore_field(c->store, "outcome"), job->settled ? job->last->outcome : ""),
             "I6 %s: outcome", job->id);
-    require(c, !f.cursor || job->settled || c->clock_set || f.due <= c->store_now + CONTINUED_MS,
+    require(c,
+            !f.cursor || job->settled || *job->hold || job->ending || c->clock_set ||
+                f.due <= c->store_now + CONTINUED_MS,
             "I13 %s: nobody goes on with the cursor", job->id);
     for (uint32_t i = 0; whole && i < job->w->n_steps && !c->violated; i++)
         compare_step(c, job, i, simstore_step(c->store, i), &f);
     if (whole)
-        compare_open(c, job, &f);
+        compare_counters(c, job, &f);
     compare_indexes(c, job, f.due);
 }
 
@@ -652,7 +903,7 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
 {
     struct ops_reader r = ops_reader(answer);
 
-    for (int k = 1; k + 9 < n; k += 10) {
+    for (int k = 1; k + 10 < n; k += 11) {
         struct token *token = token_find(c, args[k + 2]);
         struct ops_driven driven;
 
@@ -668,7 +919,9 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
         } else if (driven.code == OPS_RECORDED) {
             require(c, token, "I3 RECORDED for a token that was never minted");
             c->recorded[c->n_recorded++] =
-                (struct recorded){.token = token, .kind = (char)args[k].data[0]};
+                (struct recorded){.token = token,
+                                  .kind = (char)args[k].data[0],
+                                  .no_effect = bytes_is(args[k + 10], "N")};
         }
     }
 }
@@ -684,7 +937,7 @@ static void called_record(struct checker *c, const struct bytes *args, int n,
                           const struct store_answer *answer)
 {
     read_recorded(c, args, n, answer);
-    for (int k = 1; k + 9 < n; k += 10) {
+    for (int k = 1; k + 10 < n; k += 11) {
         struct job *job = job_find(c, args[k + 1]);
 
         if (job)
@@ -693,15 +946,25 @@ static void called_record(struct checker *c, const struct bytes *args, int n,
     all_recorded_were_used(c);
 }
 
+static struct ending *ending_find(struct job *job, uint64_t seq)
+{
+    struct ending *e = job->last;
+
+    while (e && e->seq != seq)
+        e = e->older;
+    return e;
+}
+
 static void called_settle_owed(struct checker *c, const struct bytes *args, int n)
 {
     for (int k = 0; k + 1 < n; k += 2) {
         struct job *job = job_find(c, args[k]);
+        struct ending *e = job ? ending_find(job, number(args[k + 1])) : NULL;
 
-        if (!job || !job->owed || number(args[k + 1]) != job->settled_seq)
+        if (!e || !e->owed)
             continue;
-        require(c, job->told || c->deaf, "I11 %s: its notice was dropped, and never sent", job->id);
-        job->owed = false;
+        require(c, e->told || c->deaf, "I11 %s: its notice was dropped, and never sent", job->id);
+        e->owed = false;
     }
 }
 
@@ -769,13 +1032,18 @@ static void published_event(struct checker *c, const struct bus_message *m,
                             enum bus_outcome outcome, bool lost)
 {
     struct job *job = job_find(c, bytes_str(m->job));
+    CLEANUP(wire_free) struct wire_message event = {0};
+    struct ending *e;
 
-    if (!job || *m->exchange)
+    if (!job || *m->exchange || wire_decode(WIRE_EVENT, m->body, NULL, &event, NULL))
+        return;
+    e = ending_find(job, event.event->seq);
+    if (!e)
         return;
     if (outcome == BUS_CONFIRMED)
-        job->told = true;
+        e->told = true;
     if (lost || outcome != BUS_CONFIRMED)
-        job->excused = true;
+        e->excused = true;
 }
 
 /* A Submit that the store had no room for may be acknowledged once the client was told. */
@@ -819,7 +1087,8 @@ struct acked {
 static void require_followed(struct checker *c, const struct acked *a, const struct job *job,
                              const uint32_t *steps, uint32_t n, const struct token *trigger)
 {
-    for (uint32_t k = 0; !job->cancelled && k < n && k < c->budget; k++) {
+    for (uint32_t k = 0; job->turn == 1 && !job->ending && !*job->hold && k < n && k < c->budget;
+         k++) {
         const struct token *token = job->steps[steps[k]].flying;
 
         if (!token || (trigger ? token->trigger != trigger : !token->by_submit))
@@ -898,11 +1167,13 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request)
         checker_fail(c, "I10 %s: a run of a request that was never made", request->job_id);
         return;
     }
-    snprintf(key, sizeof(key), "%s/%s/%u", request->job_id, request->step, (unsigned)request->turn);
+    snprintf(key, sizeof(key), "%s/%s/%u", request->job_id, request->step, (unsigned)token->turn);
+    require(c, token->back == (request->desired == DROVER__V1__STATE__STATE_DISABLED),
+            "I2 %s: the token asks for the opposite", request->job_id);
     require(c, strcmp(token->job->w->steps[token->step].name, request->step) == 0,
             "I3 %s: the token is of another step", request->job_id);
     require(c, strcmp(key, request->idempotency_key) == 0, "I2 %s: another key", request->job_id);
-    require(c, request->n_results == token->job->w->steps[token->step].n_take,
+    require(c, token->back || request->n_results == token->job->w->steps[token->step].n_take,
             "I8 %s: step %s begins with %zu of %u results", request->job_id, request->step,
             request->n_results, token->job->w->steps[token->step].n_take);
 }
@@ -953,6 +1224,7 @@ static const char *outcome_name(Drover__V1__Outcome outcome)
 void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
 {
     struct job *job = job_find(c, bytes_str(m->job_id));
+    struct ending *e;
     uint32_t named;
 
     if (m->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
@@ -963,15 +1235,19 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
     }
     /* more results than one call reads are not in a notice */
     named = job->w->n_sinks < c->budget ? job->w->n_sinks : c->budget;
-    require(c, job->settled && m->seq == job->settled_seq, "I11 %s: told of seq %" PRIu64, job->id,
-            m->seq);
-    require(c, strcmp(outcome_name(m->outcome), job->outcome) == 0, "I11 %s: told %s, is %s",
-            job->id, outcome_name(m->outcome), job->outcome);
+    e = ending_find(job, m->seq);
+    if (!e) {
+        checker_fail(c, "I11 %s: told of seq %" PRIu64, job->id, m->seq);
+        return;
+    }
+    require(c, strcmp(outcome_name(m->outcome), e->outcome) == 0, "I11 %s: told %s, is %s", job->id,
+            outcome_name(m->outcome), e->outcome);
     require(c,
-            m->outcome != DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED ||
+            m->outcome != DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED || e != job->last ||
+                !job->settled || /* it has turned since, and what was done may be undone */
                 m->n_results + m->n_results_left_out >= named,
             "I11 %s: told of %zu results of %u", job->id, m->n_results, job->w->n_sinks);
-    job->heard = true;
+    e->heard = true;
 }
 
 void checker_status(struct checker *c, const Drover__V1__JobStatus *m)
@@ -986,13 +1262,13 @@ void checker_status(struct checker *c, const Drover__V1__JobStatus *m)
 
 /* ---- at rest ---- */
 
-/* Parked for good, and everything else waits for that or is done. */
+/* Held, or parked for good, and everything else waits for that or is done. */
 static bool parked_for_good(struct checker *c, const struct job *job)
 {
-    bool parked = false;
+    bool parked = *job->hold;
 
     if (job->flying > 0 || !simstore_hash(c->store, job->partition, key_of(c, "job", job)) ||
-        simstore_field(c->store, "cursor").len > 0)
+        (simstore_field(c->store, "cursor").len > 0 && !*job->hold))
         return false;
     for (uint32_t i = 0; i < job->w->n_steps; i++) {
         struct bytes text = simstore_step(c->store, i);
@@ -1002,21 +1278,27 @@ static bool parked_for_good(struct checker *c, const struct job *job)
             return false;
         if (r.state == 'P' && r.till == 0)
             parked = true;
-        else if (r.state != 'W')
+        else if (r.state != 'W' && r.state != 'F' && !*job->hold)
             return false;
     }
     return parked;
 }
 
+static bool all_heard(const struct job *job)
+{
+    for (const struct ending *e = job->last; e; e = e->older)
+        if (e->owed || (!e->heard && !e->excused))
+            return false;
+    return true;
+}
+
 bool checker_at_rest(struct checker *c)
 {
     effects_reset(&c->scratch);
-    for (struct job *job = c->jobs; job; job = job->hh.next) {
-        if (!job->created || !job->accepted || job->owed)
+    for (struct job *job = c->jobs; job; job = job->hh.next)
+        if (!job->created || !job->accepted || !all_heard(job) ||
+            !(job->settled || parked_for_good(c, job)))
             return false;
-        if (job->settled ? !job->heard && !job->excused : !parked_for_good(c, job))
-            return false;
-    }
     return true;
 }
 
@@ -1038,7 +1320,7 @@ void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), v
 static void check_parked_step(struct checker *c, const struct job *job, uint32_t i)
 {
     const struct step *step = &job->steps[i];
-    const struct policy *policy = &job->w->steps[i].forward.policy;
+    const struct policy *policy = &terms_of(job, i)->policy;
 
     if (!step->parked || job->settled || c->violated)
         return;
@@ -1093,13 +1375,13 @@ void checker_describe(struct checker *c, FILE *out)
 {
     effects_reset(&c->scratch);
     for (struct job *job = c->jobs; job; job = job->hh.next) {
-        if (job->settled && !job->owed && (job->heard || job->excused) && job->accepted)
+        if (job->settled && all_heard(job) && job->accepted)
             continue;
-        fprintf(out, "job %s: %s%s%s%s, %u of %u steps done, %u in flight%s%s\n", job->id,
-                job->created ? "created" : "not created", job->accepted ? ", accepted" : "",
-                job->settled ? ", settled" : "", job->owed ? ", owed" : "", job->done,
-                job->w->n_steps, job->flying, job->cancelled ? ", cancelled" : "",
-                job->told ? ", told" : "");
+        fprintf(out, "job %s: %s%s%s%s, goes %s in turn %u, %u of %u steps in flight%s%s\n",
+                job->id, job->created ? "created" : "not created",
+                job->accepted ? ", accepted" : "", job->settled ? ", settled" : "",
+                all_heard(job) ? "" : ", not all heard", job->back ? "back" : "forward", job->turn,
+                job->flying, job->w->n_steps, *job->hold ? ", held: " : "", job->hold);
         if (!simstore_hash(c->store, job->partition, key_of(c, "job", job)))
             continue;
         fprintf(out, "  due %s cursor %s\n", (const char *)simstore_field(c->store, "due").data,

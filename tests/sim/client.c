@@ -63,58 +63,209 @@ static struct bytes submit_body(struct world *w, const struct client_job *job,
 
 /* ---- commands ---- */
 
-static void command(struct client_job *job, Drover__V1__Control *m, const char *id)
+static void on_command(struct event *e)
 {
+    struct command *c = container_of(e, struct command, event);
+    struct client_job *job = c->job;
     struct world *w = job->world;
     struct bus_message message = {.exchange = "drover.control", .key = "control"};
 
-    m->job_id = (char *)job->id;
-    m->command_id = (char *)id;
-    m->reply_to = (char *)queue_of(w, job->client);
-    message.body = pack(w, &m->base);
-    message.type = m->base.descriptor->name;
+    if (c->answered)
+        return;
+    message.body = pack(w, &c->message.base);
+    message.type = c->message.base.descriptor->name;
     message.job = job->id;
     message.mandatory = true;
-    tell(w->t, job->client->name, "%s", id);
+    tell(w->t, job->client->name, "%s", c->id);
     simlink_publish(&job->client->link, &message, 0);
+    timeline_add(w->t, &c->event, w->plan->client_retry_ms);
 }
 
-static void on_cancel(struct event *e)
+/* The caller completes c->message by its command. */
+static struct command *command_new(struct client_job *job, const char *name, int64_t when)
 {
-    struct client_job *job = container_of(e, struct client_job, cancel_event);
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__Cancel cancel = DROVER__V1__CANCEL__INIT;
+    struct world *w = job->world;
+    struct command *c = timeline_alloc(w->t, sizeof(*c));
 
-    if (job->cancel_answered)
+    c->job = job;
+    c->id = effects_printf(&w->t->arena, "%s-%s-%u", name, job->id, (unsigned)++job->n_commands);
+    c->older = job->commands;
+    job->commands = c;
+    drover__v1__control__init(&c->message);
+    c->message.job_id = (char *)job->id;
+    c->message.command_id = (char *)c->id;
+    c->message.reply_to = (char *)queue_of(w, job->client);
+    if (timeline_chance(w->t, HALF))
+        c->message.issued_at = UNIX_EPOCH_MS + when;
+    c->event.fire = on_command;
+    timeline_add(w->t, &c->event, when > w->t->now ? when - w->t->now : 0);
+    return c;
+}
+
+static void set_desired(struct client_job *job, Drover__V1__State desired, int64_t when)
+{
+    bool active = desired == DROVER__V1__STATE__STATE_ACTIVE;
+    struct command *c = command_new(job, active ? "enable" : "disable", when);
+
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_SET_DESIRED;
+    c->message.set_desired = timeline_alloc(job->world->t, sizeof(*c->message.set_desired));
+    drover__v1__set_desired__init(c->message.set_desired);
+    c->message.set_desired->desired = desired;
+}
+
+static void cancel(struct client_job *job, int64_t when)
+{
+    struct command *c = command_new(job, "cancel", when);
+
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_CANCEL;
+    c->message.cancel = timeline_alloc(job->world->t, sizeof(*c->message.cancel));
+    drover__v1__cancel__init(c->message.cancel);
+}
+
+static void kill_job(struct client_job *job, int64_t when)
+{
+    struct command *c = command_new(job, "kill", when);
+
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_KILL;
+    c->message.kill = timeline_alloc(job->world->t, sizeof(*c->message.kill));
+    drover__v1__kill__init(c->message.kill);
+}
+
+static void pause_job(struct client_job *job, int64_t when)
+{
+    struct command *c = command_new(job, "pause", when);
+
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_PAUSE;
+    c->message.pause = timeline_alloc(job->world->t, sizeof(*c->message.pause));
+    drover__v1__pause__init(c->message.pause);
+}
+
+static void resume(struct client_job *job, int64_t when)
+{
+    struct command *c = command_new(job, "resume", when);
+
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_RESUME;
+    c->message.resume = timeline_alloc(job->world->t, sizeof(*c->message.resume));
+    drover__v1__resume__init(c->message.resume);
+}
+
+static char *any_step(struct client_job *job)
+{
+    const struct workflow *w = job->workflow;
+
+    return (char *)w->steps[timeline_between(job->world->t, 0, w->n_steps - 1)].name;
+}
+
+static Drover__V1__Payload *any_payload(struct client_job *job)
+{
+    Drover__V1__Payload *payload = timeline_alloc(job->world->t, sizeof(*payload));
+
+    drover__v1__payload__init(payload);
+    payload->data = (ProtobufCBinaryData){6, (uint8_t *)"edited"};
+    return payload;
+}
+
+/* All steps, or one of them, and that maybe with other arguments. */
+static void retry(struct client_job *job, int64_t when)
+{
+    struct timeline *t = job->world->t;
+    struct command *c = command_new(job, "retry", when);
+    Drover__V1__Retry *m = timeline_alloc(t, sizeof(*m));
+
+    drover__v1__retry__init(m);
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_RETRY;
+    c->message.retry = m;
+    if (timeline_chance(t, HALF))
         return;
-    m.command_case = DROVER__V1__CONTROL__COMMAND_CANCEL;
-    m.cancel = &cancel;
-    command(job, &m, effects_printf(&job->world->t->arena, "cancel-%s", job->id));
-    timeline_add(job->world->t, &job->cancel_event, job->world->plan->client_retry_ms);
+    m->steps = timeline_alloc(t, sizeof(*m->steps));
+    m->steps[m->n_steps++] = any_step(job);
+    if (timeline_chance(t, HALF))
+        m->arguments = any_payload(job);
+}
+
+static void resolve(struct client_job *job, int64_t when)
+{
+    struct timeline *t = job->world->t;
+    struct command *c = command_new(job, "resolve", when);
+    Drover__V1__Resolve *m = timeline_alloc(t, sizeof(*m));
+
+    drover__v1__resolve__init(m);
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_RESOLVE;
+    c->message.resolve = m;
+    m->step = any_step(job);
+    m->state = timeline_chance(t, HALF) ? DROVER__V1__STATE__STATE_ACTIVE
+                                        : DROVER__V1__STATE__STATE_DISABLED;
+    m->result = any_payload(job);
+}
+
+/* Turns are what most of it is about. */
+static void steer(struct client_job *job, int64_t when)
+{
+    switch (timeline_between(job->world->t, 0, 11)) {
+    case 0:
+    case 1:
+    case 2:
+        set_desired(job, DROVER__V1__STATE__STATE_DISABLED, when);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        set_desired(job, DROVER__V1__STATE__STATE_ACTIVE, when);
+        break;
+    case 6:
+        cancel(job, when);
+        break;
+    case 7:
+        pause_job(job, when);
+        resume(job, when + timeline_between(job->world->t, 0, 5000));
+        break;
+    case 8:
+    case 9:
+        retry(job, when);
+        break;
+    case 10:
+        resolve(job, when);
+        break;
+    default:
+        kill_job(job, when);
+        break;
+    }
 }
 
 static void on_query(struct event *e)
 {
     struct client_job *job = container_of(e, struct client_job, query_event);
-    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
-    Drover__V1__Query query = DROVER__V1__QUERY__INIT;
+    struct command *c = command_new(job, "query", job->world->t->now);
 
-    query.with_data = true;
-    m.command_case = DROVER__V1__CONTROL__COMMAND_QUERY;
-    m.query = &query;
-    command(job, &m, effects_printf(&job->world->t->arena, "query-%s", job->id));
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_QUERY;
+    c->message.query = timeline_alloc(job->world->t, sizeof(*c->message.query));
+    drover__v1__query__init(c->message.query);
+    c->message.query->with_data = true;
 }
 
-void client_cancel(struct world *w, const char *id)
+void client_end(struct world *w, const char *id, bool hard)
 {
     for (uint32_t i = 0; i < w->plan->jobs; i++) {
         struct client_job *job = &w->jobs[i];
 
         if (strcmp(job->id, id) != 0)
             continue;
-        job->cancel_answered = false;
-        timeline_add(w->t, &job->cancel_event, 0);
+        if (hard) {
+            kill_job(job, w->t->now);
+        } else {
+            resume(job, w->t->now);
+            cancel(job, w->t->now);
+        }
     }
+}
+
+bool client_is_busy(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->plan->jobs; i++)
+        for (const struct command *c = w->jobs[i].commands; c; c = c->older)
+            if (!c->answered)
+                return true;
+    return false;
 }
 
 /* ---- hearing ---- */
@@ -143,10 +294,11 @@ static void hear_answer(struct world *w, const Drover__V1__Answer *m)
 
     if (m->status)
         checker_status(w->checker, m->status);
-    /* a command that overtook its Submit is given again */
-    if (job && strncmp(m->command_id, "cancel", 6) == 0 &&
-        m->code != DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB)
-        job->cancel_answered = true;
+    if (!job || m->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB)
+        return; /* a command that overtook its Submit is given again */
+    for (struct command *c = job->commands; c; c = c->older)
+        if (strcmp(c->id, m->command_id) == 0)
+            c->answered = true;
 }
 
 void client_delivery(struct process *p, const struct bus_delivery *d, const char *type)
@@ -197,6 +349,7 @@ static void job_begin(struct world *w, struct client_job *job, uint32_t i)
     job->world = w;
     job->client = nth_client(w, i % w->plan->clients);
     job->id = effects_printf(&w->t->arena, "j%u", (unsigned)i + 1);
+    job->workflow = d->workflow;
     job->submit = (struct bus_message){
         .exchange = "drover.submit",
         .key = "submit",
@@ -207,11 +360,10 @@ static void job_begin(struct world *w, struct client_job *job, uint32_t i)
     };
     checker_job(w->checker, job->id, d->workflow, d->registered);
     job->submit_event.fire = on_submit;
-    job->cancel_event.fire = on_cancel;
     job->query_event.fire = on_query;
     timeline_add(w->t, &job->submit_event, when);
-    if (timeline_chance(w->t, w->plan->cancels))
-        timeline_add(w->t, &job->cancel_event, when + timeline_between(w->t, 0, 10000));
+    while (timeline_chance(w->t, w->plan->steers))
+        steer(job, when + timeline_between(w->t, 0, 15000));
     if (timeline_chance(w->t, w->plan->queries))
         timeline_add(w->t, &job->query_event, when + timeline_between(w->t, 0, 10000));
 }

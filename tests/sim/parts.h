@@ -30,12 +30,22 @@ struct client_job {
     struct process *client;
     const char *id;
     struct bus_message submit;
+    const struct workflow *workflow;
     bool accepted;
-    bool cancel_answered;
-    bool query; /* the next command */
     struct event submit_event;
-    struct event cancel_event;
     struct event query_event;
+    struct command *commands; /* newest first */
+    uint32_t n_commands;
+};
+
+/* One command about a job; said again until there is an answer. */
+struct command {
+    struct command *older;
+    struct client_job *job;
+    const char *id;
+    Drover__V1__Control message;
+    bool answered;
+    struct event event;
 };
 
 struct process {
@@ -88,7 +98,7 @@ struct world {
     struct event probe; /* is all at rest? */
     bool calmed;
     bool finished;
-    bool cleaning; /* parked jobs have been cancelled */
+    int cleaning; /* what rests without an end has been cancelled (1), and killed (2) */
     uint64_t calls;
 };
 
@@ -136,4 +146,8 @@ void role_replies(struct process *p, struct bytes body);
 
 void clients_begin(struct world *w);
 void client_delivery(struct process *p, const struct bus_delivery *d, const char *type);
-void client_cancel(struct world *w, const char *id);
+/* Has a job end, by a cancel or the hard way. */
+void client_end(struct world *w, const char *id, bool hard);
+
+/* Whether somebody still waits for an answer. */
+bool client_is_busy(const struct world *w);

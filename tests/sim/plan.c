@@ -67,11 +67,12 @@ static Drover__V1__Workflow *draw_any(struct timeline *t)
     uint32_t n = (uint32_t)timeline_between(t, 2, 12);
     Drover__V1__Workflow *w = plan_workflow(t, n);
     uint32_t density = (uint32_t)timeline_between(t, 5, 50) * PERCENT;
+    bool reversed = timeline_chance(t, 50 * PERCENT); /* what comes first stands last */
 
     for (uint32_t i = 1; i < n; i++)
         for (uint32_t k = 0; k < i; k++)
             if (timeline_chance(t, density))
-                plan_after(t, w, i, k);
+                plan_after(t, w, reversed ? k : i, reversed ? i : k);
     return w;
 }
 
@@ -101,8 +102,17 @@ static Drover__V1__Workflow *draw_shape(struct timeline *t, bool big)
     }
 }
 
+/* What is left to the default more often than not. */
+static Drover__V1__Recourse draw_recourse(struct timeline *t)
+{
+    return timeline_chance(t, 50 * PERCENT) ? DROVER__V1__RECOURSE__RECOURSE_UNSPECIFIED
+                                            : (Drover__V1__Recourse)timeline_between(t, 1, 3);
+}
+
 static void draw_policy(struct timeline *t, Drover__V1__Policy *p)
 {
+    p->on_permanent = draw_recourse(t);
+    p->on_exhausted = draw_recourse(t);
     p->initial_interval_ms = timeline_between(t, 20, 800);
     p->backoff_coefficient = 1.0 + (double)timeline_between(t, 0, 20) / 10;
     p->maximum_interval_ms = timeline_between(t, 800, 4000);
@@ -117,13 +127,40 @@ static void draw_policy(struct timeline *t, Drover__V1__Policy *p)
     }
 }
 
+static char *draw_actor(struct timeline *t, const struct plan *plan)
+{
+    return (char *)effects_printf(&t->arena, "a%u",
+                                  (unsigned)timeline_between(t, 0, plan->actors - 1));
+}
+
+static Drover__V1__Revert *draw_revert(struct timeline *t, const struct plan *plan,
+                                       const Drover__V1__Step *of)
+{
+    Drover__V1__Revert *m = timeline_alloc(t, sizeof(*m));
+
+    drover__v1__revert__init(m);
+    if (timeline_chance(t, 30 * PERCENT))
+        m->actor = draw_actor(t, plan);
+    if (timeline_chance(t, 30 * PERCENT))
+        m->lock_ms =
+            (of->heartbeat_ms ? of->heartbeat_ms : 100) + timeline_between(t, 0, 3 * SECOND);
+    if (timeline_chance(t, 30 * PERCENT)) {
+        m->retry = timeline_alloc(t, sizeof(*m->retry));
+        drover__v1__policy__init(m->retry);
+        draw_policy(t, m->retry);
+    }
+    return m;
+}
+
 static void draw_steps(struct timeline *t, const struct plan *plan, Drover__V1__Workflow *w)
 {
+    uint32_t reverts = (uint32_t)timeline_between(t, 0, 100) * PERCENT;
+
     for (size_t i = 0; i < w->n_steps; i++) {
         Drover__V1__Step *m = w->steps[i];
 
-        m->actor = (char *)effects_printf(&t->arena, "a%u",
-                                          (unsigned)timeline_between(t, 0, plan->actors - 1));
+        m->actor = draw_actor(t, plan);
+        m->waive_revert = timeline_chance(t, 20 * PERCENT);
         if (timeline_chance(t, 30 * PERCENT))
             m->lock_ms = timeline_between(t, 100, 3 * SECOND);
         if (timeline_chance(t, 20 * PERCENT))
@@ -132,6 +169,8 @@ static void draw_steps(struct timeline *t, const struct plan *plan, Drover__V1__
             m->lock_ms = timeline_between(t, 600, 4 * SECOND);
             m->heartbeat_ms = m->lock_ms / timeline_between(t, 2, 6);
         }
+        if (timeline_chance(t, reverts))
+            m->revert = draw_revert(t, plan, m);
     }
 }
 
@@ -148,6 +187,8 @@ static void draw_definition(struct timeline *t, const struct plan *plan,
     w->lock_ms = timeline_between(t, 100, 3 * SECOND);
     if (timeline_chance(t, 50 * PERCENT))
         w->wait_ms = timeline_between(t, 100, 3 * SECOND);
+    w->on_deadline = draw_recourse(t);
+    w->tries = (uint32_t)timeline_between(t, 0, 3);
     out->message = w;
     out->registered = timeline_chance(t, 50 * PERCENT);
     if (out->registered) {
@@ -194,6 +235,7 @@ static void draw_handlers(struct timeline *t, struct plan_handlers *h)
     h->transient = rate(t, 40 * PERCENT);
     h->permanent = rate(t, 5 * PERCENT);
     h->deferred = rate(t, 20 * PERCENT);
+    h->harmless = rate(t, 100 * PERCENT);
     h->slow = rate(t, 10 * PERCENT);
     h->most_ms = timeline_between(t, 1, 1500);
 }
@@ -221,7 +263,8 @@ static void draw_topology(struct timeline *t, struct plan *plan)
 
 static void draw_jobs(struct timeline *t, struct plan *plan)
 {
-    plan->cancels = rate(t, 50 * PERCENT);
+    plan->steers =
+        timeline_chance(t, 50 * PERCENT) ? 0 : (uint32_t)timeline_between(t, 10, 80) * PERCENT;
     plan->queries = rate(t, 50 * PERCENT);
     plan->delayed = rate(t, 40 * PERCENT);
     plan->disabled = rate(t, 5 * PERCENT);

@@ -41,7 +41,8 @@ struct plan_handlers {
     uint32_t transient;
     uint32_t permanent;
     uint32_t deferred;
-    uint32_t slow; /* longer than the lease */
+    uint32_t harmless; /* of the failures: proven to be without effect */
+    uint32_t slow;     /* longer than the lease */
     int64_t most_ms;
 };
 
@@ -75,7 +76,7 @@ struct plan {
     bool election;
     int64_t supervisor_period_ms;
     int64_t sweep_ms;
-    uint32_t cancels; /* in millionths of the jobs */
+    uint32_t steers; /* in millionths: one more command about a job */
     uint32_t queries;
     uint32_t delayed;
     uint32_t disabled;

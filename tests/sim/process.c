@@ -80,7 +80,7 @@ static void tell_record(const struct call *c, struct ops_reader r)
 {
     struct world *w = c->process->world;
 
-    for (int k = 1; k + 9 < c->n; k += 10) {
+    for (int k = 1; k + 10 < c->n; k += 11) {
         struct ops_driven driven;
 
         if (ops_read_driven(&r, &w->t->arena, &driven))

@@ -204,10 +204,15 @@ static void on_beat(struct event *e)
                                                 .progress = {.fraction = 0.5, .note = "half way"}});
 }
 
-static struct agent_result failure(const char *class, Drover__V1__Verdict verdict)
+static struct agent_result failure(struct world *w, const char *class, Drover__V1__Verdict verdict)
 {
-    return (struct agent_result){
-        .class = class, .message = "as planned", .verdict = verdict, .retry_after_ms = 0};
+    bool harmless = timeline_chance(w->t, w->plan->handlers.harmless);
+
+    return (struct agent_result){.class = class,
+                                 .message = "as planned",
+                                 .verdict = verdict,
+                                 .effect = harmless ? DROVER__V1__EFFECT__EFFECT_NONE
+                                                    : DROVER__V1__EFFECT__EFFECT_UNKNOWN};
 }
 
 static struct agent_result draw_result(struct world *w)
@@ -215,11 +220,11 @@ static struct agent_result draw_result(struct world *w)
     const struct plan_handlers *plan = &w->plan->handlers;
 
     if (timeline_chance(w->t, plan->permanent))
-        return failure("broken", DROVER__V1__VERDICT__VERDICT_PERMANENT);
+        return failure(w, "broken", DROVER__V1__VERDICT__VERDICT_PERMANENT);
     if (!w->calmed && timeline_chance(w->t, plan->transient))
-        return failure("flaky", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+        return failure(w, "flaky", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     if (!w->calmed && timeline_chance(w->t, plan->deferred))
-        return failure("busy", DROVER__V1__VERDICT__VERDICT_DEFER);
+        return failure(w, "busy", DROVER__V1__VERDICT__VERDICT_DEFER);
     return (struct agent_result){
         .ok = true, .content_type = "text/plain", .result = bytes_str("done")};
 }
@@ -282,7 +287,7 @@ static void handler_stop(struct process *p, const struct agent_run *run)
         return;
     tell(p->world->t, p->name, "stop %s", h->label);
     h->stopped = true;
-    h->result = failure("stopped", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    h->result = failure(p->world, "stopped", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     timeline_add(p->world->t, &h->end, timeline_between(p->world->t, 0, KILLED_MS));
 }
 

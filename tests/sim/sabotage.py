@@ -27,7 +27,7 @@ FOLDERS = ["common/base", "common/model", "common/store", "scheduler", "supervis
 SOURCES = [
     "common/base/*.c", "common/model/*.c",
     "scheduler/[c-l]*.c", "scheduler/notice.c", "scheduler/on_*.c", "scheduler/scheduler.c",
-    "scheduler/status.c", "supervisor/supervisor.c",
+    "scheduler/st*.c", "supervisor/supervisor.c",
     "agent/agent.c", "agent/on_requests.c", "agent/replies.c", "agent/run.c",
     "tests/sim/[!t]*.c", "tests/sim/timeline.c", "proto/drover/v1/*.c",
 ]  # fmt: skip
@@ -37,7 +37,7 @@ PACKAGES = ["lua5.1", "libprotobuf-c", "jansson", "libmd"]
 BUGS = {
     "a reply's token is not compared": (
         FUNCTIONS,
-        "if rec.token ~= op.token then",
+        "if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
         "if false then",
     ),
     "a delivery is acknowledged before the store": (
@@ -47,13 +47,13 @@ BUGS = {
     ),
     "a redelivered reply does not send its follow-ups again": (
         FUNCTIONS,
-        "if #list == 0 or not forward(job) then",
+        "if #list == 0 or not moving(job) then",
         "if true then",
     ),
     "a completion counts twice at joins": (
         FUNCTIONS,
-        "  spread_from(job, i)\n  close_step(job)",
-        "  spread_from(job, i) spread_from(job, i)\n  close_step(job)",
+        "  job.open = job.open - 1\n  spread_from(job, i)\n",
+        "  job.open = job.open - 1\n  spread_from(job, i) spread_from(job, i)\n",
     ),
     "expire does not withdraw the token": (
         FUNCTIONS,
@@ -77,8 +77,8 @@ BUGS = {
     ),
     "a lease counts as past a moment early": (
         FUNCTIONS,
-        "    if rec.till > job.now then\n      local longest",
-        "    if rec.till > job.now + 300 then\n      local longest",
+        "    if rec.till > job.now then\n      local t",
+        "    if rec.till > job.now + 300 then\n      local t",
     ),
     "a call repeated after no answer is not taken as a redelivery": (
         "scheduler/scheduler.c",
@@ -102,13 +102,13 @@ BUGS = {
     ),
     "the wait for an agent is not doubled": (
         FUNCTIONS,
-        "min(step.wait * 2 ^ rec.unstarted, WAIT_CAP)",
-        "min(step.wait, WAIT_CAP)",
+        "min(t.wait * 2 ^ rec.unstarted, WAIT_CAP)",
+        "min(t.wait, WAIT_CAP)",
     ),
     "a heartbeat makes a lease longer than it was given": (
         FUNCTIONS,
-        "rec.till = min(limit, now + 3 * step.heartbeat)",
-        "rec.till = now + 3 * step.heartbeat + step.lock",
+        "'R', min(limit, now + 3 * t.heartbeat))",
+        "'R', now + 3 * t.heartbeat + t.lock)",
     ),
     "a request that nobody took leaves its step unknown": (
         FUNCTIONS,
@@ -117,8 +117,125 @@ BUGS = {
     ),
     "a failed step is tried again at once": (
         FUNCTIONS,
-        "  return floor(wait * (1 + step.jitter * fraction))",
+        "  return floor(wait * (1 + t.jitter * fraction))",
         "  return 0",
+    ),
+    "an undo does not wait for the dependents": (
+        FUNCTIONS,
+        "  return job.desired == 'A' and step.n_after or step.n_dependents\nend",
+        "  return job.desired == 'A' and step.n_after or min(step.n_dependents, 1)\nend",
+    ),
+    "a step in flight counts as undone": (
+        FUNCTIONS,
+        "  if rec.state ~= 'W' then\n    return false\n  elseif rec.current ~= job.desired and",
+        "  if rec.state == 'R' and rec.current == 'D' then\n    return job.desired == 'D'\n"
+        "  elseif rec.current ~= job.desired and",
+    ),
+    "what is not known is not undone": (
+        FUNCTIONS,
+        "  rec.current, rec.unstarted = proven and 'D' or 'U', 0\n",
+        "  rec.current, rec.unstarted = 'D', 0\n",
+    ),
+    "a failure proves more than it does": (
+        FUNCTIONS,
+        "op.effect == 'N' and rec.asked == 'A' and step.waived",
+        "op.effect == 'N' and rec.asked == 'A'",
+    ),
+    "an undo in flight is forgotten when the job turns again": (
+        FUNCTIONS,
+        "rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then",
+        "rec.current == 'U' and rec.turn < job.since and rec.asked == 'A' then",
+    ),
+    "what an earlier turn may have done is done again": (
+        FUNCTIONS,
+        "rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then",
+        "rec.current == 'U' and rec.asked == 'D' then",
+    ),
+    "a turn keeps the old key": (
+        FUNCTIONS,
+        "    rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn\n",
+        "    rec.turn = max(rec.turn, 1)\n",
+    ),
+    "a try of an undo has a key of its own": (
+        FUNCTIONS,
+        "    or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))",
+        "    or rec.current == 'U' and asked == 'A' and rec.turn >= job.since)",
+    ),
+    "counters go on from one turn to the next": (
+        FUNCTIONS,
+        "    rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n  end\n  if asked == 'A' then",
+        "  end\n  if asked == 'A' then",
+    ),
+    "the undo is told another key than the do had": (
+        FUNCTIONS,
+        "  if asked == 'A' then\n    rec.forward = rec.turn",
+        "  if asked == 'A' then\n    rec.forward = job.since",
+    ),
+    "a forward step begins after the turn": (
+        FUNCTIONS,
+        "  return job.ending ~= '' or rec.asked == 'A' and job.desired == 'D'\n",
+        "  return job.ending ~= ''\n",
+    ),
+    "a held job sends": (
+        FUNCTIONS,
+        "  return job.phase == 'PROCESSING' and job.hold == '' and job.ending == ''\n",
+        "  return job.phase == 'PROCESSING' and job.ending == ''\n",
+    ),
+    "a resumed job forgets what waited": (
+        FUNCTIONS,
+        "  note(job, 'resumed')\n  if job.phase == 'PROCESSING' then\n",
+        "  note(job, 'resumed')\n  if job.phase == 'NEVER' then\n",
+    ),
+    "timers of the way that was left strike": (
+        FUNCTIONS,
+        "    if rec.state ~= 'R' then\n      set_state(job, i, rec, 'W', 0)\n    end\n  end\n  return rec",
+        "  end\n  return rec",
+    ),
+    "a killed job takes answers": (
+        FUNCTIONS,
+        "if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
+        "if rec.token ~= op.token then",
+    ),
+    "a job fails while steps are in flight": (
+        FUNCTIONS,
+        "  elseif job.busy == 0 and job.ending ~= '' and not unfinished(job) then",
+        "  elseif job.ending ~= '' and not unfinished(job) then",
+    ),
+    "a job gives up while another undo can go on": (
+        FUNCTIONS,
+        "  elseif job.busy == 0 and worked_off and job.failed ~= '' and job.hold == '' then",
+        "  elseif worked_off and job.failed ~= '' and job.hold == '' then",
+    ),
+    "a retry leaves the counters": (
+        FUNCTIONS,
+        "    if work.from == 'y' and (rec.state == 'P' or rec.state == 'F') then\n"
+        "      rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n",
+        "    if work.from == 'y' and (rec.state == 'P' or rec.state == 'F') then\n",
+    ),
+    "a command that comes again is carried out again": (
+        FUNCTIONS,
+        "    if known.id == id then\n",
+        "    if false then\n",
+    ),
+    "a notice tells of the turn that came after": (
+        FUNCTIONS,
+        "  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (.*)$'))\n",
+        "  put(out, call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '')\n",
+    ),
+    "a step without a way back keeps the job from going back": (
+        FUNCTIONS,
+        "  if next_asked(job, rec) == 'A' or step_of(job.def, i).has_revert then",
+        "  if true then",
+    ),
+    "a tried job is tried for ever": (
+        FUNCTIONS,
+        "  if tried >= tries or job.late then",
+        "  if job.late then",
+    ),
+    "a deadline is forgotten": (
+        FUNCTIONS,
+        "  if overdue(job) then\n    on_deadline(job)\n  end",
+        "",
     ),
 }  # fmt: skip
 

@@ -328,6 +328,7 @@ static void random_record(struct both *b)
     op.redelivered = timeline_chance(&b->t, 300000);
     op.jitter = (uint32_t)timeline_between(&b->t, 0, 999999);
     op.retry_after = timeline_chance(&b->t, 200000) ? 1234 : 0;
+    op.no_effect = timeline_chance(&b->t, 300000);
     fresh_token(b, op.fresh);
     ops_record(&b->t.arena, 0, 0, "scheduler", list, 1);
     call_both(b, op.job);
@@ -346,16 +347,32 @@ static void random_drive(struct both *b)
     call_both(b, job);
 }
 
-static void random_cancel(struct both *b)
+static void random_steer(struct both *b)
 {
-    const struct op_steer op = {.job = any_job(b),
-                                .command = "cancel",
-                                .command_id = "c",
-                                .reason = "why not",
-                                .by = "scheduler"};
+    static const char *const commands[] = {"enable", "disable", "disable", "cancel",
+                                           "pause",  "resume",  "resume",  "retry",
+                                           "retry",  "resolve", "kill",    "dance"};
+    static const char *const ids[] = {"", "", "c1", "c2", "c 3"};
+    char fresh[ID_TOKEN_LEN + 1];
+    uint32_t step = (uint32_t)timeline_between(&b->t, 0, 1);
+    struct op_steer op = {.job = any_job(b),
+                          .command = one_of(b, commands, array_size(commands)),
+                          .command_id = one_of(b, ids, array_size(ids)),
+                          .issued_at = timeline_chance(&b->t, 500000) ? b->clock : 0,
+                          .if_seq = timeline_chance(&b->t, 900000) ? 0 : 7,
+                          .reason = "why not",
+                          .by = "scheduler",
+                          .fresh = fresh_token(b, fresh),
+                          .definition = timeline_chance(&b->t, 950000) ? "" : "another",
+                          .steps = &step};
 
-    if (!timeline_chance(&b->t, 200000))
+    if (!timeline_chance(&b->t, 300000))
         return;
+    if (strcmp(op.command, "resolve") == 0)
+        op.state = timeline_chance(&b->t, 500000) ? 'A' : 'D';
+    op.n_steps = op.state || timeline_chance(&b->t, 500000);
+    if (timeline_chance(&b->t, 300000))
+        op.payload = bytes_str("edited");
     ops_steer(&b->t.arena, 0, 0, &op);
     call_both(b, op.job);
 }
@@ -437,7 +454,7 @@ static void random_call(struct both *b)
 {
     static void (*const calls[])(struct both *) = {
         random_submit, random_submit, random_record, random_record, random_record,
-        random_record, random_drive,  random_drive,  random_cancel, random_renew,
+        random_record, random_drive,  random_drive,  random_steer,  random_renew,
         random_upkeep, random_upkeep, random_look,   random_list,
     };
 

@@ -212,6 +212,7 @@ static void submit_labelled(struct world *w, const char *id, int n)
     Drover__V1__Workflow workflow = DROVER__V1__WORKFLOW__INIT;
     Drover__V1__Step step = DROVER__V1__STEP__INIT;
     Drover__V1__Step *steps[] = {&step};
+    Drover__V1__Policy parks = DROVER__V1__POLICY__INIT;
     Drover__V1__Label labels[WIRE_LABELS_MAX], *list[WIRE_LABELS_MAX];
     char names[WIRE_LABELS_MAX][WIRE_LABEL_NAME_MAX + 1];
     char value[WIRE_LABEL_VALUE_MAX + 1] = "";
@@ -226,10 +227,12 @@ static void submit_labelled(struct world *w, const char *id, int n)
         labels[i].value = value;
         list[i] = &labels[i];
     }
+    parks.on_permanent = DROVER__V1__RECOURSE__RECOURSE_PARK;
     step.name = (char *)"a";
     step.actor = (char *)"hand";
     step.action = (char *)"work";
     step.lock_ms = step.wait_ms = WAIT_MS;
+    step.retry = &parks;
     workflow.steps = steps;
     workflow.n_steps = 1;
     m.job_id = (char *)id;

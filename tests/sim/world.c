@@ -74,28 +74,28 @@ static void on_calm(struct event *e)
         w->processes[i].held_until = 0;
 }
 
-static void cancel_parked(void *ctx, const char *job)
+static void end_parked(void *ctx, const char *job)
 {
-    client_cancel(ctx, job);
+    struct world *w = ctx;
+
+    client_end(w, job, w->cleaning == 2);
 }
 
-/* What is parked for good is cancelled, and has to settle too. Return: false where nothing is. */
+/* What is parked for good is cancelled, and where an undo is parked then, killed: it has to settle
+ * too. Return: false where nothing is. */
 static bool clean(struct world *w)
 {
-    bool any = false;
-
-    w->cleaning = true;
-    checker_parked(w->checker, cancel_parked, w);
-    for (uint32_t i = 0; i < w->plan->jobs; i++)
-        any = any || heap_holds(&w->jobs[i].cancel_event.node);
-    return any;
+    w->cleaning++;
+    checker_parked(w->checker, end_parked, w);
+    return client_is_busy(w);
 }
 
 static void on_rest(struct world *w)
 {
     checker_end(w->checker);
-    if (!w->cleaning && clean(w))
-        return;
+    while (w->cleaning < 2)
+        if (clean(w))
+            return;
     if (w->plan->retention_ms > w->plan->settle_ms || checker_forgotten(w->checker))
         w->finished = true;
 }
@@ -105,7 +105,8 @@ static void on_probe(struct event *e)
     struct world *w = container_of(e, struct world, probe);
 
     timeline_add(w->t, &w->probe, PROBE_MS);
-    if ((w->calmed || w->script || !w->plan->lingers) && checker_at_rest(w->checker))
+    if ((w->calmed || w->script || !w->plan->lingers) && !client_is_busy(w) &&
+        checker_at_rest(w->checker))
         on_rest(w);
     else if (w->t->now > w->plan->faults_end + w->plan->settle_ms)
         checker_fail(w->checker, "L1 not at rest %" PRId64 " s after the last fault",

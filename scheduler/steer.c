@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON Control, a command: what a person, or another service, wants of one job. Commands that name
+ * steps are numbered by the job's definition first; should it be another one by then, once more.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "scheduler/machine.h"
+
+/* ---- what the store is told ---- */
+
+static const char *word_of_command(const Drover__V1__Control *m)
+{
+    switch (m->command_case) {
+    case DROVER__V1__CONTROL__COMMAND_SET_DESIRED:
+        return m->set_desired->desired == DROVER__V1__STATE__STATE_ACTIVE ? "enable" : "disable";
+    case DROVER__V1__CONTROL__COMMAND_CANCEL:
+        return "cancel";
+    case DROVER__V1__CONTROL__COMMAND_KILL:
+        return "kill";
+    case DROVER__V1__CONTROL__COMMAND_PAUSE:
+        return "pause";
+    case DROVER__V1__CONTROL__COMMAND_RESUME:
+        return "resume";
+    case DROVER__V1__CONTROL__COMMAND_RETRY:
+        return "retry";
+    case DROVER__V1__CONTROL__COMMAND_RESOLVE:
+        return "resolve";
+    default:
+        return NULL;
+    }
+}
+
+static const Drover__V1__Payload *payload_of_command(const Drover__V1__Control *m)
+{
+    if (m->command_case == DROVER__V1__CONTROL__COMMAND_RETRY)
+        return m->retry->arguments;
+    if (m->command_case == DROVER__V1__CONTROL__COMMAND_RESOLVE)
+        return m->resolve->result;
+    return NULL;
+}
+
+static char state_of_command(const Drover__V1__Control *m)
+{
+    if (m->command_case != DROVER__V1__CONTROL__COMMAND_RESOLVE)
+        return 0;
+    return m->resolve->state == DROVER__V1__STATE__STATE_ACTIVE ? 'A' : 'D';
+}
+
+static void steer_call(struct scheduler *s, struct op *op)
+{
+    const Drover__V1__Control *m = op->item->message.control;
+    struct op_steer steer = {.job = op->job,
+                             .command = word_of_command(m),
+                             .command_id = m->command_id,
+                             .issued_at = m->issued_at,
+                             .if_seq = m->if_seq,
+                             .reason = m->reason,
+                             .by = s->name,
+                             .fresh = op->fresh,
+                             .redelivered = op->item->redelivered || op->again,
+                             .definition = op->n_steps > 0 ? op->digest : "",
+                             .steps = op->steps,
+                             .n_steps = op->n_steps,
+                             .state = state_of_command(m)};
+
+    buf_clear(&op->buf);
+    payload_append(&op->buf, payload_of_command(m));
+    steer.payload = buf_bytes(&op->buf);
+    id_token(rng_next(&s->rng), op->fresh);
+    ops_steer(s->out, op_call_id(s, op), op->partition, &steer);
+}
+
+/* ---- what it answers ---- */
+
+static const char *step_name(const struct workflow *w, uint32_t step)
+{
+    return w && step < w->n_steps ? w->steps[step].name : "?";
+}
+
+/* The words of the library, in a sentence that says what to do. */
+static const char *wrong_state(struct scheduler *s, const struct ops_refusal *refusal,
+                               const struct workflow *w)
+{
+    static const struct {
+        const char *why;
+        const char *sentence;
+    } about_a_step[] = {
+        {"IN_FLIGHT", "is in flight: wait for its answer, or for its lease to end"},
+        {"NOT_FAILED", "is neither parked nor failed"},
+        {"THERE", "is where the job wants it, and others have gone by that: turn the job instead"},
+        {"WAITING", "waits for others: there is nothing to resolve yet"},
+        {"UNKNOWN", "may have taken effect: say by Resolve whether it has, first"},
+    };
+    const char *advice = "";
+
+    for (size_t i = 0; i < array_size(about_a_step); i++)
+        if (strcmp(refusal->why, about_a_step[i].why) == 0)
+            return effects_printf(s->out, "step %s %s", step_name(w, refusal->step),
+                                  about_a_step[i].sentence);
+    if (strcmp(refusal->why, "PENDING") == 0)
+        return "the job has not started yet";
+    if (strstr(refusal->why, "FAILED"))
+        advice = ": Retry or Resolve its failed steps";
+    return effects_printf(s->out, "the job has ended as %s%s", refusal->why, advice);
+}
+
+static const char *superseded(const struct ops_refusal *refusal)
+{
+    return strcmp(refusal->why, "SEQ") == 0 ? "the job has moved on since if_seq"
+                                            : "a command that was issued later was applied before";
+}
+
+static void renumber(struct scheduler *s, struct op *op);
+
+static void tell(struct scheduler *s, struct op *op, enum ops_code code,
+                 const struct ops_refusal *refusal, const struct workflow *w)
+{
+    switch (code) {
+    case OPS_DONE:
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE, "");
+        break;
+    case OPS_UNCHANGED:
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED, "already so");
+        break;
+    case OPS_WRONG_STATE:
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_WRONG_STATE,
+                       wrong_state(s, refusal, w));
+        break;
+    case OPS_SUPERSEDED:
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED, superseded(refusal));
+        break;
+    case OPS_CONFLICT:
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
+                       "command_id was used before, for another command");
+        break;
+    case OPS_UNKNOWN_JOB:
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
+                       "there is no such job");
+        break;
+    default:
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
+                       "this server does not know the command");
+        break;
+    }
+}
+
+static void on_steered(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                       struct workflow *w)
+{
+    if (driven->code == OPS_MOVED) {
+        renumber(s, op);
+        return;
+    }
+    tell(s, op, driven->code, &op->refusal, w);
+    on_driven(s, op, driven, w);
+}
+
+/* Why it was refused stands behind the rest, which may wait for its definition or for room. */
+static void steer_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    struct ops_reader rest = *r;
+    struct ops_driven driven;
+
+    op->refusal = (struct ops_refusal){.step = WORKFLOW_NONE};
+    if (ops_read_driven(&rest, s->out, &driven) == 0 && driven.code != OPS_UNKNOWN_JOB)
+        (void)ops_read_refusal(&rest, &op->refusal);
+    driven_read(s, op, r, on_steered);
+}
+
+/* ---- steps by their names ---- */
+
+/* Names of steps, as the command gives them. */
+static size_t names_of_command(const Drover__V1__Control *m, char ***names)
+{
+    if (m->command_case == DROVER__V1__CONTROL__COMMAND_RETRY) {
+        *names = m->retry->steps;
+        return m->retry->n_steps;
+    }
+    if (m->command_case == DROVER__V1__CONTROL__COMMAND_RESOLVE) {
+        *names = &m->resolve->step;
+        return 1;
+    }
+    return 0;
+}
+
+static bool number_steps(struct scheduler *s, struct op *op, const struct workflow *w)
+{
+    char **names = NULL;
+    size_t n = names_of_command(op->item->message.control, &names);
+
+    if (n > OPS_BUDGET) {
+        control_answer(
+            s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
+            effects_printf(s->out, "more than %d steps: name none, for all of them", OPS_BUDGET));
+        return false;
+    }
+    free(op->steps);
+    op->steps = or_abort(calloc(n, sizeof(*op->steps)));
+    op->n_steps = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        op->steps[i] = workflow_find(w, bytes_str(names[i]));
+        if (op->steps[i] == WORKFLOW_NONE) {
+            control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
+                           effects_printf(s->out, "the job has no step %s", names[i]));
+            return false;
+        }
+    }
+    return true;
+}
+
+static void look_call(struct scheduler *s, struct op *op)
+{
+    ops_inspect_job(s->out, op_call_id(s, op), op->partition, op->job, 0, 0, false);
+}
+
+static void look_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    struct ops_reader from = *r;
+    struct ops_job job;
+    const struct workflow *w;
+    int result = ops_read_job(r, s->out, &job);
+
+    if (result == -EPROTO || (!result && job.definition.len != ID_DIGEST_LEN)) {
+        log_error("store_answer_broken", LOG_S("job", op->job));
+        return;
+    }
+    if (result) {
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
+                       "there is no such job");
+        return;
+    }
+    memcpy(op->digest, job.definition.data, ID_DIGEST_LEN);
+    w = definition_find(s, op->digest);
+    if (!w)
+        definition_load(s, op, &from, look_answered);
+    else if (number_steps(s, op, w))
+        op_call(s, op, steer_call, steer_answered);
+}
+
+static void renumber(struct scheduler *s, struct op *op)
+{
+    op_call(s, op, look_call, look_answered);
+}
+
+void steer(struct scheduler *s, struct op *op)
+{
+    char **names = NULL;
+
+    if (!word_of_command(op->item->message.control))
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
+                       "this server does not know the command");
+    else if (names_of_command(op->item->message.control, &names) > 0)
+        renumber(s, op);
+    else
+        op_call(s, op, steer_call, steer_answered);
+}

@@ -1,0 +1,495 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that turn: compensation, cancel, and desired state, on real servers. The test is the agent."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+SOON = wire.Policy(initial_interval_ms=20, maximum_attempts=5, park_interval_ms=-1, jitter=-1)
+
+
+def error(message, verdict=wire.VERDICT_TRANSIENT, **fields):
+    return wire.Error(**{"class": "BROKEN"}, message=message, verdict=verdict, **fields)
+
+
+def permanent(message, **fields):
+    return error(message, wire.VERDICT_PERMANENT, **fields)
+
+
+def step(name, after=(), revert=True, **fields):
+    """A step that is done, and taken back, by hand."""
+    if revert:
+        fields["revert"] = wire.Revert(action=f"undo-{name}") if revert is True else revert
+    fields.setdefault("retry", SOON)
+    return wire.step(name, "hand", action=f"do-{name}", after=after, **fields)
+
+
+def trip(**fields):
+    return [step("flight", **fields), step("hotel", ["flight"], **fields), step("car", ["hotel"], **fields)]
+
+
+class Turns(cluster.TestCase):
+    def begin(self):
+        self.c = self.cluster(agents=1)
+        self.seen = []
+        return self.c
+
+    def take(self):
+        """The next request; its action is noted."""
+        request = self.c.client.consume_step("hand")
+        self.seen.append(request.action)
+        return request
+
+    def do(self, *actions, **fields):
+        """Takes one request for each action, in any order, and says yes; returns them in that order."""
+        requests = {}
+        for _ in actions:
+            request = self.take()
+            requests[request.action] = request
+            self.c.client.reply(request, **fields)
+        self.assertEqual(set(actions), set(requests))
+        return [requests[action] for action in actions]
+
+    def end(self, job, outcome, n=1):
+        """The n-th end of a job."""
+        events = self.c.client.until(
+            lambda: len(self.c.client.events.get(job, [])) >= n and self.c.client.events[job],
+            f"end {n} of {job}",
+        )
+        self.assertEqual(outcome, events[n - 1].outcome, events[n - 1])
+        return events[n - 1]
+
+    def steer(self, job, **command):
+        return self.c.client.control(job, **command).code
+
+    def states(self, job):
+        return {s.name: wire.StepState.Name(s.state)[len("STEP_STATE_"):]
+                for s in self.c.client.status(job).steps}
+
+    # --- compensation ---
+
+    def test_compensate_in_reverse(self):
+        """What is done and can be taken back is, last first; what cannot is passed over."""
+        c = self.begin()
+        steps = [step("a"), step("b", ["a"], revert=False), step("c", ["b"])]
+        c.client.submit(wire.submit("job", steps))
+        self.do("do-a")
+        self.do("do-b")
+        c.client.reply(self.take(), error=permanent("no"))
+        self.do("undo-c")  # nobody knows what it has done
+        self.do("undo-a")
+        event = self.end("job", wire.OUTCOME_COMPENSATED)
+        self.assertEqual("FAILURE", event.reason)
+        self.assertEqual(["do-a", "do-b", "do-c", "undo-c", "undo-a"], self.seen)
+        self.assertEqual({"a": "REVERTED", "b": "SKIPPED", "c": "REVERTED"}, self.states("job"))
+        self.assertEqual("no", c.client.status("job").steps[2].last_error.message)
+        c.await_idle()
+
+    def test_undo_waived(self):
+        """A failure that proves that nothing happened, of a step that believes it, is not undone."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a"), step("b", ["a"], waive_revert=True)]))
+        self.do("do-a")
+        c.client.reply(self.take(), error=permanent("no", effect=wire.EFFECT_NONE))
+        self.do("undo-a")
+        self.end("job", wire.OUTCOME_COMPENSATED)
+
+    def test_compensation_is_retried(self):
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        self.do("do-flight")
+        self.do("do-hotel")
+        self.do("do-car")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        self.assertEqual(wire.ANSWER_CODE_DONE,
+                         self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED)))
+        c.client.reply(self.take(), error=error("later"))
+        again = self.take()
+        self.assertEqual(("undo-car", 3, 1), (again.action, again.attempt, again.failures))
+        c.client.reply(again)
+        self.do("undo-hotel")
+        self.do("undo-flight")
+        event = self.end("job", wire.OUTCOME_COMPENSATED, 2)
+        self.assertEqual(("REQUESTED", 2), (event.reason, event.turn))
+
+    def test_forward_result_reaches_undo(self):
+        """An undo gets the arguments, the result and the key of what it takes back, byte for byte."""
+        c = self.begin()
+        given, gave = bytes(range(256)), b'{"OriginalValue": "Hello"}\0'
+        arguments = wire.payload(given, "application/x-any")
+        c.client.submit(wire.submit("job", [step("a", arguments=arguments), step("b", ["a"])]))
+        (done,) = self.do("do-a", result=wire.payload(gave, "application/json"))
+        c.client.reply(self.take(), error=permanent("no"))
+        self.do("undo-b")
+        (undone,) = self.do("undo-a")
+        self.assertEqual(arguments, undone.arguments)
+        self.assertEqual(wire.payload(gave, "application/json"), undone.forward_result)
+        self.assertEqual(done.idempotency_key, undone.forward_key)
+        self.assertEqual(("job/a/1", "job/a/2"), (done.idempotency_key, undone.idempotency_key))
+        self.assertEqual((wire.STATE_ACTIVE, wire.STATE_DISABLED), (done.desired, undone.desired))
+
+    def test_revert_has_its_own(self):
+        """Actor, action, arguments and lease of the undo can be others than those of the do."""
+        c = self.begin()
+        revert = wire.Revert(action="refund", actor="till", lock_ms=1234, arguments=wire.payload(b"all"))
+        c.client.submit(wire.submit("job", [step("pay", revert=revert), step("b", ["pay"])]))
+        self.do("do-pay")
+        c.client.reply(self.take(), error=permanent("no"))
+        self.do("undo-b")
+        request = c.client.consume_step("till")
+        self.assertEqual(("refund", 1234, b"all"),
+                         (request.action, request.lock_ms, request.arguments.data))
+        c.client.reply(request)
+        self.end("job", wire.OUTCOME_COMPENSATED)
+
+    def test_branches_undo_side_by_side(self):
+        """No barrier: a branch is undone as soon as what depends on it is."""
+        c = self.begin()
+        steps = [step("root"), *[step(f"{x}{i}", [f"{x}{i - 1}"] if i > 1 else ["root"])
+                                 for x in "ab" for i in (1, 2)]]
+        c.client.submit(wire.submit("job", steps))
+        self.do("do-root")
+        self.do("do-a1", "do-b1")
+        self.do("do-a2", "do-b2")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        held = [self.take(), self.take()]
+        quick = next(r for r in held if r.action == "undo-a2")
+        slow = next(r for r in held if r.action == "undo-b2")
+        c.client.reply(quick)
+        self.do("undo-a1")
+        c.client.reply(slow)
+        self.do("undo-b1")
+        self.do("undo-root")
+        self.end("job", wire.OUTCOME_COMPENSATED, 2)
+
+    def test_compensation_failed(self):
+        """An undo that fails for good ends the job, once all else is undone; a person settles it."""
+        c = self.begin()
+        steps = [step("root"), step("a", ["root"]), step("b", ["root"])]
+        c.client.submit(wire.submit("job", steps))
+        self.do("do-root")
+        self.do("do-a", "do-b")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        self.steer("job", cancel=wire.Cancel())
+        self.assertEqual(wire.ANSWER_CODE_DONE,
+                         self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED)))
+        for _ in range(2):
+            request = self.take()
+            failed = request.action == "undo-a"
+            c.client.reply(request, **({"error": permanent("cannot")} if failed else {}))
+        self.end("job", wire.OUTCOME_COMPENSATION_FAILED, 2)
+        self.assertEqual({"root": "DONE", "a": "FAILED", "b": "REVERTED"}, self.states("job"))
+        answer = c.client.control("job", set_desired=wire.SetDesired(desired=wire.STATE_ACTIVE))
+        self.assertEqual(wire.ANSWER_CODE_WRONG_STATE, answer.code)
+        self.assertIn("COMPENSATION_FAILED", answer.reason)
+        resolve = wire.Resolve(step="a", state=wire.STATE_DISABLED)
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", resolve=resolve))
+        self.do("undo-root")
+        self.end("job", wire.OUTCOME_COMPENSATED, 3)
+
+    # --- desired state ---
+
+    def test_there_and_back_and_there(self):
+        """Each turn has one outcome, and keys of its own."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        keys = set()
+        for turn in range(1, 6):
+            back = turn % 2 == 0
+            if turn > 1:
+                desired = wire.STATE_DISABLED if back else wire.STATE_ACTIVE
+                self.steer("job", set_desired=wire.SetDesired(desired=desired))
+            names = ["flight", "hotel", "car"]
+            for name in reversed(names) if back else names:
+                (request,) = self.do(f"{'undo' if back else 'do'}-{name}")
+                self.assertEqual(turn, request.turn)
+                keys.add(request.idempotency_key)
+            outcome = wire.OUTCOME_COMPENSATED if back else wire.OUTCOME_SUCCEEDED
+            self.assertEqual(turn, self.end("job", outcome, turn).turn)
+        self.assertEqual(15, len(keys))
+        self.assertEqual(5, len(c.client.events["job"]))
+        c.await_idle()
+
+    def test_turned_in_mid_flight(self):
+        """A step in flight is answered first, then undone; nothing new goes forward."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        self.do("do-flight")
+        flying = self.take()
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+        c.client.reply(flying)
+        self.do("undo-hotel")
+        self.do("undo-flight")
+        self.end("job", wire.OUTCOME_COMPENSATED)
+        self.assertEqual(["do-flight", "do-hotel", "undo-hotel", "undo-flight"], self.seen)
+
+    def test_turned_again_while_an_undo_flies(self):
+        """An undo that was sent is driven to its end; then the step is done again."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        for name in ("flight", "hotel", "car"):
+            self.do(f"do-{name}")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        undo = self.take()
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_ACTIVE))
+        c.client.reply(undo, error=error("later"))
+        again = self.take()
+        self.assertEqual(("undo-car", undo.idempotency_key), (again.action, again.idempotency_key))
+        c.client.reply(again)
+        (done,) = self.do("do-car")
+        self.assertEqual("job/car/3", done.idempotency_key)
+        self.assertEqual(3, self.end("job", wire.OUTCOME_SUCCEEDED, 2).turn)
+
+    def test_tries(self):
+        """After a compensation the job is tried once more, as its workflow allows."""
+        c = self.begin()
+        definition = wire.Workflow(steps=[step("a"), step("b", ["a"])], tries=2)
+        c.client.submit(wire.Submit(job_id="job", definition=definition))
+        self.do("do-a")
+        c.client.reply(self.take(), error=permanent("no"))
+        self.do("undo-b")
+        self.do("undo-a")
+        (again,) = self.do("do-a")
+        self.assertEqual("job/a/3", again.idempotency_key)
+        self.do("do-b")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    def test_cancelled_while_compensating(self):
+        """A Cancel changes nothing of what is under way, and the job is not tried again."""
+        c = self.begin()
+        definition = wire.Workflow(steps=[step("a"), step("b", ["a"])], tries=5)
+        c.client.submit(wire.Submit(job_id="job", definition=definition))
+        self.do("do-a")
+        c.client.reply(self.take(), error=permanent("no"))
+        undo = self.take()
+        self.assertEqual(wire.ANSWER_CODE_UNCHANGED, self.steer("job", cancel=wire.Cancel()))
+        c.client.reply(undo)
+        self.do("undo-a")
+        self.end("job", wire.OUTCOME_COMPENSATED)
+        self.assertEqual(["do-a", "do-b", "undo-b", "undo-a"], self.seen)
+
+    def test_numbered_in_any_order(self):
+        """What comes first may stand last in the definition."""
+        c = self.begin()
+        steps = [step("c", ["b"], revert=False), step("b", ["a"], revert=False), step("a")]
+        c.client.submit(wire.submit("job", steps))
+        for name in "abc":
+            self.do(f"do-{name}")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        undo = self.take()
+        self.assertEqual((wire.PHASE_PROCESSING, 1),
+                         (c.client.status("job").phase, c.client.status("job").steps_open))
+        c.client.reply(undo)
+        self.end("job", wire.OUTCOME_COMPENSATED, 2)
+
+    def test_results_are_those_of_their_turn(self):
+        """A do without a result has none, whatever an earlier one gave."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a"), step("b", ["a"])]))
+        self.do("do-a", result=wire.payload(b"old"))
+        (first,) = self.do("do-b")
+        self.assertEqual([b"old"], [r.payload.data for r in first.results])
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        self.do("undo-b")
+        self.do("undo-a")
+        self.end("job", wire.OUTCOME_COMPENSATED, 2)
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_ACTIVE))
+        self.do("do-a")
+        (second,) = self.do("do-b")
+        self.assertEqual([], list(second.results))
+        self.end("job", wire.OUTCOME_SUCCEEDED, 3)
+        self.assertEqual("0", c.store.job("job")["bytes"])
+
+    # --- what failures do ---
+
+    def test_on_permanent_fail(self):
+        """The job ends as it is; Retry goes on from there."""
+        c = self.begin()
+        policy = wire.Policy(on_permanent=wire.RECOURSE_FAIL)
+        c.client.submit(wire.submit("job", [step("a"), step("b", ["a"], retry=policy)]))
+        self.do("do-a")
+        c.client.reply(self.take(), error=permanent("no"))
+        self.assertEqual("PERMANENT", self.end("job", wire.OUTCOME_FAILED).reason)
+        self.assertEqual({"a": "DONE", "b": "FAILED"}, self.states("job"))
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", retry=wire.Retry()))
+        self.do("do-b")
+        self.end("job", wire.OUTCOME_SUCCEEDED, 2)
+
+    def test_deadline(self):
+        """Past complete_by a job is held, and a person lets it go on; or it is taken back."""
+        c = self.begin()
+        now = c.store.redis.time()[0] * 1000
+        c.client.submit(wire.submit("held", trip(), complete_by=now + 1500))
+        self.do("do-flight")
+        late = self.take()
+        servers.wait_for(lambda: c.client.status("held").hold == "deadline", "the deadline")
+        c.client.reply(late)
+        c.client.until(lambda: self.states("held")["hotel"] == "DONE", "the answer to be recorded")
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("held", resume=wire.Resume()))
+        self.do("do-car")
+        self.end("held", wire.OUTCOME_SUCCEEDED)
+        definition = wire.Workflow(steps=trip(), on_deadline=wire.RECOURSE_COMPENSATE)
+        now = c.store.redis.time()[0] * 1000
+        c.client.submit(wire.Submit(job_id="back", definition=definition, complete_by=now + 1500))
+        self.do("do-flight")
+        c.client.reply(self.take(), error=error("no", retry_after_ms=60000))
+        self.do("undo-hotel")
+        self.do("undo-flight")
+        self.end("back", wire.OUTCOME_COMPENSATED)
+
+    def test_complete_within(self):
+        """The workflow's own bound counts from acceptance; past it a paused job is told of, too."""
+        c = self.begin()
+        definition = wire.Workflow(steps=trip(), complete_within_ms=1500)
+        c.client.submit(wire.Submit(job_id="job", definition=definition))
+        flying = self.take()
+        self.steer("job", pause=wire.Pause())
+        c.client.until(lambda: c.client.status("job").hold == "deadline", "the deadline")
+        alerts = [r for r in c.schedulers[0].records("alert") if r["reason"] == "DEADLINE"]
+        self.assertEqual(["job"], [alert["job.id"] for alert in alerts])
+        c.client.reply(flying)
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", resume=wire.Resume()))
+        self.do("do-hotel")
+        self.do("do-car")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    # --- commands ---
+
+    def test_cancel_idempotent(self):
+        """Twice at once is one cancellation; of what has ended it is refused, and changes nothing."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        self.do("do-flight")
+        flying = self.take()
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", cancel=wire.Cancel()))
+        self.assertEqual(wire.ANSWER_CODE_UNCHANGED, self.steer("job", cancel=wire.Cancel()))
+        c.client.reply(flying)
+        self.do("undo-hotel")
+        self.do("undo-flight")
+        self.end("job", wire.OUTCOME_CANCELLED)
+        before = c.store.job("job")
+        answer = c.client.control("job", cancel=wire.Cancel())
+        self.assertEqual((wire.ANSWER_CODE_WRONG_STATE, "the job has ended as CANCELLED"),
+                         (answer.code, answer.reason))
+        self.assertEqual(before, c.store.job("job"))
+
+    def test_pause(self):
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        flying = self.take()
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", pause=wire.Pause()))
+        self.assertEqual(wire.ANSWER_CODE_UNCHANGED, self.steer("job", pause=wire.Pause()))
+        c.client.reply(flying)
+        c.client.until(lambda: self.states("job")["flight"] == "DONE", "the answer to be recorded")
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", resume=wire.Resume()))
+        self.do("do-hotel")
+        self.do("do-car")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    def test_kill(self):
+        """Closed for good: a late answer changes nothing, and is kept as evidence."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        flying = self.take()
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", kill=wire.Kill()))
+        self.end("job", wire.OUTCOME_KILLED)
+        before = c.store.history("job")
+        c.client.reply(flying)
+        data = c.store.partition("job") + "data:job"
+        servers.wait_for(lambda: c.store.redis.hget(data, "l0"), "the evidence")
+        self.assertEqual(before, c.store.history("job"))
+        for command in ({"cancel": wire.Cancel()}, {"retry": wire.Retry()}, {"resume": wire.Resume()},
+                        {"set_desired": wire.SetDesired(desired=wire.STATE_DISABLED)}):
+            self.assertEqual(wire.ANSWER_CODE_WRONG_STATE, self.steer("job", **command), command)
+
+    def test_retry_with_other_arguments(self):
+        """Only of a step of which it is known that it has done nothing."""
+        c = self.begin()
+        policy = wire.Policy(on_permanent=wire.RECOURSE_PARK)
+        c.client.submit(wire.submit("job", [step("a", retry=policy, arguments=wire.payload(b"old"))]))
+        c.client.reply(self.take(), error=permanent("no"))
+        c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to park")
+        retry = wire.Retry(steps=["a"], arguments=wire.payload(b"new"))
+        answer = c.client.control("job", retry=retry)
+        self.assertEqual(wire.ANSWER_CODE_WRONG_STATE, answer.code)
+        self.assertIn("step a may have taken effect", answer.reason)
+        self.steer("job", resolve=wire.Resolve(step="a", state=wire.STATE_DISABLED))
+        request = self.take()
+        self.assertEqual((b"old", "job/a/2"), (request.arguments.data, request.idempotency_key))
+        answer = c.client.control("job", retry=retry)
+        self.assertEqual(wire.ANSWER_CODE_WRONG_STATE, answer.code)
+        self.assertIn("step a is in flight", answer.reason)
+        c.client.reply(request, error=permanent("no"))
+        c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to park")
+        self.steer("job", pause=wire.Pause())
+        self.steer("job", resolve=wire.Resolve(step="a", state=wire.STATE_DISABLED))
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", retry=retry))
+        self.steer("job", resume=wire.Resume())
+        request = self.take()
+        self.assertEqual((b"new", "job/a/4"), (request.arguments.data, request.idempotency_key))
+        c.client.reply(request)
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    def test_command_again(self):
+        """A command with an id that was seen changes nothing and gets the same answer."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        flying = self.take()
+        command = wire.Control(job_id="job", command_id="mine", reply_to=c.client.REPLIES)
+        command.set_desired.desired = wire.STATE_DISABLED
+        for _ in range(2):
+            c.client.answers.pop("mine", None)
+            c.client.publish("drover.control", "control", command)
+            answer = c.client.until(lambda: c.client.answers.get("mine"), "an answer")
+            self.assertEqual(wire.ANSWER_CODE_DONE, answer.code)
+        self.assertEqual(1, len(c.store.events("job", "turned")))
+        c.client.reply(flying)
+        self.do("undo-flight")
+        self.end("job", wire.OUTCOME_COMPENSATED)
+
+    def test_overtaken(self):
+        """A command that was issued before the last one of its kind is refused."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        self.take()
+        disable = wire.SetDesired(desired=wire.STATE_DISABLED)
+        enable = wire.SetDesired(desired=wire.STATE_ACTIVE)
+        self.assertEqual(wire.ANSWER_CODE_UNCHANGED,
+                         self.steer("job", set_desired=enable, issued_at=2000))
+        self.assertEqual(wire.ANSWER_CODE_SUPERSEDED,
+                         self.steer("job", set_desired=disable, issued_at=1000))
+        self.assertEqual(wire.ANSWER_CODE_SUPERSEDED, self.steer("job", pause=wire.Pause(), if_seq=1))
+        self.assertEqual(wire.ANSWER_CODE_DONE,
+                         self.steer("job", set_desired=disable, issued_at=3000))
+
+    def test_unknown_job_and_step(self):
+        c = self.begin()
+        c.client.submit(wire.submit("job", trip()))
+        self.take()
+        for command in ({"cancel": wire.Cancel()}, {"kill": wire.Kill()}, {"pause": wire.Pause()},
+                        {"retry": wire.Retry(steps=["x"])}, {"retry": wire.Retry()},
+                        {"resolve": wire.Resolve(step="x", state=wire.STATE_ACTIVE)}):
+            self.assertEqual(wire.ANSWER_CODE_UNKNOWN_JOB, self.steer("nobody", **command), command)
+        answer = c.client.control("job", retry=wire.Retry(steps=["bus"]))
+        self.assertEqual((wire.ANSWER_CODE_INVALID, "the job has no step bus"),
+                         (answer.code, answer.reason))
+        answer = c.client.control("job", resolve=wire.Resolve(step="flight", state=wire.STATE_ACTIVE))
+        self.assertEqual(wire.ANSWER_CODE_WRONG_STATE, answer.code)
+        self.assertIn("step flight is in flight", answer.reason)
+
+
+if __name__ == "__main__":
+    tap.main()
