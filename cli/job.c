@@ -180,10 +180,9 @@ Drover__V1__Payload *payload_new(struct bytes data)
     return p;
 }
 
-static int set_input(Drover__V1__Submit *m, const char *input, struct problem *problem)
+int payload_read(const char *input, Drover__V1__Payload **out, struct problem *problem)
 {
     CLEANUP(buf_deinit) struct buf data = {0};
-    Drover__V1__Payload *payload;
 
     if (input[0] == '@') {
         int r = file_read(input + 1, &data, problem);
@@ -193,9 +192,17 @@ static int set_input(Drover__V1__Submit *m, const char *input, struct problem *p
     } else {
         buf_puts(&data, input);
     }
-    payload = data.failed ? NULL : payload_new(buf_bytes(&data));
-    if (!payload)
-        return -ENOMEM;
+    *out = data.failed ? NULL : payload_new(buf_bytes(&data));
+    return *out ? 0 : -ENOMEM;
+}
+
+static int set_input(Drover__V1__Submit *m, const char *input, struct problem *problem)
+{
+    Drover__V1__Payload *payload;
+    int r = payload_read(input, &payload, problem);
+
+    if (r)
+        return r;
     if (m->input)
         drover__v1__payload__free_unpacked(m->input, NULL);
     m->input = payload;

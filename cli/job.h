@@ -56,3 +56,6 @@ int jobs_complain(int error, const struct problem *problem);
 /* The payload for --input: application/json where @data is that, else text/plain, else
  * application/octet-stream. To be freed as unpacked; NULL: no memory. */
 Drover__V1__Payload *payload_new(struct bytes data);
+
+/* The same of what --input says: a text, or @FILE. Return: 0, or as file_read(). */
+int payload_read(const char *input, Drover__V1__Payload **out, struct problem *problem);

@@ -62,7 +62,7 @@ class Drover(Page, unittest.TestCase):
 
     def words(self):
         overview = run(DROVER, "help")[1]
-        commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", overview, re.MULTILINE)
+        commands = re.findall(r"^  ([a-z-]+(?: [a-z]+)?)  ", overview, re.MULTILINE)
         codes = re.findall(r"^  +(\d+)  (.+)$", overview, re.MULTILINE)
         self.assertTrue(commands and codes)
         return [*(f"drover {command}" for command in commands), *(" ".join(code) for code in codes),

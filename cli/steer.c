@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Commands that change what one job does: each is recorded by a scheduler, and answered.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/connect.h"
+#include "cli/control.h"
+#include "cli/job.h"
+#include "model/json.h"
+
+/*
+ * A command names the seq it was decided on, so that one which arrives late changes nothing. But
+ * seq also grows with every step that is answered, and a busy job outruns any person: what he has
+ * seen is the turn. While that stands, his command does too.
+ */
+#define PINNED_TRIES 3
+
+/* One command, with room for what its message points to. */
+struct steering {
+    const struct args *args;
+    Drover__V1__Control message;
+    union {
+        Drover__V1__SetDesired set_desired;
+        Drover__V1__Cancel cancel;
+        Drover__V1__Kill kill;
+        Drover__V1__Pause pause;
+        Drover__V1__Resume resume;
+        Drover__V1__Retry retry;
+        Drover__V1__Resolve resolve;
+    };
+    Drover__V1__Payload *payload; /* owned */
+    const char *done;             /* what to tell, behind the job's id */
+    const char *unchanged;
+};
+
+static bool superseded(const Drover__V1__Answer *answer)
+{
+    return answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED;
+}
+
+static int ask(struct session *s, struct steering *steering, uint64_t if_seq, int64_t deadline,
+               struct wire_message *answer)
+{
+    const struct args *args = steering->args;
+    Drover__V1__Control m = steering->message;
+    char id[ID_TOKEN_LEN + 1];
+
+    control_init(&m, args->operands[0], id);
+    m.if_seq = if_seq;
+    m.reason = (char *)(args->reason ? args->reason : "");
+    return control_ask(s, &m, deadline, answer);
+}
+
+/* Return: as session_ask(), with the answer to the command, or to the query where that had none. */
+static int ask_pinned(struct session *s, struct steering *steering, int64_t deadline,
+                      struct wire_message *answer)
+{
+    const char *job = steering->args->operands[0];
+    uint32_t turn = 0;
+
+    for (int tries = 0;; tries++) {
+        const Drover__V1__JobStatus *status;
+        uint64_t seq;
+        int r = control_look(s, job, deadline, answer);
+
+        if (r || !answer->answer->status)
+            return r;
+        status = answer->answer->status;
+        if (tries == 0)
+            turn = status->turn;
+        seq = tries < PINNED_TRIES || status->turn != turn ? status->seq : 0;
+        wire_free(answer);
+        r = ask(s, steering, seq, deadline, answer);
+        if (r || !superseded(answer->answer) || tries > PINNED_TRIES)
+            return r;
+        wire_free(answer);
+    }
+}
+
+static void print(const Drover__V1__Answer *answer, const struct steering *steering)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+    const struct args *args = steering->args;
+    bool changed = answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
+
+    if (args->output == OUTPUT_JSON || args->output == OUTPUT_JSONL)
+        json_from_message(&answer->base, &out);
+    else if (args->output == OUTPUT_ID)
+        buf_puts(&out, args->operands[0]);
+    else
+        buf_printf(&out, "%s %s", args->operands[0],
+                   changed ? steering->done : steering->unchanged);
+    puts(buf_str(&out));
+}
+
+static int carry_out(struct steering *steering)
+{
+    CLEANUP(session_free) struct session *s = NULL;
+    CLEANUP(wire_free) struct wire_message answer = {0};
+    const struct args *args = steering->args;
+    int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);
+    int r = cli_connect(args, &s);
+
+    if (r)
+        return r;
+    r = ask_pinned(s, steering, deadline, &answer);
+    if (r)
+        return session_complain(s, r);
+    r = control_exit(answer.answer);
+    if (r == CLI_OK || args->output == OUTPUT_JSON || args->output == OUTPUT_JSONL)
+        print(answer.answer, steering);
+    return r;
+}
+
+/* ---- the commands ---- */
+
+static struct steering begin(const struct args *args, Drover__V1__Control__CommandCase command,
+                             const char *done, const char *unchanged)
+{
+    struct steering steering = {.args = args, .done = done, .unchanged = unchanged};
+
+    drover__v1__control__init(&steering.message);
+    steering.message.command_case = command;
+    return steering;
+}
+
+static int usage(const char *complaint)
+{
+    cli_complain("%s", complaint);
+    return CLI_USAGE;
+}
+
+/* Return: 0, or the exit code for a word that is no state. */
+static int state_of(const char *word, Drover__V1__State *state)
+{
+    if (strcasecmp(word, "active") == 0)
+        *state = DROVER__V1__STATE__STATE_ACTIVE;
+    else if (strcasecmp(word, "disabled") == 0)
+        *state = DROVER__V1__STATE__STATE_DISABLED;
+    else
+        return usage("a state is active or disabled");
+    return 0;
+}
+
+static int set_desired(const struct args *args, const char *word)
+{
+    struct steering steering =
+        begin(args, DROVER__V1__CONTROL__COMMAND_SET_DESIRED, "", "goes there already");
+    int r;
+
+    drover__v1__set_desired__init(&steering.set_desired);
+    steering.message.set_desired = &steering.set_desired;
+    r = state_of(word, &steering.set_desired.desired);
+    if (r)
+        return r;
+    steering.done = steering.set_desired.desired == DROVER__V1__STATE__STATE_ACTIVE
+                        ? "is being brought forward"
+                        : "is being taken back";
+    return carry_out(&steering);
+}
+
+int cli_set_desired(const struct args *args)
+{
+    return set_desired(args, args->operands[1]);
+}
+
+int cli_cancel(const struct args *args)
+{
+    struct steering steering = begin(args, DROVER__V1__CONTROL__COMMAND_CANCEL,
+                                     "is being cancelled", "is being taken back already");
+
+    drover__v1__cancel__init(&steering.cancel);
+    steering.message.cancel = &steering.cancel;
+    return carry_out(&steering);
+}
+
+int cli_kill(const struct args *args)
+{
+    struct steering steering =
+        begin(args, DROVER__V1__CONTROL__COMMAND_KILL, "is killed", "is killed already");
+
+    drover__v1__kill__init(&steering.kill);
+    steering.message.kill = &steering.kill;
+    return carry_out(&steering);
+}
+
+int cli_pause(const struct args *args)
+{
+    struct steering steering =
+        begin(args, DROVER__V1__CONTROL__COMMAND_PAUSE, "is paused", "is held already");
+
+    drover__v1__pause__init(&steering.pause);
+    steering.message.pause = &steering.pause;
+    return carry_out(&steering);
+}
+
+int cli_resume(const struct args *args)
+{
+    struct steering steering =
+        begin(args, DROVER__V1__CONTROL__COMMAND_RESUME, "goes on", "is not held");
+
+    drover__v1__resume__init(&steering.resume);
+    steering.message.resume = &steering.resume;
+    return carry_out(&steering);
+}
+
+/* Return: 0, or the exit code. */
+static int take_input(struct steering *steering)
+{
+    struct problem problem = {0};
+    const char *input = steering->args->input;
+    int r = input ? payload_read(input, &steering->payload, &problem) : 0;
+
+    return r ? cli_problem(r, &problem) : 0;
+}
+
+int cli_retry(const struct args *args)
+{
+    struct steering steering = begin(args, DROVER__V1__CONTROL__COMMAND_RETRY, "is tried again",
+                                     "has nothing to try again");
+    int r = take_input(&steering);
+
+    if (r)
+        return r;
+    drover__v1__retry__init(&steering.retry);
+    steering.retry.steps = args->operands + 1;
+    steering.retry.n_steps = (size_t)args->n_operands - 1;
+    steering.retry.arguments = steering.payload;
+    steering.message.retry = &steering.retry;
+    r = steering.payload && steering.retry.n_steps != 1
+            ? usage("--input is for the arguments of one step: name it")
+            : carry_out(&steering);
+    if (steering.payload)
+        drover__v1__payload__free_unpacked(steering.payload, NULL);
+    return r;
+}
+
+int cli_resolve(const struct args *args)
+{
+    struct steering steering =
+        begin(args, DROVER__V1__CONTROL__COMMAND_RESOLVE, "goes by that now", "knew that already");
+    int r;
+
+    drover__v1__resolve__init(&steering.resolve);
+    steering.message.resolve = &steering.resolve;
+    steering.resolve.step = args->operands[1];
+    r = state_of(args->operands[2], &steering.resolve.state);
+    if (r == 0)
+        r = take_input(&steering);
+    if (r == 0) {
+        steering.resolve.result = steering.payload;
+        r = carry_out(&steering);
+    }
+    if (steering.payload)
+        drover__v1__payload__free_unpacked(steering.payload, NULL);
+    return r;
+}
