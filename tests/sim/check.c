@@ -80,6 +80,7 @@ struct job {
     uint32_t turn;
     uint32_t since; /* the turn in which it was last turned round */
     char cause[16]; /* why it goes back */
+    uint32_t tried; /* forward runs since a person's word, after the first */
     char hold[16];
     bool ending; /* as it is */
     bool settled;
@@ -493,7 +494,7 @@ static void on_command(struct checker *c, struct job *job, struct bytes id)
     job->commands = command;
 }
 
-static void on_turned(struct job *job, const struct entry *e)
+static void on_turned(struct checker *c, struct job *job, const struct entry *e)
 {
     struct bytes cause = word(e, 4);
 
@@ -501,6 +502,12 @@ static void on_turned(struct job *job, const struct entry *e)
     job->since = job->turn;
     job->back = bytes_is(word(e, 3), "D");
     snprintf(job->cause, sizeof(job->cause), "%.*s", (int)cause.len, (const char *)cause.data);
+    if (strcmp(job->cause, "TRY") == 0)
+        job->tried++;
+    else if (strcmp(job->cause, "FAILURE") != 0)
+        job->tried = 0;
+    require(c, job->tried < job->w->tries, "I6 %s: tried %u times more, of %u in all", job->id,
+            job->tried, job->w->tries);
     job->settled = job->ending = false;
     if (strcmp(job->hold, "deadline") == 0)
         *job->hold = 0;
@@ -626,7 +633,7 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
     else if (bytes_is(event, "command"))
         on_command(c, job, word(&e, 4));
     else if (bytes_is(event, "turned"))
-        on_turned(job, &e);
+        on_turned(c, job, &e);
     else if (bytes_is(event, "ending"))
         job->ending = true;
     else if (bytes_is(event, "held"))

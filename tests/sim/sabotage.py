@@ -173,7 +173,7 @@ BUGS = {
     ),
     "a forward step begins after the turn": (
         FUNCTIONS,
-        "  return job.ending ~= '' or rec.asked == 'A' and job.desired == 'D'\n",
+        "  return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)\n",
         "  return job.ending ~= ''\n",
     ),
     "a held job sends": (
@@ -198,19 +198,18 @@ BUGS = {
     ),
     "a job fails while steps are in flight": (
         FUNCTIONS,
-        "  elseif job.busy == 0 and job.ending ~= '' and not unfinished(job) then",
-        "  elseif job.ending ~= '' and not unfinished(job) then",
+        "  elseif idle and job.ending ~= '' then",
+        "  elseif job.ending ~= '' then",
     ),
     "a job gives up while another undo can go on": (
         FUNCTIONS,
-        "  elseif job.busy == 0 and worked_off and job.failed ~= '' and job.hold == '' then",
-        "  elseif worked_off and job.failed ~= '' and job.hold == '' then",
+        "  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
+        "  elseif #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
     ),
     "a retry leaves the counters": (
         FUNCTIONS,
-        "    if work.from == 'y' and (rec.state == 'P' or rec.state == 'F') then\n"
-        "      rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n",
-        "    if work.from == 'y' and (rec.state == 'P' or rec.state == 'F') then\n",
+        "      rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n      set_state(job, i, rec, 'W', 0)\n",
+        "      set_state(job, i, rec, 'W', 0)\n",
     ),
     "a command that comes again is carried out again": (
         FUNCTIONS,
@@ -229,13 +228,8 @@ BUGS = {
     ),
     "a tried job is tried for ever": (
         FUNCTIONS,
-        "  if tried >= tries or job.late then",
-        "  if job.late then",
-    ),
-    "a deadline is forgotten": (
-        FUNCTIONS,
-        "  if overdue(job) then\n    on_deadline(job)\n  end",
-        "",
+        "  return tried < tries and not late, tried",
+        "  return not late, tried",
     ),
 }  # fmt: skip
 
