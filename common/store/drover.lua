@@ -26,7 +26,7 @@
 --   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
 --   p leader        string "<supervisor> <until> <lease>"
 
-local BUILD = 4
+local BUILD = 5
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -218,7 +218,7 @@ end
 -- A step's record, as text a person can read in the job:
 --   current asked state turn attempt token until failures expiries waiting unstarted [since forward]
 -- current  A(CTIVE) D(ISABLED) U(NKNOWN); in flight it is UNKNOWN, and the record keeps what it was,
---          because a request that nobody took sets it back
+--          because a request that never reached a queue sets it back
 -- asked    what the last dispatch asked for
 -- state    W at rest or waiting   R in flight: the token is good until it is answered or withdrawn
 --          B backing off   M marked by expire, to be driven   P parked   F failed for good
@@ -1273,7 +1273,9 @@ local function on_failure(job, i, rec, op)
   end
 end
 
--- Nobody took the request in time, or no queue did: the step is as it was, nothing is counted.
+-- Nobody took the request in time, or no queue did: nothing is counted. The step is as it was where
+-- nobody can have had the request. One that comes back may have had an agent: one that died with it had
+-- the broker offer it again, for what was left of its wait.
 local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
@@ -1283,6 +1285,9 @@ local function on_unstarted(job, i, rec, op)
     alert(job, i, routed and 'NO_AGENT' or 'UNROUTABLE', rec.asked)
   end
   rec.token = '-'
+  if op.kind == 'N' then
+    rec.current = 'U'
+  end
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
   local thrown = routed and job.now < rec.till - t.lock - WAIT_SLACK
   if not moving(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then

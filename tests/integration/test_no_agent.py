@@ -57,6 +57,25 @@ class NoAgent(cluster.TestCase):
         tap.narrate(f"at most {most} requests a job, {bound} would be fine")
         self.assertLessEqual(most, bound)
 
+    def test_died_with_it(self):
+        """An agent has done the work and dies before it can say so; the broker offers the request again, nobody
+        takes it within its wait, and it comes back. What was done must still be undone."""
+        c = self.cluster(agents=0)
+        revert = wire.Revert(action="undo", wait_ms=60000)
+        c.client.submit(wire.submit("job", [wire.step("a", "hand", action="do", wait_ms=800, revert=revert)]))
+        request, die = c.client.hold_step("hand")
+        self.assertEqual("do", request.action)
+        die()
+        servers.wait_for(lambda: c.store.events("job", "unstarted"), "the request to come back")
+        c.client.control("job", cancel=wire.Cancel())
+        servers.wait_for(lambda: len(c.store.events("job", "unstarted")) > 1, "the next one, too")
+        undo = c.client.consume_step("hand")
+        self.assertEqual("undo", undo.action)
+        self.assertEqual(request.idempotency_key, undo.forward_key)
+        c.client.reply(undo)
+        (event,) = c.client.all_settled(["job"], 60)
+        self.assertEqual(wire.OUTCOME_CANCELLED, event.outcome)
+
 
 if __name__ == "__main__":
     tap.main()

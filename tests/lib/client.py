@@ -175,6 +175,20 @@ class Client:
         assert len(requests.requests) == 1, requests
         return requests.requests[0]
 
+    def hold_step(self, actor):
+        """The next request of an actor, taken by an agent of its own that does not acknowledge it:
+        its StepRequest, and a function that ends this agent."""
+        connection = pika.BlockingConnection(self._parameters)
+        channel = connection.channel()
+
+        def get():
+            method, _, body = channel.basic_get(f"drover.task.{actor}")
+            return body if method else None
+
+        requests = wire.Requests()
+        requests.ParseFromString(servers.wait_for(get, f"a request for {actor}"))
+        return requests.requests[0], connection.close
+
     def reply(self, request, **fields):
         """Reports a request's success, or what @fields say instead."""
         reply = wire.StepReply(

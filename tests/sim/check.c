@@ -576,6 +576,16 @@ static void on_deferred(struct checker *c, struct job *job, uint32_t i, const st
     step->not_before = 0;
 }
 
+/* Whether an agent has had the request that came back, and died with it, nobody can tell. */
+static void on_unstarted(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    const struct recorded *r = on_reply(c, job, i, e, "NS");
+
+    if (r && r->kind == 'N')
+        job->steps[i].current = 'U';
+    job->steps[i].not_before = 0;
+}
+
 static void on_step_event(struct checker *c, struct job *job, struct bytes event,
                           const struct entry *e)
 {
@@ -603,8 +613,7 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
     } else if (bytes_is(event, "deferred")) {
         on_deferred(c, job, i, e);
     } else if (bytes_is(event, "unstarted")) {
-        on_reply(c, job, i, e, "NS");
-        job->steps[i].not_before = 0;
+        on_unstarted(c, job, i, e);
     } else if (bytes_is(event, "unroutable")) {
         on_reply(c, job, i, e, "X");
         job->steps[i].not_before = 0;

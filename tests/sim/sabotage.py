@@ -110,10 +110,10 @@ BUGS = {
         "'R', min(limit, now + 3 * t.heartbeat))",
         "'R', now + 3 * t.heartbeat + t.lock)",
     ),
-    "a request that nobody took leaves its step unknown": (
+    "a request that came back is taken for one that nobody had": (
         FUNCTIONS,
-        "  rec.unstarted = rec.unstarted + 1\n",
-        "  rec.unstarted = rec.unstarted + 1 rec.current = 'U'\n",
+        "  if op.kind == 'N' then\n    rec.current = 'U'\n",
+        "  if false then\n",
     ),
     "a failed step is tried again at once": (
         FUNCTIONS,
