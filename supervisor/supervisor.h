@@ -7,8 +7,9 @@
  * supervisors may run; each leads some partitions by a lease in the store, which only saves load:
  * without election (lead everything) all of it stays correct.
  *
- *   TIMER each period   lead: take or keep the lease of every partition
- *                       expire, where we lead: withdraw the tokens whose LockedUntil has passed,
+ *   TIMER each third    lead: take or keep the lease of every partition whose turn is ours
+ *         of a lease
+ *   TIMER each period   expire, where we lead: withdraw the tokens whose LockedUntil has passed,
  *                       count the deaths, name what is due; a Recover for each job, a Notify for
  *                       each owed notice
  *   TIMER each sweep    walk over unfinished jobs and mend what an index has lost

@@ -25,6 +25,7 @@
 --   p owed          zset   "<job> <seq>" notices, by the time to look after them
 --   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
 --   p leader        string "<supervisor> <until> <lease>"
+--   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
 
 local BUILD = 5
 local FORMAT = '2'               -- of definitions; others are stored again
@@ -1937,23 +1938,51 @@ local function settle_owed(keys, a)
   return {'SETTLED'}
 end
 
--- lead: supervisor lease -> LEADS or FOLLOWS, until, now
-local function lead(keys, a)
-  local p, now = keys[1], now_ms()
-  local who, till, taken = match(call('GET', p .. 'leader') or '', '^(%S+) (%d+) (%d+)$')
-  local lease, left = tonumber(a[2]), (tonumber(till) or now) - now
-  -- more left than was taken: the clock has stepped back since
-  if who and who ~= a[1] and left > 0 and left <= tonumber(taken) then
-    return {'FOLLOWS', till, int(now)}
+local lead
+do
+  -- "… <until> <lease>" is not over. More left than was taken: the clock has stepped back since.
+  local function lasts(text, now)
+    local till, lease = match(text, '(%d+) (%d+)$')
+    local left = (tonumber(till) or now) - now
+    return left > 0 and left <= tonumber(lease)
   end
-  if lease == 0 then
-    if who == a[1] then
+
+  -- Those that are alive take turns, in the order of their names: each has as many partitions as any
+  -- other, or one more.
+  local function whose_turn(p, name, lease, now)
+    local known, names = call('HGETALL', p .. 'supervisors'), {}
+    for k = 1, #known, 2 do
+      if known[k] ~= name and lasts(known[k + 1], now) then
+        names[#names + 1] = known[k]
+      elseif known[k] ~= name or lease == 0 then
+        call('HDEL', p .. 'supervisors', known[k])
+      end
+    end
+    if lease > 0 then
+      names[#names + 1] = name
+      call('HSET', p .. 'supervisors', name, int(now + lease) .. ' ' .. int(lease))
+    end
+    table.sort(names)
+    return names[tonumber(match(p, '(%d+)}:$')) % max(#names, 1) + 1]
+  end
+
+  -- lead: supervisor lease -> LEADS or FOLLOWS, until, now
+  -- Whoever asks is alive for as long as its lease; a lease of 0 says goodbye. Who leads where it is the
+  -- turn of another one gives that up.
+  function lead(keys, a)
+    local p, now, name, lease = keys[1], now_ms(), a[1], tonumber(a[2])
+    local mine = whose_turn(p, name, lease, now) == name
+    local leader = call('GET', p .. 'leader')
+    if leader and match(leader, '^%S+') ~= name and lasts(leader, now) then
+      return {'FOLLOWS', match(leader, '(%d+) %d+$'), int(now)}
+    elseif mine then
+      call('SET', p .. 'leader', name .. ' ' .. int(now + lease) .. ' ' .. int(lease))
+      return {'LEADS', int(now + lease), int(now)}
+    elseif leader then
       call('DEL', p .. 'leader')
     end
     return {'FOLLOWS', '0', int(now)}
   end
-  call('SET', p .. 'leader', a[1] .. ' ' .. int(now + lease) .. ' ' .. int(lease))
-  return {'LEADS', int(now + lease), int(now)}
 end
 
 local JOB_FIELDS = {'def', 'current', 'desired', 'phase', 'outcome', 'reason', 'hold', 'turn', 'seq',

@@ -153,8 +153,8 @@ FUNCTIONS = {
 
 def code_of(text, names):
     """These functions of a Lua text and all that they use."""
-    item = r"^local (?:function (\w+)\(.*?^end$|(\w+) = \{[^}]*\})"
-    bodies = {m[1] or m[2]: m[0] for m in re.finditer(item, text, re.MULTILINE | re.DOTALL)}
+    item = r"^local (?:function (\w+)\(.*?^end$|(\w+)\ndo$.*?^end$|(\w+) = \{[^}]*\})"
+    bodies = {m[1] or m[2] or m[3]: m[0] for m in re.finditer(item, text, re.MULTILINE | re.DOTALL)}
     seen, new = set(), set(names)
     while new:
         seen |= new
@@ -214,7 +214,8 @@ STORE_OPERATIONS = {
     "tell of alerts: `told`": ([
         function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
     "lead a partition: `lead`": ([
-        function("lead", "me", 0), ("SET", f"{KEYS}leader", "me"), ("GET", f"{KEYS}leader")],
+        function("lead", "me", 0), ("SET", f"{KEYS}leader", "me"), ("GET", f"{KEYS}leader"),
+        ("HSET", f"{KEYS}supervisors", "me", "1")],
         {SUPERVISOR}),
     "look for what is due: `expire`": ([
         function("expire", 1, 1, 0), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)], {SUPERVISOR}),

@@ -2,6 +2,7 @@
 """Supervisors: they share the partitions, one takes over from the other, and what nobody answers is
 found; what is settled long enough is forgotten."""
 
+import collections
 import pathlib
 import sys
 import time
@@ -14,11 +15,17 @@ import tap
 import wire
 
 LEASE_S = 15  # of a supervisor that is told to end
+FIVE = 5
+ALONE = {"supervisor": {"election": False}}
 
 
 class Supervisors(cluster.TestCase):
     def leaders(self, c):
         return set(c.store.leaders().values())
+
+    def shares(self, c):
+        """How many partitions each supervisor leads, the least first."""
+        return sorted(collections.Counter(c.store.leaders().values()).values())
 
     def lose_a_step(self, c, job_id):
         """A job whose only step is taken and never answered; returns the lost request."""
@@ -53,12 +60,48 @@ class Supervisors(cluster.TestCase):
                 c.supervisors[victim].start()
                 c.await_ready()
 
+    def test_shares(self):
+        """Each has as many partitions as any other, or one more; also when one comes or goes."""
+        c = self.cluster(supervisors=2)
+        for change, shares in (
+            (lambda: None, [8, 8]),
+            (c.add_supervisor, [5, 5, 6]),
+            (c.supervisors[0].kill, [8, 8]),
+            (c.supervisors[1].stop, [16]),
+        ):
+            change()
+            servers.wait_for(lambda s=shares: self.shares(c) == s, f"shares of {shares}", 30)
+
+    def test_five_without_election(self):
+        """All of them look after all partitions: each death is counted once, each step sent again
+        once."""
+        c = self.cluster(supervisors=0, agents=0)
+        for _ in range(FIVE):
+            c.add_supervisor(ALONE)
+        jobs = {f"job-{i}" for i in range(20)}
+        for job_id in sorted(jobs):
+            steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=4000)]
+            c.client.submit(wire.submit(job_id, steps))
+        lost = [c.client.consume_step("hand") for _ in jobs]
+        self.assertEqual(jobs, {request.job_id for request in lost})
+        for _ in jobs:
+            again = c.client.consume_step("hand")
+            self.assertEqual((2, 1), (again.attempt, again.expiries), again.job_id)
+            c.client.reply(again)
+        c.client.all_settled(jobs)
+        for job_id in jobs:
+            self.assertEqual(1, len(c.store.events(job_id, "expired")), job_id)
+            self.assertEqual(2, c.dispatches(job_id), job_id)
+        self.assertEqual({}, c.store.leaders())
+
     def test_a_lease_from_before_the_clock_stepped_back(self):
         """Whoever led then may be gone: nobody waits an hour for it."""
         c = self.cluster(supervisors=0)
         in_an_hour = c.store.redis.time()[0] * 1000 + 3_600_000
         for i in range(c.store.partitions):
             c.store.redis.set(f"{c.store.prefix}{{p{i}}}:leader", f"gone {in_an_hour} 5000")
+            known = f"{c.store.prefix}{{p{i}}}:supervisors"
+            c.store.redis.hset(known, "gone", f"{in_an_hour} 5000")
         heir = c.add_supervisor()
         servers.wait_for(lambda: self.leaders(c) == {heir.name}, "it to lead everything", 20)
 
@@ -104,10 +147,14 @@ class Supervisors(cluster.TestCase):
         self.assertEqual((2, 2), (c.dispatches("job"), len(c.store.events("job", "expired"))))
         self.assertEqual(0, c.client.queue("drover.task.hand")[0])
 
+    def keys_of_jobs(self, c):
+        own = ("}:leader", "}:supervisors")
+        return [key for key in c.store.keys() if not key.endswith(own)]
+
     def test_retention(self):
         """What is settled for longer than the retention is gone, and its definition with it."""
         c = self.cluster(settings={"supervisor": {"supervisor": {"retention": "1s"}}})
-        empty = [key for key in c.store.keys() if ":leader" not in key]
+        empty = self.keys_of_jobs(c)
         for i in range(5):
             c.client.submit(wire.submit(f"job-{i}", wire.chain(2)))
         c.client.all_settled(f"job-{i}" for i in range(5))
@@ -117,7 +164,7 @@ class Supervisors(cluster.TestCase):
         self.assertEqual(1, len(c.store.keys("}:def:")))
         c.client.reply(request)
         servers.wait_for(
-            lambda: [key for key in c.store.keys() if ":leader" not in key] == empty,
+            lambda: self.keys_of_jobs(c) == empty,
             "everything to be gone",
             60,
         )

@@ -245,7 +245,7 @@ static void draw_topology(struct timeline *t, struct plan *plan)
     plan->partitions = (uint32_t)timeline_between(t, 1, 2);
     plan->schedulers = (uint32_t)timeline_between(t, 1, 3);
     plan->agents = (uint32_t)timeline_between(t, 1, 4);
-    plan->supervisors = (uint32_t)timeline_between(t, 1, 2);
+    plan->supervisors = timeline_chance(t, 20 * PERCENT) ? 5 : (uint32_t)timeline_between(t, 1, 2);
     plan->clients = (uint32_t)timeline_between(t, 1, 2);
     plan->actors = (uint32_t)timeline_between(t, 1, PLAN_ACTORS);
     plan->jobs = (uint32_t)timeline_between(t, 1, 5);
