@@ -28,6 +28,7 @@ enum cli_exit {
 int cli_submit(const struct args *args);
 int cli_run(const struct args *args);
 int cli_get(const struct args *args);
+int cli_why(const struct args *args);
 int cli_watch(const struct args *args);
 int cli_wait(const struct args *args);
 int cli_list(const struct args *args);

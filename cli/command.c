@@ -73,6 +73,19 @@ static const struct command COMMANDS[] = {
         .run = cli_get,
     },
     {
+        .name = "why",
+        .operands = "JOB",
+        .summary = "Say why the steps of a job do not move",
+        .help =
+            "A reason code and a sentence for the job, and for every step that is not where the\n"
+            "job wants it. Asks a scheduler, and the broker who reads which queue; where no\n"
+            "scheduler reads, it says that. With -o json it is one object.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT,
+        .min_operands = 1,
+        .max_operands = 1,
+        .run = cli_why,
+    },
+    {
         .name = "history",
         .operands = "JOB",
         .summary = "Show what happened to a job",

@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/control.h"
 
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/rng.h"
 #include "cli/cli.h"
 #include "cli/view.h"
+
+/* Whose command it is, for people: user@host. */
+static char *sender(void)
+{
+    static char name[WIRE_BY_MAX + 1];
+    const struct passwd *user;
+    char host[HOST_NAME_MAX + 1];
+
+    if (name[0])
+        return name;
+    user = getpwuid(geteuid());
+    if (gethostname(host, sizeof(host)))
+        host[0] = '\0';
+    host[HOST_NAME_MAX] = '\0';
+    if (user)
+        snprintf(name, sizeof(name), "%s@%s", user->pw_name, host);
+    else
+        snprintf(name, sizeof(name), "%d@%s", (int)geteuid(), host);
+    return name;
+}
 
 void control_init(Drover__V1__Control *m, const char *job, char id[ID_TOKEN_LEN + 1])
 {
@@ -18,6 +42,7 @@ void control_init(Drover__V1__Control *m, const char *job, char id[ID_TOKEN_LEN 
     m->job_id = (char *)job;
     m->command_id = id;
     m->issued_at = clock_unix_ms();
+    m->by = sender();
 }
 
 int control_ask(struct session *s, const Drover__V1__Control *m, int64_t deadline,

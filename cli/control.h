@@ -11,6 +11,8 @@
  * control_init() - begin a command
  * @job: kept
  * @id:  takes the command's new id, and must live as long as @m
+ *
+ * It is sent in the name of user@host.
  */
 void control_init(Drover__V1__Control *m, const char *job, char id[ID_TOKEN_LEN + 1]);
 

@@ -45,7 +45,8 @@ static const char DESCRIPTION[] =
     "What was asked for goes to standard output, everything else to standard error. On a terminal\n"
     "lists are tables; *-o json* and *-o jsonl* print the protocol's own messages: Receipt for\n"
     "submit, JobStatus for list, get, run, watch and wait, HistoryEntry for history, Answer for\n"
-    "cancel; with *jsonl*, run and watch print a JobEvent for every change.\n";
+    "cancel and the other commands; with *jsonl*, run and watch print a JobEvent for every "
+    "change.\n";
 
 static const char ENVIRONMENT[] =
     "*DROVER\\_URL*\n"

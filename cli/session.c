@@ -43,6 +43,11 @@ struct session {
     char correlation[ID_TOKEN_LEN + 1];
     struct wire_message answer;
     bool answered;
+
+    /* the look under way */
+    char looking[SESSION_QUEUE_MAX + 1]; /* the queue's name; the bus keeps it */
+    struct session_queue queue;
+    bool looked;
 };
 
 static void set_why(struct session *s, const char *format, ...)
@@ -301,6 +306,41 @@ int session_wait(struct session *s, int64_t deadline)
     run_until(s, is_told, deadline);
     s->event = false;
     return s->interrupted ? SESSION_E_INTERRUPTED : 0;
+}
+
+/* -- Looking ----------------------------------------------------------------------------------- */
+
+static void on_look(void *ctx, uint32_t messages, uint32_t consumers)
+{
+    struct session *s = ctx;
+
+    s->queue = (struct session_queue){.messages = messages, .consumers = consumers};
+    s->looked = true;
+}
+
+static bool is_looked(const struct session *s)
+{
+    return s->looked || s->error;
+}
+
+int session_look(struct session *s, const char *queue, int64_t deadline, struct session_queue *out)
+{
+    int r = wait_up(s, deadline);
+
+    if (r)
+        return r;
+    s->looked = false;
+    snprintf(s->looking, sizeof(s->looking), "%s", queue);
+    bus_look(s->bus, s->looking, on_look, s);
+    run_until(s, is_looked, earlier(deadline, clock_monotonic_ms() + CONNECT_MS));
+    if (s->interrupted)
+        return SESSION_E_INTERRUPTED;
+    if (!s->looked) {
+        set_why(s, "the broker does not say what is in %s", queue);
+        return SESSION_E_UNREACHABLE;
+    }
+    *out = s->queue;
+    return 0;
 }
 
 /* -- Life -------------------------------------------------------------------------------------- */

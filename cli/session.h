@@ -61,6 +61,16 @@ int session_ask(struct session *s, const struct session_question *question, int6
  */
 int session_wait(struct session *s, int64_t deadline);
 
+/* What the broker knows of a queue; of one that is not there, zeros. */
+struct session_queue {
+    uint32_t messages; /* that wait for a consumer */
+    uint32_t consumers;
+};
+
+/* Return: as session_ask(). @queue: of at most SESSION_QUEUE_MAX bytes. */
+#define SESSION_QUEUE_MAX 255
+int session_look(struct session *s, const char *queue, int64_t deadline, struct session_queue *out);
+
 /* What went wrong last, one line for people. */
 const char *session_why(const struct session *s);
 

@@ -438,6 +438,15 @@ static void line_state(struct table *t, const Drover__V1__JobStatus *job)
     line(t, "Current", VIEW_PLAIN, buf_str(&text));
 }
 
+static void line_held(struct table *t, const Drover__V1__JobStatus *job)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    buf_printf(&text, "%s%s%s", job->held_by, *job->held_by && *job->held_reason ? ": " : "",
+               job->held_reason);
+    line(t, "Held by", VIEW_YELLOW, buf_str(&text));
+}
+
 static void header(const Drover__V1__JobStatus *job, bool color, struct buf *out)
 {
     CLEANUP(table_deinit) struct table t = {.columns = 2};
@@ -448,6 +457,7 @@ static void header(const Drover__V1__JobStatus *job, bool color, struct buf *out
     line(&t, "Workflow", VIEW_PLAIN, job->workflow);
     line_state(&t, job);
     line(&t, "Steps", VIEW_PLAIN, buf_str(&steps));
+    line_held(&t, job);
     line_time(&t, "Created", job->created, job->now);
     line_time(&t, "Updated", job->updated, job->now);
     line_time(&t, "Start at", job->start_at, job->now);

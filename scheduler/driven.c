@@ -6,13 +6,6 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
-Drover__V1__Payload *payload_of(struct bytes encoded)
-{
-    if (encoded.len == 0)
-        return NULL;
-    return drover__v1__payload__unpack(NULL, encoded.len, encoded.data);
-}
-
 void payload_append(struct buf *out, const Drover__V1__Payload *payload)
 {
     if (payload)
@@ -89,13 +82,13 @@ struct common {
 
 static void common_init(struct scheduler *s, struct common *c, const struct ops_driven *driven)
 {
-    c->input = payload_of(driven->input);
+    c->input = ops_payload(driven->input);
     c->labels = driven->labels.len > 0
                     ? drover__v1__submit__unpack(NULL, driven->labels.len, driven->labels.data)
                     : NULL;
     c->results = effects_alloc(s->out, driven->n_results * sizeof(Drover__V1__Payload *));
     for (uint32_t i = 0; i < driven->n_results; i++)
-        c->results[i] = payload_of(driven->results[i].payload);
+        c->results[i] = ops_payload(driven->results[i].payload);
     c->traceparent = effects_text(s->out, driven->traceparent);
 }
 
@@ -232,7 +225,7 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
     const struct workflow_step *step = &w->steps[r->step];
     const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;
     Drover__V1__StepRequest m = DROVER__V1__STEP_REQUEST__INIT;
-    Drover__V1__Payload *edited = payload_of(r->arguments);
+    Drover__V1__Payload *edited = ops_payload(r->arguments);
     Drover__V1__Error *last =
         r->last_error.len > 0
             ? drover__v1__error__unpack(NULL, r->last_error.len, r->last_error.data)

@@ -190,7 +190,7 @@ static void add(struct scheduler *s, struct listing *l, const struct ops_listed 
     struct buf encoded = {0};
     struct listed *item = &l->items[l->n++];
 
-    status_job(s, &status, from->id, &from->job);
+    status_job(s->out, &status, from->id, &from->job);
     if (labels) {
         status.n_labels = labels->n_labels;
         status.labels = labels->labels;

@@ -18,6 +18,7 @@
 
 #include "base/heap.h"
 #include "base/list.h"
+#include "model/status.h"
 #include "model/store_ops.h"
 #include "model/wire.h"
 #include "scheduler/scheduler.h"
@@ -267,7 +268,7 @@ void definition_load(struct scheduler *s, struct op *op, const struct ops_reader
 /* Stores op->workflow piece by piece, then calls op->then. */
 void definition_store(struct scheduler *s, struct op *op, op_fn *then);
 
-/* ---- messages (status.c) ---- */
+/* ---- messages (answer.c) ---- */
 
 /* To a Control: an Answer with a code and nothing else. */
 void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode code,
@@ -281,18 +282,7 @@ void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode c
  */
 bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_t *page);
 
-/* All but labels, data and steps; texts in the memory of the effects. */
-void status_job(struct scheduler *s, Drover__V1__JobStatus *m, struct bytes id,
-                const struct ops_job *job);
-
-/* The labels as the store keeps them; NULL for none. Freed like any Submit. */
-Drover__V1__Submit *status_labels(struct bytes encoded);
-
 void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job,
                    const struct workflow *w);
-Drover__V1__Phase status_phase(struct bytes word);
-Drover__V1__Outcome status_outcome(struct bytes word);
 
-/* Unpacks into malloc'ed memory; NULL for empty or broken bytes. */
-Drover__V1__Payload *payload_of(struct bytes encoded);
 void payload_append(struct buf *out, const Drover__V1__Payload *payload);

@@ -64,7 +64,7 @@ static void set_results(struct scheduler *s, Drover__V1__JobEvent *m, const stru
         }
         drover__v1__result__init(&results[i]);
         results[i].step = name;
-        results[i].payload = payload_of(job->results[i].payload);
+        results[i].payload = ops_payload(job->results[i].payload);
         m->results[m->n_results++] = &results[i];
     }
 }

@@ -50,6 +50,16 @@ static char state_of_command(const Drover__V1__Control *m)
     return m->resolve->state == DROVER__V1__STATE__STATE_ACTIVE ? 'A' : 'D';
 }
 
+/* Who gives the command, as one word, and why. */
+static const char *who_and_why(struct scheduler *s, const Drover__V1__Control *m)
+{
+    char *text = effects_text(s->out, bytes_str(m->by));
+
+    for (char *c = text; *c; c++)
+        *c = *c == ' ' ? '_' : *c;
+    return effects_printf(s->out, "%s %s", *text ? text : "-", m->reason);
+}
+
 static void steer_call(struct scheduler *s, struct op *op)
 {
     const Drover__V1__Control *m = op->item->message.control;
@@ -58,7 +68,7 @@ static void steer_call(struct scheduler *s, struct op *op)
                              .command_id = m->command_id,
                              .issued_at = m->issued_at,
                              .if_seq = m->if_seq,
-                             .reason = m->reason,
+                             .reason = who_and_why(s, m),
                              .by = s->name,
                              .fresh = op->fresh,
                              .redelivered = op->item->redelivered || op->again,

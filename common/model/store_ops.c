@@ -516,7 +516,7 @@ void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, con
 }
 
 /* The library's JOB_FIELDS and DATA_FIELDS, so many. */
-#define JOB_FIELDS 24
+#define JOB_FIELDS 25
 static void read_job_fields(struct ops_reader *r, struct ops_job *out)
 {
     out->definition = get(r);
@@ -543,6 +543,7 @@ static void read_job_fields(struct ops_reader *r, struct ops_job *out)
     out->correlation = get(r);
     out->traceparent = get(r);
     out->json = bytes_is(get(r), "json");
+    out->held = get(r);
 }
 
 /* Return: 0, 1 for UNKNOWN, -EPROTO. */
@@ -708,6 +709,13 @@ int ops_read_definition(struct ops_reader *r, struct bytes *out)
         return found;
     *out = get(r);
     return result_of(r);
+}
+
+Drover__V1__Payload *ops_payload(struct bytes encoded)
+{
+    if (encoded.len == 0)
+        return NULL;
+    return drover__v1__payload__unpack(NULL, encoded.len, encoded.data);
 }
 
 int ops_read_step_record(struct bytes text, struct ops_step_record *out)

@@ -130,7 +130,7 @@ struct op_steer {
     const char *command_id;
     int64_t issued_at;
     uint64_t if_seq;
-    const char *reason;
+    const char *reason; /* who gives the command, one word, and why: "me@here too slow" */
     const char *by;
     const char *fresh;      /* random half of the tokens that this call mints */
     bool redelivered;       /* what the same command has caused may not have been sent */
@@ -245,6 +245,7 @@ struct ops_job {
     uint32_t notices; /* tries of the notice so far */
     struct bytes workflow, submitter, labels, reply_to, correlation, traceparent;
     bool json;
+    struct bytes held; /* since when it is on hold, who has put it there, and why */
     struct bytes input;
     struct ops_step *steps; /* inspect job */
     uint32_t n_steps;
@@ -324,6 +325,10 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
 
 /* Return: 0 and the stored bytes, 1 where there is no such definition, or -EPROTO. */
 int ops_read_definition(struct ops_reader *r, struct bytes *out);
+
+/* A Payload as the store keeps it, unpacked into malloc'ed memory; NULL for empty or broken bytes.
+ */
+Drover__V1__Payload *ops_payload(struct bytes encoded);
 
 /* A step's record in the job, see the Lua file. */
 struct ops_step_record {

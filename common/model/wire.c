@@ -381,7 +381,7 @@ static bool control_check(const Drover__V1__Control *m, struct problem *problem)
                                   : check_name(m->command_id, id, problem)) &&
            check_not_negative(m->issued_at, PATH(NULL, "issued_at"), problem) &&
            check_text(m->reason, WIRE_REASON_MAX, PATH(NULL, "reason"), problem) &&
-           command_check(m, problem);
+           check_text(m->by, WIRE_BY_MAX, PATH(NULL, "by"), problem) && command_check(m, problem);
 }
 
 static bool given_check(bool given, const char *field, struct problem *problem)

@@ -54,6 +54,7 @@
 #define WIRE_CONTENT_TYPE_MAX 128
 #define WIRE_TOKEN_MAX 64
 #define WIRE_REASON_MAX 1024
+#define WIRE_BY_MAX 128
 #define WIRE_NOTE_MAX 1024
 #define WIRE_ERROR_CLASS_MAX 128
 #define WIRE_ERROR_MESSAGE_MAX (1 * WIRE_KIB)    /* kept; what is longer is cut, not refused */

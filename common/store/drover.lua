@@ -27,7 +27,7 @@
 --   p leader        string "<supervisor> <until> <lease>"
 --   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
 
-local BUILD = 5
+local BUILD = 6
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1576,6 +1576,12 @@ local function drive_marked(job, i, rec, fresh)
   end
 end
 
+-- said: who wants it, "-" for nobody, and why.
+local function put_on_hold(job, kind, said)
+  set(job, 'hold', kind)
+  call('HSET', job.p .. 'data:' .. job.id, 'held', int(job.now) .. ' ' .. said)
+end
+
 local function on_deadline(job)
   local recourse = match(call('HGET', job.def.key, 'job') or '', '^%u') or 'P'
   set(job, 'late', true)
@@ -1585,7 +1591,7 @@ local function on_deadline(job)
   elseif recourse == 'F' then
     end_as_it_is(job, 'DEADLINE')
   else
-    set(job, 'hold', 'deadline')
+    put_on_hold(job, 'deadline', '-')
     note(job, 'held', 'deadline')
     alert(job, NO_STEP, 'DEADLINE')
   end
@@ -1684,23 +1690,23 @@ function commands.cancel(job)
   return set_desired(job, 'D', 'CANCELLED')
 end
 
-function commands.kill(job)
+function commands.kill(job, a)
   if finished(job) then
     return 'WRONG_STATE', job.outcome
   end
-  set(job, 'hold', 'killed')
+  put_on_hold(job, 'killed', a[6])
   note(job, 'killed')
   settle(job, 'KILLED', 'REQUESTED')
   return 'DONE'
 end
 
-function commands.pause(job)
+function commands.pause(job, a)
   if finished(job) then
     return 'WRONG_STATE', job.outcome
   elseif job.hold ~= '' then
     return 'UNCHANGED'
   end
-  set(job, 'hold', 'paused')
+  put_on_hold(job, 'paused', a[6])
   note(job, 'held', 'paused')
   return 'DONE'
 end
@@ -1895,6 +1901,7 @@ local function answer(job, a)
 end
 
 -- steer: job command command_id issued_at if_seq reason by fresh redelivered definition argument…
+-- reason: who gives the command, "-" for nobody, and why.
 -- The last commands are kept with their answers: one that comes again changes nothing.
 local function steer(keys, a)
   local p, now, out = keys[1], now_ms(), {}
@@ -1988,7 +1995,7 @@ end
 local JOB_FIELDS = {'def', 'current', 'desired', 'phase', 'outcome', 'reason', 'hold', 'turn', 'seq',
   'n', 'open', 'created', 'updated', 'start_at', 'complete_by', 'locked_by', 'notices'}
 local DATA_FIELDS = {'workflow', 'submitter', 'labels', 'reply_to', 'correlation', 'traceparent',
-  'format'}
+  'format', 'held'}
 
 local function put_fields(out, key, fields)
   for k, value in ipairs(call('HMGET', key, unpack(fields))) do

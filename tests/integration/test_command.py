@@ -396,6 +396,7 @@ ENDS = {
         2: ["list job", "list -p done"],
     },
     "get": {0: ["get taken"], 2: ["get", "get a b"], 5: ["get nobody"]},
+    "why": {0: ["why taken"], 2: ["why", "why a b"], 5: ["why nobody"]},
     "history": {
         0: ["history taken", "history taken --follow"],
         2: ["history", "history a b"],
@@ -489,6 +490,7 @@ ASKS = {
     "run": "run hello.json --id unanswered-too",
     "list": "list",
     "get": "get taken",
+    "why": "why taken",
     "history": "history taken",
     "watch": "watch taken",
     "wait": "wait taken",

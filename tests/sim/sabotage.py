@@ -26,7 +26,7 @@ FOLDERS = ["common/base", "common/model", "common/store", "scheduler", "supervis
            "tests/sim", "proto/drover/v1"]
 SOURCES = [
     "common/base/*.c", "common/model/*.c",
-    "scheduler/[c-l]*.c", "scheduler/notice.c", "scheduler/on_*.c", "scheduler/scheduler.c",
+    "scheduler/answer.c", "scheduler/[c-l]*.c", "scheduler/notice.c", "scheduler/on_*.c", "scheduler/scheduler.c",
     "scheduler/st*.c", "supervisor/supervisor.c",
     "agent/agent.c", "agent/on_requests.c", "agent/replies.c", "agent/run.c",
     "tests/sim/[!t]*.c", "tests/sim/timeline.c", "proto/drover/v1/*.c",

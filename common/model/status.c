@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <assert.h>
+#include "model/status.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "scheduler/machine.h"
-
-/* Bytes of an answer, with room for what is set once its page is shortened: where to go on. */
-#define ANSWER_MAX (WIRE_MESSAGE_MAX - 1024)
-static_assert(WIRE_CURSOR_MAX * 6 < 1024, "a cursor fits behind a page, in JSON, too");
 
 static int word_of(struct bytes word, const char *const *words, int n)
 {
@@ -78,10 +72,10 @@ static Drover__V1__StepState wording(const struct ops_step_record *r, bool back)
                            : DROVER__V1__STEP_STATE__STEP_STATE_SKIPPED;
 }
 
-static void set_progress(struct scheduler *s, Drover__V1__StepStatus *m, struct bytes progress,
+static void set_progress(struct effects *fx, Drover__V1__StepStatus *m, struct bytes progress,
                          const char *token)
 {
-    const char *text = effects_text(s->out, progress);
+    const char *text = effects_text(fx, progress);
     char seen[WIRE_TOKEN_MAX + 1];
     int used = 0;
 
@@ -92,13 +86,23 @@ static void set_progress(struct scheduler *s, Drover__V1__StepStatus *m, struct 
         m->fraction = 0;
 }
 
-static void set_record(struct scheduler *s, Drover__V1__StepStatus *m, const struct ops_step *from,
-                       bool back)
+/* What the step is sent for, or will be. */
+static void set_terms(Drover__V1__StepStatus *m, const struct workflow_dispatch *d)
 {
-    struct ops_step_record r = {.current = 'D', .asked = 'A', .state = 'W', .waiting = m->waiting};
+    m->actor = (char *)d->actor;
+    m->maximum_attempts = d->policy.maximum_attempts;
+    m->maximum_expiries = d->policy.maximum_expiries;
+}
+
+static void set_record(struct effects *fx, Drover__V1__StepStatus *m, const struct ops_step *from,
+                       const struct workflow_step *step, bool back)
+{
+    struct ops_step_record r = {
+        .current = 'D', .asked = 'A', .state = 'W', .waiting = step->n_after};
 
     if (from->record.len > 0 && ops_read_step_record(from->record, &r))
         return;
+    set_terms(m, (r.state == 'W' ? back : r.asked == 'D') ? &step->revert : &step->forward);
     m->state = wording(&r, back);
     m->current = state_of(bytes_of(r.state == 'R' ? "U" : &r.current, 1));
     m->desired = back ? DROVER__V1__STATE__STATE_DISABLED : DROVER__V1__STATE__STATE_ACTIVE;
@@ -110,10 +114,10 @@ static void set_record(struct scheduler *s, Drover__V1__StepStatus *m, const str
     m->unstarted = r.unstarted;
     m->until = r.till;
     if (r.state == 'R' && from->progress.len > 0)
-        set_progress(s, m, from->progress, r.token);
+        set_progress(fx, m, from->progress, r.token);
 }
 
-static void set_step(struct scheduler *s, Drover__V1__StepStatus *m, const struct ops_step *from,
+static void set_step(struct effects *fx, Drover__V1__StepStatus *m, const struct ops_step *from,
                      const struct workflow *w, bool back)
 {
     const struct workflow_step *step = &w->steps[from->step];
@@ -121,29 +125,41 @@ static void set_step(struct scheduler *s, Drover__V1__StepStatus *m, const struc
     drover__v1__step_status__init(m);
     m->index = from->step;
     m->name = (char *)step->name;
-    m->actor = (char *)step->forward.actor;
-    m->waiting = step->n_after;
-    set_record(s, m, from, back);
-    m->after = effects_alloc(s->out, step->n_after * sizeof(char *));
+    set_record(fx, m, from, step, back);
+    m->after = effects_alloc(fx, step->n_after * sizeof(char *));
     for (uint32_t i = 0; i < step->n_after; i++)
         m->after[m->n_after++] = (char *)w->steps[step->after[i]].name;
     if (from->error.len > 0 && m->current != DROVER__V1__STATE__STATE_ACTIVE)
         m->last_error = drover__v1__error__unpack(NULL, from->error.len, from->error.data);
-    m->result = payload_of(from->result);
+    m->result = ops_payload(from->result);
 }
 
-void status_job(struct scheduler *s, Drover__V1__JobStatus *m, struct bytes id,
+/* "since who why" */
+static void set_hold(struct effects *fx, Drover__V1__JobStatus *m, struct bytes held)
+{
+    char *text = effects_text(fx, held);
+    char *who = strchr(text, ' '), *why = who ? strchr(who + 1, ' ') : NULL;
+
+    if (!why)
+        return;
+    (void)bytes_to_i64(bytes_of(text, (size_t)(who - text)), &m->held_at);
+    *why = '\0';
+    m->held_by = strcmp(who + 1, "-") == 0 ? "" : who + 1;
+    m->held_reason = why + 1;
+}
+
+void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
                 const struct ops_job *job)
 {
-    m->job_id = effects_text(s->out, id);
-    m->workflow = effects_text(s->out, job->workflow);
-    m->definition = effects_text(s->out, job->definition);
+    m->job_id = effects_text(fx, id);
+    m->workflow = effects_text(fx, job->workflow);
+    m->definition = effects_text(fx, job->definition);
     m->current = state_of(job->current);
     m->desired = state_of(job->desired);
     m->phase = status_phase(job->phase);
     m->outcome = status_outcome(job->outcome);
-    m->reason = effects_text(s->out, job->reason);
-    m->hold = effects_text(s->out, job->hold);
+    m->reason = effects_text(fx, job->reason);
+    m->hold = effects_text(fx, job->hold);
     m->turn = job->turn;
     m->seq = job->seq;
     m->steps_total = job->n;
@@ -152,9 +168,11 @@ void status_job(struct scheduler *s, Drover__V1__JobStatus *m, struct bytes id,
     m->updated = job->updated;
     m->start_at = job->start_at;
     m->complete_by = job->complete_by;
-    m->locked_by = effects_text(s->out, job->locked_by);
-    m->submitter = effects_text(s->out, job->submitter);
+    m->locked_by = effects_text(fx, job->locked_by);
+    m->submitter = effects_text(fx, job->submitter);
     m->now = job->now;
+    if (*m->hold)
+        set_hold(fx, m, job->held);
 }
 
 Drover__V1__Submit *status_labels(struct bytes encoded)
@@ -162,19 +180,22 @@ Drover__V1__Submit *status_labels(struct bytes encoded)
     return encoded.len > 0 ? drover__v1__submit__unpack(NULL, encoded.len, encoded.data) : NULL;
 }
 
-void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode code,
-                    const char *reason)
+void status_steps(struct effects *fx, Drover__V1__JobStatus *m, const struct ops_job *job,
+                  const struct workflow *w)
 {
-    Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
+    Drover__V1__StepStatus *steps = effects_alloc(fx, job->n_steps * sizeof(*steps));
 
-    m.job_id = op->job;
-    m.command_id = op->item->message.control->command_id;
-    m.code = code;
-    m.reason = (char *)reason;
-    op_reply(s, op, &m.base);
+    m->steps = effects_alloc(fx, job->n_steps * sizeof(*m->steps));
+    for (uint32_t i = 0; i < job->n_steps; i++) {
+        if (job->steps[i].step >= w->n_steps)
+            continue;
+        set_step(fx, &steps[i], &job->steps[i], w, bytes_is(job->desired, "D"));
+        m->steps[m->n_steps++] = &steps[i];
+    }
+    m->input = ops_payload(job->input);
 }
 
-static void free_steps(Drover__V1__JobStatus *m)
+void status_steps_free(Drover__V1__JobStatus *m)
 {
     for (size_t i = 0; i < m->n_steps; i++) {
         if (m->steps[i]->last_error)
@@ -184,62 +205,4 @@ static void free_steps(Drover__V1__JobStatus *m)
     }
     if (m->input)
         drover__v1__payload__free_unpacked(m->input, NULL);
-}
-
-static bool fits(const Drover__V1__Answer *m, bool json)
-{
-    CLEANUP(buf_deinit) struct buf text = {0};
-
-    if (drover__v1__answer__get_packed_size(m) > ANSWER_MAX)
-        return false;
-    return !json || (wire_encode(&m->base, true, &text) == 0 && text.len <= ANSWER_MAX);
-}
-
-/* In JSON it takes up to six times as much, which is only known when it is written. */
-bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_t *page)
-{
-    while (!fits(m, op->item->json)) {
-        if (!page || *page <= 1) {
-            control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_TOO_LARGE,
-                           "the answer would exceed the message limit");
-            return false;
-        }
-        *page /= 2;
-    }
-    return true;
-}
-
-void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job,
-                   const struct workflow *w)
-{
-    Drover__V1__Answer answer = DROVER__V1__ANSWER__INIT;
-    Drover__V1__JobStatus status = DROVER__V1__JOB_STATUS__INIT;
-    Drover__V1__StepStatus *steps = effects_alloc(s->out, job->n_steps * sizeof(*steps));
-    Drover__V1__Submit *labels = status_labels(job->labels);
-    size_t whole;
-
-    status_job(s, &status, bytes_str(op->job), job);
-    status.steps = effects_alloc(s->out, job->n_steps * sizeof(*status.steps));
-    for (uint32_t i = 0; i < job->n_steps; i++) {
-        if (job->steps[i].step >= w->n_steps)
-            continue;
-        set_step(s, &steps[i], &job->steps[i], w, bytes_is(job->desired, "D"));
-        status.steps[status.n_steps++] = &steps[i];
-    }
-    if (labels) {
-        status.n_labels = labels->n_labels;
-        status.labels = labels->labels;
-    }
-    status.input = payload_of(job->input);
-    answer.job_id = op->job;
-    answer.command_id = op->item->message.control->command_id;
-    answer.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
-    answer.status = &status;
-    whole = status.n_steps;
-    if (answer_fit(s, op, &answer, &status.n_steps))
-        op_reply(s, op, &answer.base);
-    status.n_steps = whole;
-    free_steps(&status);
-    if (labels)
-        drover__v1__submit__free_unpacked(labels, NULL);
 }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Answers to a Control, as large as a message may be
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/machine.h"
+
+/* Bytes of an answer, with room for what is set once its page is shortened: where to go on. */
+#define ANSWER_MAX (WIRE_MESSAGE_MAX - 1024)
+static_assert(WIRE_CURSOR_MAX * 6 < 1024, "a cursor fits behind a page, in JSON, too");
+
+void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode code,
+                    const char *reason)
+{
+    Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
+
+    m.job_id = op->job;
+    m.command_id = op->item->message.control->command_id;
+    m.code = code;
+    m.reason = (char *)reason;
+    op_reply(s, op, &m.base);
+}
+
+static bool fits(const Drover__V1__Answer *m, bool json)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    if (drover__v1__answer__get_packed_size(m) > ANSWER_MAX)
+        return false;
+    return !json || (wire_encode(&m->base, true, &text) == 0 && text.len <= ANSWER_MAX);
+}
+
+/* In JSON it takes up to six times as much, which is only known when it is written. */
+bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_t *page)
+{
+    while (!fits(m, op->item->json)) {
+        if (!page || *page <= 1) {
+            control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_TOO_LARGE,
+                           "the answer would exceed the message limit");
+            return false;
+        }
+        *page /= 2;
+    }
+    return true;
+}
+
+void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job,
+                   const struct workflow *w)
+{
+    Drover__V1__Answer answer = DROVER__V1__ANSWER__INIT;
+    Drover__V1__JobStatus status = DROVER__V1__JOB_STATUS__INIT;
+    Drover__V1__Submit *labels = status_labels(job->labels);
+    size_t whole;
+
+    status_job(s->out, &status, bytes_str(op->job), job);
+    status_steps(s->out, &status, job, w);
+    if (labels) {
+        status.n_labels = labels->n_labels;
+        status.labels = labels->labels;
+    }
+    answer.job_id = op->job;
+    answer.command_id = op->item->message.control->command_id;
+    answer.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
+    answer.status = &status;
+    whole = status.n_steps;
+    if (answer_fit(s, op, &answer, &status.n_steps))
+        op_reply(s, op, &answer.base);
+    status.n_steps = whole;
+    status_steps_free(&status);
+    if (labels)
+        drover__v1__submit__free_unpacked(labels, NULL);
+}

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""drover why: the reason for every step that does not move. The test is the agent."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import client
+import cluster
+import tap
+import wire
+
+CLOCK = r"\d\d:\d\d:\d\dZ"
+LATER = wire.Policy(initial_interval_ms=3_600_000, maximum_interval_ms=3_600_000, jitter=-1)
+
+
+def error(message="no", verdict=wire.VERDICT_TRANSIENT):
+    return wire.Error(**{"class": "BROKEN"}, message=message, verdict=verdict)
+
+
+class Why(cluster.TestCase):
+    def start(self, **more):
+        self.c = self.cluster(agents=0, **more)
+        # hand: an agent that the test plays; nobody: an actor that has none
+        self.agent = client.Listener(self.c.client, self.note, queue=self.task_queue("hand"))
+        self.addCleanup(self.agent.stop)
+        self.requests = []
+        return self.c
+
+    def task_queue(self, actor):
+        name = f"drover.task.{actor}"
+        self.c.client.call(lambda channel: channel.queue_declare(
+            name, durable=True, arguments={"x-dead-letter-exchange": "drover.expired"}))
+        self.c.client.call(lambda channel: channel.queue_bind(name, "drover.tasks", actor))
+        return name
+
+    def note(self, channel, method, _, body):
+        channel.basic_ack(method.delivery_tag)
+        self.requests += wire.Requests.FromString(body).requests
+
+    def request(self, step):
+        """The last request for a step, taken away."""
+        def find():
+            return next((r for r in self.requests if r.step == step), None)
+
+        found = self.c.client.until(find, f"a request for {step}")
+        self.requests.remove(found)
+        return found
+
+    def drover(self, *words):
+        done = subprocess.run(
+            [wire.BUILD / "cli" / "drover", *words], capture_output=True, text=True, timeout=120,
+            env={**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, "DROVER_URL": self.c.url})
+        self.assertNotRegex(done.stderr, cluster.SANITIZER)
+        return done
+
+    def why(self, job):
+        """(code, sentence) of the job, and of each step that does not move."""
+        done = self.drover("why", job, "-o", "json")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        answer = json.loads(done.stdout)
+        self.assertEqual(job, answer["jobId"])
+        return (answer["code"], answer["why"]), {
+            s["step"]: (s["code"], s["why"]) for s in answer["steps"]}
+
+    def until_why(self, job, step, code):
+        """The sentence of a step, once it has that code."""
+        seen = {}
+
+        def reached():
+            seen.update(self.why(job)[1])
+            return seen.get(step, [""])[0] == code
+
+        self.c.client.until(reached, f"{step} of {job} to be {code}")
+        return seen[step][1]
+
+    def submit(self, job, steps, **fields):
+        self.c.client.submit(wire.Submit(
+            job_id=job, definition=wire.Workflow(steps=steps), **fields))
+        self.c.client.receipt(job)
+
+    def test_on_its_way(self):
+        self.start()
+        self.submit("job", [
+            wire.step("reserve", "hand", retry=LATER),
+            *(wire.step(f"pay{i}", "hand", after=["reserve"]) for i in range(5)),
+            wire.step("ship", "hand", after=[f"pay{i}" for i in range(5)], take_none=True)])
+        request = self.request("reserve")
+        job, steps = self.why("job")
+        self.assertEqual(("PROCESSING", "7 of 7 steps are not ACTIVE yet"), job)
+        self.assertEqual(7, len(steps))
+        self.assertEqual("LEASED", steps["reserve"][0])
+        self.assertRegex(steps["reserve"][1], rf"^leased until {CLOCK}$")
+        self.assertEqual(("WAITS", "waits for `reserve`"), steps["pay3"])
+        self.assertEqual(("WAITS", "waits for `pay0`, `pay1`, `pay2` and 2 more"), steps["ship"])
+        self.c.client.reply(request, error=error("no room"))
+        self.assertRegex(
+            self.until_why("job", "reserve", "BACKOFF"),
+            r"^backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no room$")
+
+    def test_done_and_back(self):
+        """Of what is there nothing is said; on the way back a step waits for its dependents."""
+        self.start()
+        revert = wire.Revert(action="undo", actor="nobody")
+        self.task_queue("nobody")
+        self.submit("job", [wire.step("a", "hand", revert=revert),
+                            wire.step("b", "hand", after=["a"], revert=revert),
+                            wire.step("c", "hand", after=["b"], revert=revert)])
+        for name in "abc":
+            self.c.client.reply(self.request(name))
+        self.c.client.settled("job")
+        self.assertEqual((("ENDED", "has ended: SUCCEEDED"), {}), self.why("job"))
+        self.c.client.control("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        sentence = self.until_why("job", "c", "NO_AGENT")
+        self.assertRegex(sentence, rf"^no agent on `drover.task.nobody` since {CLOCK}$")
+        self.assertEqual({"a": ("WAITS", "waits for `b`"), "b": ("WAITS", "waits for `c`")},
+                         {k: v for k, v in self.why("job")[1].items() if k != "c"})
+
+    def test_no_agent(self):
+        """Since the first request that nobody took, however often it was sent again."""
+        self.start()
+        self.task_queue("nobody")
+        self.submit("job", [wire.step("a", "nobody", wait_ms=100, lock_ms=60_000)])
+        self.c.client.until(lambda: len(self.c.store.events("job", "dispatched")) >= 3, "a repeat")
+        first = int(next(e for e in self.c.store.history("job") if e[2] == "dispatched")[1])
+        sentence = self.why("job")[1]["a"][1]
+        self.assertRegex(sentence, rf"^no agent on `drover.task.nobody` since {CLOCK}, \d+ requests? "
+                                   "(was|were) not taken$")
+        since = sentence.split(" since ")[1][:8]
+        hours, minutes, seconds = map(int, since.split(":"))
+        self.assertEqual(first // 1000 % 86400, hours * 3600 + minutes * 60 + seconds)
+
+    def test_parked_and_failed(self):
+        self.start()
+        park = wire.Policy(on_permanent=wire.RECOURSE_PARK)
+        self.submit("parks", [wire.step("a", "hand", retry=park)])
+        self.c.client.reply(self.request("a"), error=error("bad card", wire.VERDICT_PERMANENT))
+        self.assertEqual(
+            "parked after 1 of 10 failures, last error BROKEN: bad card; "
+            "until somebody says `drover retry parks a`", self.until_why("parks", "a", "PARKED"))
+        fail = wire.Policy(on_permanent=wire.RECOURSE_FAIL)
+        self.submit("fails", [wire.step("b", "hand", retry=fail), wire.step("c", "hand", after=["b"])])
+        self.c.client.reply(self.request("b"), error=error("bad card", wire.VERDICT_PERMANENT))
+        self.c.client.settled("fails")
+        self.assertEqual(
+            (("ENDED", "has ended: FAILED, PERMANENT"),
+             {"b": ("FAILED", "failed for good after 1 of 10 failures, last error BROKEN: bad card")}),
+            self.why("fails"))
+
+    def test_held(self):
+        """By whom, since when, and why."""
+        self.start()
+        self.submit("job", [wire.step("a", "hand"), wire.step("b", "hand", after=["a"])])
+        request = self.request("a")
+        self.assertEqual(0, self.drover("pause", "job", "-r", "the bank is shut").returncode)
+        self.c.client.reply(request)
+        self.assertEqual("to be sent when the job is resumed", self.until_why("job", "b", "HELD"))
+        job, _ = self.why("job")
+        self.assertEqual("HELD", job[0])
+        self.assertRegex(job[1], rf"^held by \S+@\S+ since {CLOCK}, reason: the bank is shut; "
+                                 "`drover resume job` lets it go on$")
+        self.assertRegex(self.drover("get", "job").stdout, r"Held by +\S+@\S+: the bank is shut\n")
+        (command,) = self.c.store.events("job", "command")
+        self.assertEqual(["pause", ["the", "bank", "is", "shut"]], [command[0], command[3:]])
+        self.assertRegex(command[2], "^[^ ]+@[^ ]+$")
+        self.c.client.control("job", resume=wire.Resume())
+        self.assertEqual("PROCESSING", self.why("job")[0][0])
+        self.c.client.control("job", kill=wire.Kill(), by="a b")
+        self.assertEqual("a_b", self.c.client.status("job").held_by)
+
+    def test_not_started(self):
+        self.start()
+        self.submit("job", [wire.step("a", "hand")], start_at=4_000_000_000_000)
+        self.assertEqual((("PENDING", "starts 2096-10-02T07:06:40Z"),
+                          {"a": ("PENDING", "the job has not started")}), self.why("job"))
+
+    def test_overdue(self):
+        """A lease that has ended and that nobody ends: no supervisor, or nobody reads the replies."""
+        self.start(supervisors=0)
+        self.submit("job", [wire.step("a", "hand", wait_ms=1000, lock_ms=100)])
+        self.request("a")
+        self.assertRegex(self.until_why("job", "a", "OVERDUE"),
+                         rf"^its lease ended {CLOCK}; no supervisor has looked since: is one running\?$")
+
+    def test_no_scheduler(self):
+        """Where nobody can answer it says so, and what waits."""
+        self.start()
+        self.c.schedulers[0].stop()
+        self.c.client.publish("drover.control", "control", wire.Control(job_id="job"))
+        self.assertEqual(
+            (7, "job NO_SCHEDULER: the schedulers are not consuming; waiting: 1 in "
+                "`drover.control`, 0 in `drover.replies`\n"),
+            (lambda done: (done.returncode, done.stdout))(self.drover("why", "job")))
+        answer = json.loads(self.drover("why", "job", "-o", "json").stdout)
+        self.assertEqual(("NO_SCHEDULER", []), (answer["code"], answer["steps"]))
+
+    def test_silent_scheduler(self):
+        self.start()
+        self.c.schedulers[0].pause()
+        self.addCleanup(self.c.schedulers[0].resume)
+        done = self.drover("why", "job", "--timeout", "2s")
+        self.assertEqual(124, done.returncode)
+        self.assertIn("job NO_ANSWER: the schedulers consume, and do not answer", done.stdout)
+        self.assertIn("no scheduler has answered in time", done.stderr)
+
+
+if __name__ == "__main__":
+    tap.main()
