@@ -35,6 +35,7 @@ class Client:
         self._connection = None
         self._channel = None
         self._commands = itertools.count(1)
+        self.watch = lambda message: None  # sees all Submits, Controls and what is told in return
         self.receipts = {}  # job -> all Receipts, in their order
         self.events = {}  # likewise JobEvents
         self.answers = {}  # command -> Answer
@@ -80,6 +81,7 @@ class Client:
     def submit(self, submit):
         if not submit.reply_to:
             submit.reply_to = self.REPLIES
+        self.watch(submit)
         self.publish("drover.submit", "submit", submit)
 
     def control(self, job_id, **command):
@@ -88,6 +90,7 @@ class Client:
         message = wire.Control(
             job_id=job_id, command_id=command_id, reply_to=self.REPLIES, **command
         )
+        self.watch(message)
         self.publish("drover.control", "control", message)
         return self.until(lambda: self.answers.get(command_id), f"the answer to {message}")
 
@@ -100,6 +103,7 @@ class Client:
         kind = (properties.type or "").removeprefix("drover.v1.")
         message = {"Receipt": wire.Receipt, "JobEvent": wire.JobEvent, "Answer": wire.Answer}[kind]()
         message.ParseFromString(body)
+        self.watch(message)
         if kind == "Receipt":
             self.receipts.setdefault(message.job_id, []).append(message)
         elif kind == "JobEvent":

@@ -360,6 +360,11 @@ class Rabbit(Server):
             if self.process and self.process.alive():
                 self._evaluate(f'rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
 
+    def trace(self, vhost):
+        """Has every message of a vhost published to its exchange amq.rabbitmq.trace, until the node
+        ends."""
+        self._evaluate(f'rabbit_trace:start(<<"{vhost}">>), ok')
+
     def stop(self):
         super().stop()
         self._stop_epmd()

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Judges a run of Drover from outside, by what others have seen of it
+
+    checker.py DIRECTORY [--all]
+
+DIRECTORY holds evidence (see book.py). Prints each violation as "RULE JOB STEP what", at most 20 of a
+rule unless all are asked for, and ends with 0 where there is none, else with 1. What Drover thinks of
+itself is asked nowhere.
+
+I1   what was accepted is never lost
+I2   at most one completion of a step is recorded per direction and turn
+I3   an answer counts by the token that is good at that moment, and no withdrawn one
+I4   nothing is done after the agent's own lease
+I5   what is undone is what was done, once, dependents first; nothing goes forward after the turn
+I6   one outcome a turn; a history is a path of the allowed graph; a command counts once
+I7   runs of a step overlap only where the first has lost it, or the broker gave it twice
+I8   a step begins after all that it depends on is done
+I9   counters count what happened, each within its maximum
+I10  nothing is invented: no job without a Submit, no completion without a run, no run without a request
+I11  each end is told to the client, and right
+I12  the terms are those of the definition that was accepted
+I13  at rest the indexes equal the records, and these the histories
+L1   every job ends, or waits for a person        L2  a dead attempt is recovered within two looks
+L3   what is parked was told, and left alone      L4  every partition has a leader
+M4   no key is without an owner
+"""
+
+import collections
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import book as books
+import fsck
+import replay
+import story
+import terms
+
+SHOWN = 20
+
+
+def _replays(book, trace):
+    """job -> Replay, of those whose definition is known."""
+    clock_set = any(f.what == "clock set" for f in book.faults)
+    definitions, out = {}, {}
+    for job in book.jobs.values():
+        workflow = job.definition(book.workflows)
+        if not workflow or not job.history:
+            continue
+        encoded = workflow.SerializeToString()
+        if encoded not in definitions:
+            definitions[encoded] = terms.Definition(workflow)
+        out[job.id] = replay.Replay(job, definitions[encoded], trace.requests, clock_set)
+    return out
+
+
+def _answers(book):
+    """I6: a command gets one answer, however often."""
+    for command_id, answers in book.answers.items():
+        codes = {told.message.code for told in answers}
+        if len(codes) > 1:
+            job_id = answers[0].message.job_id
+            yield books.Violation("I6", job_id, "", f"command {command_id} was answered {codes}")
+
+
+def judge(directory):
+    """@directory: of evidence. Return: a list of book.Violation."""
+    book = books.Book(pathlib.Path(directory))
+    trace = story.Trace(book)
+    replays = _replays(book, trace)
+    violations = [books.Violation("I10", "", "", f"a run of {key}, which is no job's")
+                  for key in book.strays]
+    violations += _answers(book)
+    for job in book.jobs.values():
+        if job.id in replays:
+            violations += replays[job.id].violations
+        violations += story.Story(book, job, replays.get(job.id), trace).judge()
+    violations += fsck.Fsck(book, replays).judge()
+    return violations
+
+
+def report(violations, limit=SHOWN):
+    """As text: each violation on a line, at most @limit of a rule, and how many there are."""
+    lines, counts = [], collections.Counter()
+    for violation in violations:
+        counts[violation.rule] += 1
+        if limit is None or counts[violation.rule] <= limit:
+            lines.append(str(violation))
+    lines += [f"{rule}: {count} in all" for rule, count in sorted(counts.items())]
+    return "\n".join(lines)
+
+
+def main(arguments):
+    directories = [a for a in arguments if a != "--all"]
+    if len(directories) != 1 or not pathlib.Path(directories[0]).is_dir():
+        print(__doc__, file=sys.stderr)
+        return 2
+    violations = judge(directories[0])
+    if violations:
+        print(report(violations, None if "--all" in arguments else SHOWN))
+        return 1
+    print("no violation")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

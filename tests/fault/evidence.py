@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers what a run of Drover leaves behind, for checker.py
+
+    class Some(cluster.TestCase):
+        def test_it(self):
+            directory = self.directory / "evidence"
+            c = self.cluster(settings=evidence.settings(directory))
+            collector = evidence.Collector(c, directory)
+            ... submit jobs of the actor "effect", with evidence.arguments(fail=1) and the like ...
+            collector.fault("killed", "agent-1")
+            ... wait until all is over ...
+            self.assertEqual([], collector.judge())
+
+It reads the store's histories as they grow, what the broker passes on, and what the client says and
+hears. Handlers write what they do themselves (effect.c). Nothing of this asks Drover for its opinion.
+"""
+
+import base64
+import json
+import pathlib
+import threading
+import time
+
+import pika
+import pika.exceptions
+import redis
+from google.protobuf import json_format
+
+import checker
+import client
+import servers
+import wire
+
+EFFECT = wire.BUILD / "tests" / "fault" / "effect"
+GONE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
+COPY_EVERY_S = 0.2
+FINISHED_EVERY = 10  # rounds after which a finished job is looked at, too
+
+
+def now_ms():
+    return time.time_ns() // 1000000
+
+
+def actor(directory, name="effect", **fields):
+    """An entry of agent.actors whose handler leaves its evidence in @directory."""
+    (directory / "state").mkdir(parents=True, exist_ok=True)
+    action = {"name": "*", "command": [str(EFFECT), str(directory)], "stdin": "request"}
+    return {"name": name, "handler": "exec", "actions": [action], **fields}
+
+
+def settings(directory, **agent):
+    """Of a cluster whose agents serve the actor "effect" so, and "demo"."""
+    demo = {"name": "demo", "handler": "builtin"}
+    return {"agent": {"agent": {"actors": [demo, actor(directory)], **agent}}}
+
+
+def arguments(**how):
+    """Of a step of such an actor: how its runs go, see effect.c."""
+    return wire.payload(json.dumps(how).encode(), "application/json")
+
+
+class Log:
+    """A file of JSON lines, of any thread."""
+
+    def __init__(self, path):
+        self._file = open(path, "a", encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def add(self, **record):
+        with self._lock:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+
+    def close(self):
+        self._file.close()
+
+
+class HistoryCopier(threading.Thread):
+    """Copies each job's history as it grows, for it is capped, and gone with the store."""
+
+    def __init__(self, store, jobs, path):
+        super().__init__(daemon=True)
+        self._redis = redis.Redis(servers.HOST, store.redis.connection_pool.connection_kwargs["port"],
+                                  decode_responses=True)
+        self._store, self._jobs = store, jobs
+        self._file = open(path, "a", encoding="utf-8")
+        self._seen = {}  # job -> its last entry
+        self._stopping = threading.Event()
+        self.start()
+
+    def run(self):
+        rounds = 0
+        while not self._stopping.wait(COPY_EVERY_S):
+            rounds += 1
+            try:
+                self.copy(list(self._jobs), rounds % FINISHED_EVERY == 0)
+            except GONE:
+                pass
+
+    def _key(self, job_id):
+        return self._store.partition(job_id) + "hist:" + job_id
+
+    def copy(self, jobs, finished=True):
+        due = [j for j in jobs if finished or " settled " not in self._seen.get(j, "")]
+        for first in range(0, len(due), 500):
+            some = due[first:first + 500]
+            pipeline = self._redis.pipeline(transaction=False)
+            for job_id in some:
+                number = int(self._seen.get(job_id, "0 ").split(" ")[0])
+                pipeline.lrange(self._key(job_id), max(number - 1, 0), -1)
+            for job_id, entries in zip(some, pipeline.execute()):
+                self._take(job_id, entries)
+        self._file.flush()
+
+    def _take(self, job_id, entries):
+        """What is new; all of it where the last one that was seen is not where it was."""
+        seen = self._seen.get(job_id)
+        if seen and entries[:1] == [seen]:
+            entries = entries[1:]
+        elif seen:
+            entries = self._redis.lrange(self._key(job_id), 0, -1)
+        for entry in entries:
+            self._file.write(f"{job_id} {entry}\n")
+        if entries:
+            self._seen[job_id] = entries[-1]
+
+    def stop(self, jobs):
+        self._stopping.set()
+        self.join()
+        self.copy(jobs)
+        self._file.close()
+        self._redis.close()
+
+
+class Tracer(threading.Thread):
+    """Writes down all that the broker takes and gives (its "firehose"), and when it could not look."""
+
+    def __init__(self, cluster, log, faults):
+        super().__init__(daemon=True)
+        self._cluster, self._log, self._faults = cluster, log, faults
+        self._last = now_ms()
+        self._stopping, self._up = threading.Event(), threading.Event()
+        self.start()
+        self._up.wait(60)
+
+    def run(self):
+        lost = False
+        while not self._stopping.is_set():
+            try:
+                connection = self._open()
+            except (*client.LOST, servers.ServerError):
+                self._stopping.wait(0.1)
+                continue
+            if lost:
+                self._faults.add(at=now_ms(), what="trace again", who="")
+            lost = not self._listen(connection)
+            if lost:
+                self._faults.add(at=self._last, what="trace lost", who="")
+
+    def _open(self):
+        connection = pika.BlockingConnection(self._cluster.client._parameters)
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.queue_bind(queue, "amq.rabbitmq.trace", "#")
+        channel.basic_consume(queue, self._take, auto_ack=True)
+        self._cluster.rabbit.trace(self._cluster.name)
+        self._up.set()
+        return connection
+
+    def _listen(self, connection):
+        """Return: whether it was not lost."""
+        try:
+            while not self._stopping.is_set():
+                connection.process_data_events(time_limit=0.1)
+            connection.process_data_events(time_limit=0.5)
+            connection.close()
+            return True
+        except client.LOST:
+            return False
+
+    def _take(self, _channel, method, properties, body):
+        way, _, place = method.routing_key.partition(".")
+        self._last = now_ms()
+        if place.startswith("drover.pulse"):
+            return
+        of_message = properties.headers.get("properties") or {}
+        self._log.add(
+            at=self._last, way=way, place=place,
+            redelivered=bool(properties.headers.get("redelivered")),
+            resent="drover-resent" in (of_message.get("headers") or {}),
+            kind=of_message.get("type", ""),
+            body=base64.b64encode(body).decode(),
+        )
+
+    def stop(self):
+        self._stopping.set()
+        self.join()
+
+
+def dump(store):
+    """The store as fsck.py wants it: of data only names, of definitions only what is counted."""
+    out = {}
+    for key in store.redis.scan_iter(store.prefix + "*", count=1000):
+        partition, _, name = key.rpartition(":") if key.endswith(":meta") else key.partition("}:")
+        keys = out.setdefault(partition, {})
+        kind = store.redis.type(key)
+        if name.startswith("data:"):
+            keys[name] = dict.fromkeys(store.redis.hkeys(key), "")
+        elif name.startswith("def:"):
+            keys[name] = {"refs": store.redis.hget(key, "refs")}
+        elif kind == "hash":
+            keys[name] = store.redis.hgetall(key)
+        elif kind == "zset":
+            keys[name] = dict(store.redis.zrange(key, 0, -1, withscores=True))
+        elif kind == "list":
+            keys[name] = store.redis.llen(key)
+        else:
+            keys[name] = store.redis.get(key)
+    return out
+
+
+class Collector:
+    """@cluster: started, with a client that has said nothing yet. @world: see book.World.
+
+    @trace: whether to have the broker tell of each message, which costs it about as much again."""
+
+    def __init__(self, cluster, directory, world=None, trace=True):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._cluster = cluster
+        self._jobs = set()
+        self._world = {"partitions": cluster.store.partitions, **(world or {})}
+        self._client = Log(self.directory / "client.log")
+        self._faults = Log(self.directory / "faults.log")
+        self._trace = Log(self.directory / "trace.log") if trace else None
+        self._tracer = Tracer(cluster, self._trace, self._faults) if trace else None
+        self._copier = HistoryCopier(cluster.store, self._jobs, self.directory / "history.log")
+        cluster.client.watch = self._said
+
+    def _said(self, message):
+        kind = message.DESCRIPTOR.name
+        if kind == "Submit":
+            self._jobs.add(message.job_id)
+        fields = json_format.MessageToDict(message, preserving_proto_field_name=True)
+        self._client.add(at=now_ms(), kind=kind, message=fields)
+
+    def workflow(self, workflow):
+        """A definition that jobs name."""
+        self._said(workflow)
+
+    def fault(self, what, who=""):
+        """Something is done to the system now, or undone: what is judged in time begins afterwards."""
+        self._faults.add(at=now_ms(), what=what, who=who)
+
+    def finish(self, complete=True):
+        """Ends the collection; @complete: all is over that was to be seen."""
+        self._cluster.client.pump()
+        self._copier.stop(self._cluster.store.jobs())
+        if self._tracer:
+            self._tracer.stop()
+            self._trace.close()
+        (self.directory / "store.json").write_text(json.dumps(dump(self._cluster.store), indent=1))
+        world = {**self._world, "complete": complete, "ended_at": now_ms()}
+        (self.directory / "world.json").write_text(json.dumps(world, indent=1))
+        self._client.close()
+        self._faults.close()
+
+    def judge(self, complete=True):
+        """Return: what is wrong, one text a violation."""
+        self.finish(complete)
+        return [str(violation) for violation in checker.judge(self.directory)]

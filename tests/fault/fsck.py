@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store at rest: indexes equal records, records equal histories, and nothing is without an owner
+
+@store: partition -> key in it -> a hash as a dict, a zset as {member: score}, a list's
+length, a string. Keys and fields are described at the head of drover.lua.
+"""
+
+import pathlib
+import re
+
+from book import Violation
+
+FINISHED = ("PROCESSED", "ERROR")
+INDEXES = ("due", "open", "settled", "failed", "jobs", "owed")
+LIBRARY = pathlib.Path(__file__).resolve().parents[2] / "common" / "store" / "drover.lua"
+OF_JOB = re.compile("(job|data|hist):(?P<job>.+)")
+
+
+def known_keys():
+    """What the library's head says of keys, as an expression for all of them."""
+    head = LIBRARY.read_text().partition("-- Keys of a partition")[2].partition("\n\n")[0]
+    names = re.findall(r"\bp ([a-z]+)(:<)?", head)
+    return re.compile("|".join(["meta"] + [name + (":.+" if more else "") for name, more in names]))
+
+
+class Fsck:
+    def __init__(self, book, replays):
+        self.book, self.replays = book, replays
+        self.violations = []
+
+    def say(self, job, text, step="", rule="I13"):
+        self.violations.append(Violation(rule, job, step, text))
+
+    def judge(self):
+        for name, keys in (self.book.store or {}).items():
+            self._partition(keys)
+            if self.book.world.lease_ms and "meta" not in keys:
+                self._leader(name, keys.get("leader", "nobody 0 0"))
+        return self.violations
+
+    def _leader(self, partition, leader):
+        """L4: somebody leads it, or did two leases ago."""
+        who, until, _ = leader.split(" ")
+        if int(until) < self.book.world.ended_at - 2 * self.book.world.lease_ms:
+            self.say("", f"nobody leads {partition}; the last was {who}", rule="L4")
+
+    def _partition(self, keys):
+        jobs = {key[4:]: value for key, value in keys.items() if key.startswith("job:")}
+        indexes = {name: keys.get(name, {}) for name in INDEXES}
+        known = known_keys()
+        for key in keys:
+            match = OF_JOB.fullmatch(key)
+            if not known.fullmatch(key):
+                self.say("", f"a key that nobody knows: {key}", rule="M4")
+            elif match and match["job"] not in jobs:
+                self.say(match["job"], f"{key} is left, and the job is not", rule="M4")
+        for name, members in indexes.items():
+            for member in members:
+                if member.split(" ")[0] not in jobs:
+                    self.say(member, f"stands in {name}, and is no job")
+        for job_id, record in jobs.items():
+            self._job(job_id, record, keys, indexes)
+        self._definitions(keys, jobs)
+
+    def _definitions(self, keys, jobs):
+        """A definition is there as long as it is counted, and counted once for each that uses it."""
+        used = [record["def"] for record in jobs.values()]
+        used += [digest for name, digest in keys.get("workflows", {}).items() if "@" in name]
+        for key, value in keys.items():
+            if key.startswith("def:") and int(value.get("refs", 0)) != used.count(key[4:]):
+                self.say("", f"{key} counts {value.get('refs')} users, not {used.count(key[4:])}")
+        for digest in set(used):
+            if f"def:{digest}" not in keys:
+                self.say("", f"definition {digest} is used, and not there")
+
+    def _job(self, job_id, record, keys, indexes):
+        finished = record["phase"] in FINISHED
+        expected = {"due": not finished, "open": not finished, "settled": finished, "jobs": True,
+                    "failed": record["phase"] == "ERROR"}
+        for name, there in expected.items():
+            if (job_id in indexes[name]) != there:
+                self.say(job_id, f"is {record['phase']}, and {'not ' if there else ''}in {name}")
+        if not finished and indexes["due"].get(job_id) != float(record["due"]):
+            self.say(job_id, f"is due at {record['due']}, and at {indexes['due'].get(job_id)}")
+        replay = self.replays.get(job_id)
+        if replay and not replay.violations:
+            self._against_history(job_id, record, keys, indexes, replay)
+
+    def _against_history(self, job_id, record, keys, indexes, replay):
+        if int(record["seq"]) != replay.seq:
+            self.say(job_id, f"its history ends at {replay.seq}, its record at {record['seq']}")
+            return
+        facts = {"outcome": replay.last_outcome(), "turn": str(replay.turn),
+                 "desired": "D" if replay.back else "A", "hold": replay.hold}
+        if not replay.flights and replay.turn == 1 and replay.settled:
+            del facts["desired"]  # it may have been submitted as not wanted
+        for name, value in facts.items():
+            if record.get(name, "") != value:
+                self.say(job_id, f"its {name} is {record.get(name, '')!r}, not {value!r}")
+        for seq in [s.seq for s in replay.settlings]:
+            owed, kept = f"{job_id} {seq}" in indexes["owed"], f"s{seq}" in keys[f"data:{job_id}"]
+            if owed != kept:
+                self.say(job_id, f"notice {seq} is {'' if owed else 'not '}owed, and"
+                                 f" {'' if kept else 'not '}kept")
+            if owed and self.book.world.complete:
+                self.say(job_id, f"notice {seq} is still owed", rule="I11")
+        if record.get("cursor"):
+            return  # a walk has not come to all steps yet
+        busy = [i for i in range(len(replay.steps)) if self._step(job_id, i, record, replay) in "RBMP"]
+        opened = sum(not replay.is_there(i, replay.back) for i in range(len(replay.steps)))
+        if not replay.settled and record["phase"] == "PROCESSING" and int(record["open"]) != opened:
+            self.say(job_id, f"counts {record['open']} open steps, not {opened}")
+        if int(record.get("busy", 0)) != len(busy):
+            self.say(job_id, f"counts {record.get('busy')} busy steps, not {len(busy)}")
+
+    def _step(self, job_id, i, record, replay):
+        """Holds a step's record against its history. Return: its state."""
+        text, step, name = record.get(str(i)), replay.steps[i], replay.name(i)
+        if not text:
+            if step.attempt:
+                self.say(job_id, "has no record, and was dispatched", name)
+            return "W"
+        words = text.split(" ")
+        current, _, state, turn, attempt, token, _, failures, expiries, waiting, unstarted = words[:11]
+        since = int(words[11]) if len(words) > 11 else 1
+        if (state == "R") != bool(step.flying):
+            self.say(job_id, f"is in state {state}, and {'' if step.flying else 'not '}in flight", name)
+        elif step.flying and step.flying.token != token:
+            self.say(job_id, f"has the token {token}, not {step.flying.token}", name)
+        if current not in step.current:
+            self.say(job_id, f"is taken for {current}, not {step.current}", name)
+        if int(attempt) != step.attempt:
+            self.say(job_id, f"counts {attempt} attempts, not {step.attempt}", name, "I9")
+        counted = (step.failures, step.expiries)
+        if (int(failures), int(expiries)) != counted:
+            self.say(job_id, f"counts {failures} failures and {expiries} expiries, not {counted}",
+                     name, "I9")
+        if step.attempt and int(turn) != step.turn:
+            self.say(job_id, f"has a key of turn {turn}, not {step.turn}", name, "I2")
+        missing = len(replay.missing(i, replay.back))
+        if (not replay.settled and not replay.ending and since == replay.since
+                and not replay.is_there(i, replay.back) and int(waiting) != missing):
+            self.say(job_id, f"waits for {waiting}, not {missing}", name)
+        return state

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job's history, replayed against its definition: is it a path that the rules allow?
+
+Knows the rules from DESIGN and ARCHITECTURE, not from the code: a second opinion. Stops at the first
+entry that cannot be; what follows would only say so again. What it leaves is what story.py and fsck.py
+hold against the other evidence.
+"""
+
+from book import Violation
+
+import wire
+
+REPLIED = ("done", "undone", "failed", "deferred", "unstarted", "unroutable")
+
+
+class Impossible(Exception):
+    pass
+
+
+class Flight:
+    """One dispatch."""
+
+    def __init__(self, number, step, attempt, token, back, at):
+        self.number, self.step, self.attempt, self.token = number, step, attempt, token
+        self.back, self.at = back, at
+        self.turn = self.forward = 0  # of its key, and of the work that an undo takes back
+        self.till = 0  # its lease ends, where no heartbeat makes it shorter
+        self.end, self.ended = None, None  # the event that ended it, and when
+
+
+class Step:
+    def __init__(self):
+        self.flying = None
+        self.current = "D"  # as it was known when it was last at rest: A, D or U, or one of several
+        self.back = False  # what the last dispatch asked for, and the turns of its keys
+        self.turn = self.forward = 0
+        self.attempt = self.failures = self.expiries = self.unstarted = 0
+        self.not_before = 0  # of the next try
+        self.parked = ""  # why
+        self.failed = False  # for good
+        self.by_hand = False  # a person has said what is true of it
+
+
+class Settling:
+    def __init__(self, seq, at, outcome, turn, reason):
+        self.seq, self.at, self.outcome, self.turn, self.reason = seq, at, outcome, turn, reason
+
+
+class Replay:
+    """@requests: token -> StepRequest, of those that somebody has seen."""
+
+    def __init__(self, job, definition, requests, clock_set=False):
+        self.job, self.definition, self.requests = job, definition, requests
+        self.clock_set = clock_set  # the store's: no time means anything
+        self.violations = []
+        self.steps = [Step() for _ in definition.names]
+        self.flights = {}  # token -> Flight
+        self.settlings = []
+        self.commands = set()
+        self.completions = set()  # (step, direction, turn of the key)
+        self.parkings = []  # (at, number, reason, whether it is to be told)
+        self.seq = self.at = 0
+        self.turn = self.since = 1
+        self.back = self.settled = self.ending = False
+        self.hold = self.cause = ""
+        self.tried = 0
+        self.number = None  # the step that an entry is about
+        for words in job.history:
+            try:
+                self._entry(words)
+            except Impossible as impossible:
+                self.violations.append(impossible.args[0])
+                break
+            except (IndexError, ValueError):
+                self.violations.append(
+                    Violation("I6", job.id, "", f"an entry that cannot be read: {words}")
+                )
+                break
+
+    # --- what is known ---
+
+    def name(self, i):
+        return self.definition.names[i]
+
+    def key(self, i, turn):
+        return f"{self.job.id}/{self.name(i)}/{turn}"
+
+    def terms(self, i, back):
+        return self.definition.revert[i] if back else self.definition.forward[i]
+
+    def is_there(self, i, back):
+        return not self.steps[i].flying and ("D" if back else "A") in self.steps[i].current
+
+    def missing(self, i, back):
+        """Neighbours that must come first, and are not there."""
+        before = self.definition.dependents[i] if back else self.definition.after[i]
+        return [k for k in before if not self.is_there(k, back)]
+
+    def all_there(self, back):
+        return all(self.is_there(i, back) for i in range(len(self.steps)))
+
+    def any_failed(self, back):
+        return any(s.failed and s.back == back for s in self.steps)
+
+    def flying(self):
+        return [s.flying for s in self.steps if s.flying]
+
+    def last_outcome(self):
+        return self.settlings[-1].outcome if self.settled else ""
+
+    # --- entries ---
+
+    def require(self, condition, rule, text):
+        if not condition:
+            step = self.name(self.number) if self.number is not None else ""
+            raise Impossible(Violation(rule, self.job.id, step, f"entry {self.seq}: {text}"))
+
+    def _entry(self, words):
+        number, at, event, *rest = words
+        self.number = None
+        self.require(int(number) == self.seq + 1, "I13", f"the next one is {number}")
+        self.seq, self.at = int(number), int(at)
+        handler = getattr(self, f"_on_{event}", None)
+        if handler:
+            handler(rest)
+            return
+        step_handler = getattr(self, f"_on_step_{event}", None)
+        self.require(step_handler, "I6", f"an event of no graph: {event}")
+        self.require(int(rest[0]) < len(self.steps), "I6", f"{event} of step {rest[0]}")
+        self.number = int(rest[0])
+        step_handler(self.number, self.steps[self.number], rest)
+
+    def _on_created(self, rest):
+        self.require(self.seq == 1, "I10", "created twice")
+
+    def _on_started(self, rest):
+        self.require(not self.settled and not self.flights, "I6", "started when under way")
+
+    def _on_mended(self, rest):
+        self.require(self.clock_set, "I13", f"a sweep had to mend {' '.join(rest)}")
+
+    def _on_command(self, rest):
+        command = rest[1]
+        self.require(command == "-" or command not in self.commands, "I6",
+                     f"command {command} carried out twice")
+        self.commands.add(command)
+
+    def _on_ending(self, rest):
+        self.ending = True
+        for step in self.steps:
+            step.not_before = 0  # whatever begins them anew does so at once
+
+    def _on_held(self, rest):
+        self.hold = rest[0]
+
+    def _on_killed(self, rest):
+        self.hold = "killed"
+
+    def _on_resumed(self, rest):
+        self.require(self.hold not in ("", "killed"), "I6", "resumed, and nothing held it")
+        self.hold = ""
+
+    def _on_turned(self, rest):
+        self.back, self.cause = rest[0] == "D", rest[1]
+        self.turn += 1
+        self.since = self.turn
+        if self.cause == "TRY":
+            self.tried += 1
+        elif self.cause != "FAILURE":
+            self.tried = 0
+        self.require(self.tried < self.definition.tries, "I6",
+                     f"tried {self.tried} times more, of {self.definition.tries} in all")
+        self.settled = self.ending = False
+        self.hold = "" if self.hold == "deadline" else self.hold
+        for step in self.steps:
+            step.failed, step.parked, step.not_before = False, "", 0
+
+    def _on_settled(self, rest):
+        outcome, reason = rest[0], rest[1] if len(rest) > 1 else ""
+        self.require(not self.settled, "I6", "settled twice")
+        self.require(outcome == "KILLED" or not self.flying(), "I6", "settled with steps in flight")
+        self.require(self._fits(outcome), "I6", f"cannot have ended {outcome}")
+        self.settled = True
+        self.hold = self.hold if self.hold == "killed" else ""
+        self.settlings.append(Settling(self.seq, self.at, outcome, self.turn, reason))
+
+    def _fits(self, outcome):
+        """A step that can still move keeps a job from ending badly."""
+        never_wanted = self.turn == 1 and not self.flights
+        if outcome == "SUCCEEDED":
+            return not self.back and self.all_there(False)
+        if outcome == "COMPENSATED":
+            return (self.back or never_wanted) and self.all_there(True) and self.cause != "CANCELLED"
+        if outcome == "CANCELLED":
+            return self.back and self.all_there(True) and self.cause == "CANCELLED"
+        if outcome == "FAILED":
+            return self.ending or self.any_failed(False) and not self.hold
+        if outcome == "COMPENSATION_FAILED":
+            return self.any_failed(True) and not self.ending and not self.hold
+        return outcome == "KILLED" and self.hold == "killed"
+
+    # --- entries about a step ---
+
+    def _another_try(self, i, step, back, token):
+        """Of the work that the last dispatch was for, under the same key."""
+        if step.attempt == 0 or step.back != back:
+            return False
+        if step.turn == self.turn:
+            return True
+        if not ("U" in step.current and (back or step.turn >= self.since)):
+            return False
+        request = self.requests.get(token)
+        return (step.current == "U" or not request
+                or request.idempotency_key == self.key(i, step.turn))
+
+    def _may_go(self, i, step, back):
+        """A matter of what is known of the step, not of what the job would like."""
+        old, unknown = step.turn < self.since, "U" in step.current
+        rule = "I5" if back else "I8"
+        missing = [self.name(k) for k in self.missing(i, back)]
+        self.require(not missing, rule, f"before {', '.join(missing)}")
+        if back:
+            self.require(self.definition.revert[i], "I5", "nothing takes it back")
+            self.require(step.current != "D", "I5", "undone twice, or never done")
+            self.require(self.back or unknown and (step.back or old), "I5",
+                         "undone on the way forward")
+        else:
+            self.require(not self.back, "I5", "goes forward after the turn")
+            again = unknown and not step.back and not old
+            self.require("D" in step.current or again, "I2", f"done though it is {step.current}")
+
+    def _may_be_tried(self, i, step, back, token):
+        terms = self.terms(i, back)
+        if not self._another_try(i, step, back, token):
+            step.failures = step.expiries = step.unstarted = 0
+            step.turn = self.since - 1 if back and not self.back else self.turn
+            return
+        self.require(step.expiries < terms.maximum_expiries, "I9",
+                     f"tried again after {step.expiries} expiries")
+        self.require(step.parked not in ("PERMANENT", "DEATHS"), "L3",
+                     f"tried again though parked for {step.parked}")
+        self.require(step.failures < terms.maximum_attempts or step.parked, "I9",
+                     f"tried again after {step.failures} failures, and was not parked")
+        self.require(self.clock_set or self.at >= step.not_before, "I12",
+                     f"tried again {step.not_before - self.at} ms before its backoff was over")
+
+    def _on_step_dispatched(self, i, step, rest):
+        attempt, token, back = int(rest[1]), rest[2], rest[3:] == ["D"]
+        self.require(not self.settled and not self.ending, "I6", "dispatched after the end")
+        self.require(not self.hold, "I6", f"dispatched while held: {self.hold}")
+        self.require(not step.flying, "I2", "dispatched while in flight")
+        self.require(not step.failed, "I6", "dispatched after it failed for good")
+        self._may_go(i, step, back)
+        self.require(attempt == step.attempt + 1, "I9", f"attempt {attempt} after {step.attempt}")
+        self.require(token not in self.flights, "I3", f"token {token} used twice")
+        self._may_be_tried(i, step, back, token)
+        step.attempt, step.back, step.parked = attempt, back, ""
+        if not back:
+            step.forward = step.turn
+        flight = Flight(i, self.name(i), attempt, token, back, self.at)
+        flight.turn, flight.forward = step.turn, step.forward
+        flight.till = self.at + self.terms(i, back).give_ms(step.unstarted)
+        self.flights[token] = step.flying = flight
+
+    def _land(self, step, rest, event):
+        flight = step.flying
+        self.require(flight and flight.token == rest[2], "I3",
+                     f"{event} by {rest[2]}, and not that token was in flight")
+        flight.end, flight.ended = event, self.at
+        step.flying = None
+        return flight
+
+    def _complete(self, i, step, rest, event, back):
+        flight = self._land(step, rest, event)
+        completion = (i, back, flight.turn)
+        self.require(flight.back == back, "I2", f"{event}, and asked for the opposite")
+        self.require(completion not in self.completions, "I2", f"{event} twice in turn {flight.turn}")
+        self.completions.add(completion)
+        step.current, step.unstarted = "D" if back else "A", 0
+
+    def _on_step_done(self, i, step, rest):
+        self._complete(i, step, rest, "done", False)
+
+    def _on_step_undone(self, i, step, rest):
+        self._complete(i, step, rest, "undone", True)
+
+    def _on_step_failed(self, i, step, rest):
+        flight = self._land(step, rest, "failed")
+        step.failures += 1
+        step.current, step.unstarted = self._after_failure(i, flight), 0
+        step.not_before = self.at + self.terms(i, flight.back).backoff_ms(step.failures)
+
+    def _on_step_deferred(self, i, step, rest):
+        flight = self._land(step, rest, "deferred")
+        step.current, step.unstarted, step.not_before = self._after_failure(i, flight), 0, 0
+
+    def _after_failure(self, i, flight):
+        """A definition may believe a failure that says that it has done nothing."""
+        return "DU" if self.definition.waived[i] and not flight.back else "U"
+
+    def _on_step_expired(self, i, step, rest):
+        flight = self._land(step, rest, "expired")
+        heartbeat = self.terms(i, flight.back).heartbeat_ms
+        till = min(flight.till, flight.at + 3 * heartbeat) if heartbeat else flight.till
+        self.require(self.clock_set or self.at >= till, "I9", f"expired {till - self.at} ms early")
+        step.expiries += 1
+        step.current = "U"
+
+    def _on_step_unstarted(self, i, step, rest):
+        """What came back may have been begun; what was never sent was not (decision 22)."""
+        self._land(step, rest, "unstarted")
+        step.unstarted += 1
+        step.not_before = 0
+        step.current += "U" if "U" not in step.current else ""
+
+    def _on_step_unroutable(self, i, step, rest):
+        self._land(step, rest, "unroutable")
+        step.unstarted += 1
+        step.not_before = 0
+
+    def _on_step_skipped(self, i, step, rest):
+        missing = self.missing(i, True)
+        old = step.turn < self.since
+        self.require(not self.definition.revert[i] and not step.flying and step.current != "D", "I5",
+                     "skipped")
+        self.require(not missing, "I5", "skipped before its dependents")
+        self.require(self.back or "U" in step.current and old, "I5", "skipped on the way forward")
+        step.current = "D"
+
+    def _on_step_parked(self, i, step, rest):
+        step.parked = rest[1]
+        news = step.parked != "EXHAUSTED" or (
+            step.failures == self.terms(i, step.back).maximum_attempts)
+        self.parkings.append((self.at, i, step.parked, news))
+
+    def _on_step_given_up(self, i, step, rest):
+        step.failed = True
+
+    # --- what people say ---
+
+    def _begin_anew(self, steps):
+        self.settled = self.ending = False
+        for step in steps:
+            step.parked, step.failed, step.not_before = "", False, 0
+            step.failures = step.expiries = step.unstarted = 0
+
+    def _on_retried(self, rest):
+        if rest[0] == "all":
+            self._begin_anew([s for s in self.steps if s.parked or s.failed])
+        else:
+            self._begin_anew([self.steps[int(rest[0])]])
+
+    def _on_step_edited(self, i, step, rest):
+        self.turn += 1
+        step.by_hand = True
+        self._begin_anew([step])
+
+    def _on_step_resolved(self, i, step, rest):
+        self.require(not self.is_there(i, self.back) and not self.missing(i, self.back), "I2",
+                     "resolved though it was there, or before its neighbours")
+        self.turn += 1
+        step.current, step.by_hand = rest[1], True
+        self._begin_anew([step])

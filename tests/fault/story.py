@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job's history, held against what everybody else has seen: client, handlers, broker"""
+
+import collections
+
+from book import Violation
+
+import wire
+
+OUTCOMES = {name[len("OUTCOME_"):]: value for name, value in wire.Outcome.items()}
+
+
+class Story:
+    """One job. @trace: what the broker has seen, see Trace."""
+
+    def __init__(self, book, job, replay, trace):
+        self.book, self.job, self.replay, self.trace = book, job, replay, trace
+        self.world = book.world
+        self.violations = []
+        self.flights = {}  # (key, attempt) -> Flight; the key of its work
+        if replay:
+            for flight in replay.flights.values():
+                self.flights[(replay.key(flight.number, flight.turn), flight.attempt)] = flight
+
+    def judge(self):
+        self._accepted()
+        if self.replay and not self.replay.violations:
+            self._notices()
+            self._leases()
+            self._requested()
+            if not self.job.lost:
+                self._caused()
+                self._overlaps()
+                self._order()
+                self._undone()
+            self._replies()
+            self._lateness()
+            self._settled()
+            self._alerts()
+        return self.violations
+
+    def say(self, rule, step, text):
+        self.violations.append(Violation(rule, self.job.id, step, text))
+
+    # --- client ---
+
+    def _accepted(self):
+        """I1, I10: what was accepted is there, and nothing else is."""
+        if self.job.accepted and not self.job.history and self.world.durable:
+            self.say("I1", "", "was accepted, and the store knows nothing of it")
+        if self.job.history and not self.job.submits:
+            self.say("I10", "", "nobody has submitted it")
+
+    def _notices(self):
+        """I11: each settled turn is told, and nothing else is."""
+        told = collections.defaultdict(list)
+        for at, event in self.job.events:
+            if event.kind == wire.EVENT_KIND_SETTLED:
+                told[event.seq].append(event)
+        settlings = {s.seq: s for s in self.replay.settlings}
+        for seq, events in told.items():
+            settling = settlings.get(seq)
+            if not settling and not self.job.lost:
+                self.say("I11", "", f"told that it has ended by entry {seq}, which is no end")
+            for event in events if settling else []:
+                outcome = wire.Outcome.Name(event.outcome)[len("OUTCOME_"):]
+                if (outcome, event.turn) != (settling.outcome, settling.turn):
+                    self.say("I11", "", f"ended {settling.outcome} in turn {settling.turn}, and"
+                                        f" told {outcome} in turn {event.turn}")
+        deaf = [f.at for f in self.book.faults if f.what == "client's queue lost"]
+        for settling in self.replay.settlings:
+            excused = any(at >= settling.at - self.world.slack_ms for at in deaf)
+            if settling.seq not in told and self.world.complete and not excused:
+                self.say("I11", "", f"ended {settling.outcome} by entry {settling.seq}, and the"
+                                    f" client was not told")
+
+    # --- handlers ---
+
+    def _journaled(self, flight):
+        return self.replay.terms(flight.number, flight.back).actor in self.world.journaled
+
+    def _leases(self):
+        """I4: nothing is done after the agent's own lease."""
+        begun = {run.pid: run for run in self.job.runs}
+        for run in self.job.runs:
+            for at, code in run.ends:
+                if at > run.at + run.limit + self.world.slack_ms:
+                    self.say("I4", self._step(run.key), f"{run.key} ran {at - run.at} ms, and had"
+                                                        f" {run.limit}")
+        for deed in self.job.deeds:
+            run = begun.get(deed.pid)
+            if run and deed.at > run.at + run.limit + self.world.slack_ms:
+                self.say("I4", self._step(run.key), f"{deed.what} of {deed.key} after the lease")
+
+    @staticmethod
+    def _step(key):
+        return key.split("/")[1]
+
+    def _requested(self):
+        """I10: no run that nobody has asked for."""
+        for run in self.job.runs:
+            if (run.key, run.attempt) not in self.flights and not self.job.lost:
+                self.say("I10", self._step(run.key), f"attempt {run.attempt} of {run.key} ran, and"
+                                                     f" was never dispatched")
+
+    def _caused(self):
+        """I10: no completion without a run that came to a good end before."""
+        good = collections.defaultdict(list)
+        for run in self.job.runs:
+            good[(run.key, run.attempt)] += [at for at, code in run.ends if code == 0]
+        for (key, attempt), flight in self.flights.items():
+            if flight.end not in ("done", "undone") or not self._journaled(flight):
+                continue
+            if not any(at <= flight.ended + 1 for at in good[(key, attempt)]):
+                self.say("I10", flight.step, f"{flight.end}, and no run of attempt {attempt} of"
+                                             f" {key} has ended well")
+
+    def _overlaps(self):
+        """I7: two runs of a step at a time only where the first had lost it, or the request came twice."""
+        of_step = collections.defaultdict(list)
+        for run in self.job.runs:
+            of_step[self._step(run.key)].append(run)
+        for step, runs in of_step.items():
+            for k, later in enumerate(runs):
+                for earlier in runs[:k]:
+                    if any(at > later.at for at, _ in earlier.ends):
+                        self._may_overlap(step, earlier, later)
+
+    def _may_overlap(self, step, earlier, later):
+        flight = self.flights.get((earlier.key, earlier.attempt))
+        if (earlier.key, earlier.attempt) == (later.key, later.attempt):
+            excused = (self.book.blind(flight.at, later.at) or self.trace.copies(flight.token) > 1
+                       if flight else True)
+        else:
+            lost = ("expired", "unstarted", "unroutable")
+            excused = flight and (flight.end in lost and flight.ended <= later.at + 1)
+            # one of several runs of the same attempt, whose answer was another's
+            excused = excused or flight and (self.book.blind(flight.at, later.at)
+                                             or self.trace.copies(flight.token) > 1)
+        if not excused:
+            self.say("I7", step, f"{later.key} attempt {later.attempt} began while {earlier.key}"
+                                 f" attempt {earlier.attempt} was running")
+
+    def _order(self):
+        """I5, I8: what was done, and taken back, in the order in which it happened."""
+        definition = self.replay.definition
+        numbers = {name: i for i, name in enumerate(definition.names)}
+        journaled = [t.actor in self.world.journaled for t in definition.forward]
+        done = collections.defaultdict(set)  # step -> keys that are done, and not taken back
+        if any(step.by_hand for step in self.replay.steps):
+            return
+        for deed in self.job.deeds:
+            name = self._step(deed.key)
+            i = numbers.get(name)
+            if i is None:
+                continue
+            if deed.what == "EFFECT" or deed.what == "AGAIN" and deed.run_key == deed.key:
+                if deed.key not in done[i]:
+                    missing = [definition.names[k] for k in definition.after[i]
+                               if journaled[k] and not done[k]]
+                    if missing:
+                        self.say("I8", name, f"{deed.key} was done before {', '.join(missing)}")
+                done[i].add(deed.key)
+            elif deed.what == "UNDO" or deed.what == "AGAIN" and deed.key in done[i]:
+                left = [definition.names[k] for k in definition.dependents[i]
+                        if done[k] and definition.revert[k]]
+                if left:
+                    self.say("I5", name, f"{deed.key} was undone before {', '.join(left)}")
+                if deed.key not in done[i]:
+                    self.say("I5", name, f"{deed.key} was undone twice, or never done")
+                done[i].discard(deed.key)
+        self.done = done
+
+    def _undone(self):
+        """I5: in the end exactly that is done which the job says is."""
+        if not self.replay.settled or any(step.by_hand for step in self.replay.steps):
+            return
+        for i, step in enumerate(self.replay.steps):
+            terms, revert = self.replay.definition.forward[i], self.replay.definition.revert[i]
+            if terms.actor not in self.world.journaled or step.current not in ("A", "D"):
+                continue
+            if revert and revert.actor not in self.world.journaled:
+                continue
+            keys = self.done[i]
+            if step.current == "A" and self.replay.key(i, step.forward) not in keys:
+                self.say("I5", self.replay.name(i), "is ACTIVE, and its effect is not there")
+            if step.current == "A" and len(keys) > 1 and revert:
+                self.say("I5", self.replay.name(i), f"is done more than once: {sorted(keys)}")
+            if step.current == "D" and keys and revert:
+                self.say("I5", self.replay.name(i), f"is DISABLED, and {sorted(keys)} still there")
+
+    # --- broker ---
+
+    def _replies(self):
+        """I3, I4, I12: what was sent is what was promised, and answers came by their tokens."""
+        for flight in self.replay.flights.values():
+            request = self.trace.requests.get(flight.token)
+            if request:
+                self._promised(flight, request)
+            replies = self.trace.replies.get(flight.token, [])
+            if flight.end in ("done", "undone", "failed", "deferred") and not replies:
+                if not self.book.blind(flight.at, flight.ended):
+                    self.say("I3", flight.step, f"{flight.end} by {flight.token}, and no reply"
+                                                f" carried it")
+        for token, request in self.trace.of_job(self.job.id):
+            if token not in self.replay.flights and not self.job.lost:
+                self.say("I10", request.step, f"a request with the token {token}, never dispatched")
+
+    def _promised(self, flight, request):
+        terms = self.replay.terms(flight.number, flight.back)
+        key = self.replay.key(flight.number, flight.turn)
+        expected = {"job_id": self.job.id, "step": flight.step, "actor": terms.actor,
+                    "action": terms.action, "lock_ms": terms.lock_ms, "attempt": flight.attempt,
+                    "idempotency_key": key,
+                    "desired": wire.STATE_DISABLED if flight.back else wire.STATE_ACTIVE}
+        if flight.back:
+            expected["forward_key"] = self.replay.key(flight.number, flight.forward)
+        for name, value in expected.items():
+            if getattr(request, name) != value:
+                self.say("I12", flight.step, f"a request with {name} {getattr(request, name)}, not"
+                                             f" {value}")
+
+    # --- liveness ---
+
+    def _lateness(self):
+        """L2: a dead attempt is recovered within two looks."""
+        if not self.world.scan_ms or self.replay.clock_set:
+            return
+        over = self.book.faults_over()
+        for flight in self.replay.flights.values():
+            late = (flight.ended or 0) - flight.till - 2 * self.world.scan_ms
+            if flight.end == "expired" and flight.till > over and late > self.world.slack_ms * 5:
+                self.say("L2", flight.step, f"expired {late} ms late")
+
+    def _waits(self):
+        """Whether nobody but a person can bring it further."""
+        replay = self.replay
+        return replay.hold or any(step.parked for step in replay.steps) and not replay.flying()
+
+    def _settled(self):
+        """L1: it has ended, or somebody is expected to come; and in time."""
+        within = self.world.settle_within_ms
+        if not self.world.complete:
+            return
+        if not self.replay.settled and not self._waits():
+            flying = ", ".join(flight.step for flight in self.replay.flying())
+            self.say("L1", "", f"has not ended; in flight: {flying or 'nothing'}")
+        elif self.replay.settled and within is not None:
+            words = [told.at for told in self.job.submits + self.job.commands]
+            late = self.replay.settlings[-1].at - max([self.book.faults_over(), *words])
+            if late > within:
+                self.say("L1", "", f"has ended {late} ms after all was well, not within {within}")
+
+    def _alerts(self):
+        """L3: what is parked was told."""
+        for at, i, reason, news in self.replay.parkings:
+            name = self.replay.name(i)
+            if not news or self.book.blind(at, float("inf")):
+                continue
+            if not any(step == name and told >= at - self.world.slack_ms
+                       for told, step in self.trace.parked[self.job.id]):
+                self.say("L3", name, f"parked for {reason}, and nobody was told")
+
+
+class Trace:
+    """What went through the broker, by token and by job."""
+
+    def __init__(self, book):
+        self.requests = {}  # token -> StepRequest
+        self.replies = collections.defaultdict(list)  # token -> when
+        self.parked = collections.defaultdict(list)  # job -> (when, step) of alerts
+        self._published, self._redelivered = collections.Counter(), collections.Counter()
+        self._of_job = collections.defaultdict(list)
+        for passed in book.trace:
+            if passed.place == "drover.tasks" or passed.place.startswith("drover.task."):
+                self._take_requests(passed)
+            elif passed.place == "drover.replies" and passed.way == "publish":
+                for reply in self._parse(wire.Replies, passed.body).replies:
+                    self.replies[reply.token].append(passed.at)
+            elif passed.place == "drover.events" and passed.way == "publish":
+                event = self._parse(wire.JobEvent, passed.body)
+                if event.kind == wire.EVENT_KIND_ALERT and event.reason == "PARKED":
+                    self.parked[event.job_id].append((passed.at, event.step))
+
+    @staticmethod
+    def _parse(kind, body):
+        message = kind()
+        try:
+            message.ParseFromString(body)
+        except Exception:  # some tests send what nobody can read
+            return kind()
+        return message
+
+    def _take_requests(self, passed):
+        for request in self._parse(wire.Requests, passed.body).requests:
+            if request.token not in self.requests:
+                self.requests[request.token] = request
+                self._of_job[request.job_id].append(request.token)
+            self._published[request.token] += passed.way == "publish"
+            self._redelivered[request.token] += passed.way == "deliver" and passed.redelivered
+
+    def copies(self, token):
+        """How often an agent may have got it."""
+        return max(self._published[token], 1) + self._redelivered[token]
+
+    def of_job(self, job_id):
+        return [(token, self.requests[token]) for token in self._of_job[job_id]]

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a definition promises of each step, from the client's own words and PROTOCOL.md alone"""
+
+import wire
+
+WAIT_CAP_MS = 3600 * 1000
+
+DEFAULTS = {
+    "initial_interval_ms": 1000,
+    "backoff_coefficient": 2.0,
+    "maximum_interval_ms": 100000,
+    "maximum_attempts": 10,
+    "maximum_expiries": 5,
+    "park_interval_ms": 600000,
+    "on_permanent": wire.RECOURSE_COMPENSATE,
+    "on_exhausted": wire.RECOURSE_PARK,
+}
+
+
+class Terms:
+    """One direction of a step, nothing left open."""
+
+    def __init__(self, workflow, step, revert=None):
+        self.actor = revert and revert.actor or step.actor
+        self.action = revert and revert.action or step.action or step.name
+        self.lock_ms = revert and revert.lock_ms or step.lock_ms or workflow.lock_ms or 60000
+        self.wait_ms = (revert and revert.wait_ms or step.wait_ms or workflow.wait_ms
+                        or self.lock_ms)
+        self.heartbeat_ms = step.heartbeat_ms
+        policies = [p.retry for p in (revert, step, workflow) if p]
+        for name, default in DEFAULTS.items():
+            value = next((getattr(p, name) for p in policies if getattr(p, name)), default)
+            setattr(self, name, value)
+        self.maximum_interval_ms = max(self.maximum_interval_ms, self.initial_interval_ms)
+
+    def backoff_ms(self, failures):
+        """How long the next try waits at least after so many failures."""
+        wait = self.initial_interval_ms
+        for _ in range(failures - 1):
+            wait *= self.backoff_coefficient
+            if wait >= self.maximum_interval_ms:
+                break
+        return int(min(wait, self.maximum_interval_ms))
+
+    def give_ms(self, unstarted):
+        """How long a dispatch is good, after so many in a row that nobody took."""
+        wait = self.wait_ms
+        for _ in range(unstarted):
+            wait *= 2
+            if wait >= WAIT_CAP_MS:
+                break
+        return max(self.wait_ms, min(wait, WAIT_CAP_MS)) + self.lock_ms
+
+
+class Definition:
+    def __init__(self, workflow):
+        self.tries = workflow.tries or 1
+        self.on_deadline = workflow.on_deadline or wire.RECOURSE_PARK
+        self.names = [step.name for step in workflow.steps]
+        numbers = {name: i for i, name in enumerate(self.names)}
+        self.after = [[numbers[name] for name in step.after] for step in workflow.steps]
+        self.dependents = [[] for _ in self.names]
+        for i, after in enumerate(self.after):
+            for before in after:
+                self.dependents[before].append(i)
+        self.forward = [Terms(workflow, step) for step in workflow.steps]
+        self.revert = [
+            Terms(workflow, step, step.revert) if step.HasField("revert") else None
+            for step in workflow.steps
+        ]
+        self.waived = [step.waive_revert for step in workflow.steps]

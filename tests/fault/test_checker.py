@@ -1,0 +1,562 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checker that cannot fail is worth nothing: good evidence passes, and each thing planted in it is found
+
+The run: job "j", a <- b, both undone by a person's wish after it was done; b fails once on the way. Job
+"p" parks. All times are a tenth of a second apart.
+"""
+
+import base64
+import contextlib
+import copy
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from google.protobuf import json_format
+
+import checker
+import tap
+import wire
+
+BEGAN = 1700000000000
+LOCK = 2000
+DEF = "d" * 32
+
+POLICY = wire.Policy(initial_interval_ms=50, maximum_attempts=2, maximum_expiries=2, jitter=-1)
+
+
+def step(name, after=()):
+    return wire.step(name, "effect", after=after, action=f"do-{name}", lock_ms=LOCK, retry=POLICY,
+                     revert=wire.Revert(action=f"undo-{name}"))
+
+
+def submit(job, **fields):
+    return wire.submit(job, [step("a"), step("b", ["a"])], **fields)
+
+
+HISTORY = """\
+j created {d} s1
+j dispatched 0 1 0.a1
+j done 0 1 0.a1
+j dispatched 1 1 1.b1
+j failed 1 1 1.b1
+j dispatched 1 2 1.b2
+j done 1 2 1.b2
+j settled SUCCEEDED
+j command disable c1 -
+j turned D REQUESTED
+j dispatched 1 3 1.b3 D
+j undone 1 3 1.b3
+j dispatched 0 2 0.a2 D
+j undone 0 2 0.a2
+j settled COMPENSATED REQUESTED
+p created {d} s1
+p dispatched 0 1 0.c1
+p expired 0 1 0.c1
+p dispatched 0 2 0.c2
+p failed 0 2 0.c2
+p dispatched 0 3 0.c3
+p failed 0 3 0.c3
+p parked 0 EXHAUSTED""".format(d=DEF)
+
+# key, attempt, direction, what it does, exit code; by the token of its dispatch
+RUNS = {
+    "0.a1": ("j/a/1", 1, "do", "EFFECT j/a/1", 0),
+    "1.b1": ("j/b/1", 1, "do", None, 75),
+    "1.b2": ("j/b/1", 2, "do", "EFFECT j/b/1", 0),
+    "1.b3": ("j/b/2", 3, "undo", "UNDO j/b/1", 0),
+    "0.a2": ("j/a/2", 2, "undo", "UNDO j/a/1", 0),
+    "0.c2": ("p/a/1", 2, "do", None, 75),
+    "0.c3": ("p/a/1", 3, "do", None, 75),
+}
+
+
+class Scene:
+    """Evidence in the making: everything is a list that a test may change before it is written."""
+
+    def __init__(self):
+        self.world = {"scan_ms": 100}
+        self.faults, self.client, self.effects, self.trace, self.history = [], [], [], [], []
+        self.at = BEGAN
+        for job in "jp":
+            self.say(submit(job))
+            self.say(wire.Receipt(job_id=job, code=wire.RECEIPT_CODE_CREATED))
+        for line in HISTORY.splitlines():
+            self._happen(line.split(" "))
+        self.store = self._store()
+
+    def say(self, message):
+        fields = json_format.MessageToDict(message, preserving_proto_field_name=True)
+        self.client.append({"at": self.at, "kind": message.DESCRIPTOR.name, "message": fields})
+
+    def pass_on(self, way, place, message, redelivered=False):
+        body = base64.b64encode(message.SerializeToString()).decode()
+        self.trace.append({"at": self.at, "way": way, "place": place, "redelivered": redelivered,
+                           "resent": False, "kind": message.DESCRIPTOR.name, "body": body})
+
+    def _happen(self, words):
+        job, event, *rest = words
+        self.at += 3 * LOCK if event == "expired" else 100
+        self.history.append([job, str(len(self.of(job)) + 1), str(self.at), event, *rest])
+        if event == "dispatched":
+            self._dispatched(job, rest)
+        elif event == "settled":
+            outcome, seq = wire.Outcome.Value(f"OUTCOME_{rest[0]}"), len(self.of(job))
+            turn = 1 if rest[0] == "SUCCEEDED" else 2
+            self.say(wire.JobEvent(kind=wire.EVENT_KIND_SETTLED, job_id=job, seq=seq, turn=turn,
+                                   outcome=outcome))
+        elif event == "parked":
+            alert = wire.JobEvent(kind=wire.EVENT_KIND_ALERT, job_id=job, reason="PARKED", step="a")
+            self.pass_on("publish", "drover.events", alert)
+
+    def _dispatched(self, job, rest):
+        number, attempt, token = rest[:3]
+        back, name = rest[3:] == ["D"], "ab"[int(number)]
+        key, _, direction, deed, code = RUNS.get(token, (f"{job}/{name}/1", 0, "do", None, None))
+        request = wire.StepRequest(
+            job_id=job, step=name, actor="effect", token=token, attempt=int(attempt), lock_ms=LOCK,
+            action=f"{'undo' if back else 'do'}-{name}", idempotency_key=key,
+            desired=wire.STATE_DISABLED if back else wire.STATE_ACTIVE,
+            forward_key=f"{job}/{name}/1" if back else "")
+        self.pass_on("publish", "drover.tasks", wire.Requests(requests=[request]))
+        self.pass_on("deliver", "drover.task.effect", wire.Requests(requests=[request]))
+        if code is None:
+            return
+        run = f"{key} {attempt} {direction} {len(self.effects)}0"
+        self.effects.append(f"{self.at + 10} BEGIN {run} {LOCK}")
+        if deed:
+            self.effects.append(f"{self.at + 30} {deed.split()[0]} {run} {deed.split()[1]}")
+        self.effects.append(f"{self.at + 40} END {run} {code}")
+        reply = wire.StepReply(job_id=job, step=name, token=token)
+        self.pass_on("publish", "drover.replies", wire.Replies(replies=[reply]))
+
+    def _store(self):
+        j = {"def": DEF, "phase": "PROCESSED", "outcome": "COMPENSATED", "desired": "D", "turn": "2",
+             "seq": "15", "open": "0", "busy": "0", "due": "0",
+             "0": "D D W 2 2 0.a2 0 0 0 0 0 2 1", "1": "D D W 2 3 1.b3 0 0 0 0 0 2 1"}
+        p = {"def": DEF, "phase": "PROCESSING", "outcome": "", "desired": "A", "turn": "1", "seq": "8",
+             "open": "2", "busy": "1", "due": "7", "0": "U A P 1 3 0.c3 7 2 1 0 0"}
+        return {
+            "job:j": j, "job:p": p, "data:j": {}, "data:p": {}, "hist:j": 15, "hist:p": 8,
+            f"def:{DEF}": {"refs": "2"}, "due": {"p": 7.0}, "open": {"p": 1.0}, "settled": {"j": 1.0},
+            "jobs": {"j": 1.0, "p": 1.0}, "leader": "s1 1 1",
+        }
+
+    # --- for planting ---
+
+    def of(self, job):
+        return [e for e in self.history if e[0] == job]
+
+    def entry(self, job, seq):
+        return self.of(job)[seq - 1]
+
+    def renumber(self, job):
+        for number, entry in enumerate(self.of(job), 1):
+            entry[1] = str(number)
+
+    def insert(self, job, seq, text):
+        """A further entry behind that one, at its time."""
+        before = self.entry(job, seq)
+        at = self.history.index(before) + 1
+        self.history.insert(at, [job, "", before[2], *text.split(" ")])
+        self.renumber(job)
+
+    def drop(self, job, seq):
+        self.history.remove(self.entry(job, seq))
+        self.renumber(job)
+
+    def forget(self, what, *words):
+        """Drops the lines of a log that contain all of these words."""
+        log = getattr(self, what)
+        kept = [line for line in log if not all(str(word) in str(line) for word in words)]
+        assert len(kept) < len(log), f"nothing to forget: {words}"
+        setattr(self, what, kept)
+
+    def write(self, directory):
+        def lines(name, records):
+            (directory / name).write_text("".join(record + "\n" for record in records))
+
+        (directory / "world.json").write_text(json.dumps(self.world))
+        (directory / "store.json").write_text(json.dumps({"x{p0": self.store}))
+        lines("client.log", map(json.dumps, self.client))
+        lines("faults.log", map(json.dumps, self.faults))
+        if self.trace is not None:
+            lines("trace.log", map(json.dumps, self.trace))
+        lines("effects.log", self.effects)
+        lines("history.log", [" ".join(entry) for entry in self.history])
+
+
+class Planted(unittest.TestCase):
+    def setUp(self):
+        self.scene = Scene()
+
+    def judge(self):
+        with tempfile.TemporaryDirectory() as directory:
+            self.scene.write(pathlib.Path(directory))
+            return checker.judge(directory)
+
+    def found(self, rule, text=""):
+        """The rule is among what is said to be broken."""
+        said = [str(v) for v in self.judge()]
+        self.assertTrue(any(s.startswith(rule + " ") and text in s for s in said), said)
+
+    # --- the way it should be ---
+
+    def test_good(self):
+        self.assertEqual([], [str(v) for v in self.judge()])
+
+    def test_good_without_a_trace(self):
+        self.scene.trace = None
+        self.assertEqual([], [str(v) for v in self.judge()])
+
+    def test_program(self):
+        with tempfile.TemporaryDirectory() as directory:
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                self.scene.write(pathlib.Path(directory))
+                good = checker.main([directory])
+                self.scene.drop("j", 3)
+                self.scene.write(pathlib.Path(directory))
+                bad = checker.main([directory])
+        self.assertEqual((0, 1), (good, bad))
+        self.assertIn("I8 j b entry 3: before a", out.getvalue())
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(2, checker.main(["/nowhere"]))
+
+    # --- I1: nothing that was accepted is lost ---
+
+    def test_I1_lost(self):
+        self.scene.history = self.scene.of("p")
+        self.found("I1", "j was accepted")
+
+    def test_I1_excused_where_the_store_may_lose(self):
+        self.scene.history = self.scene.of("p")
+        self.scene.world["durable"] = False
+        self.assertNotIn("I1", {v.rule for v in self.judge()})
+
+    # --- I2: one completion ---
+
+    def test_I2_completed_twice(self):
+        """Done, forgotten that it was, and done again in the same turn."""
+        self.scene.insert("j", 3, "dispatched 0 2 0.ax")
+        self.found("I2", "done though it is A")
+
+    def test_I2_dispatched_in_flight(self):
+        self.scene.insert("j", 2, "dispatched 0 2 0.ax")
+        self.found("I2", "while in flight")
+
+    def test_I2_the_opposite(self):
+        self.scene.entry("j", 12)[3] = "done"
+        self.found("I2", "the opposite")
+
+    # --- I3: the token decides ---
+
+    def test_I3_another_token(self):
+        self.scene.entry("j", 7)[6] = "1.b1"
+        self.found("I3", "1.b1")
+
+    def test_I3_withdrawn_token_accepted(self):
+        self.scene.insert("p", 3, "done 0 1 0.c1")
+        self.found("I3", "not that token was in flight")
+
+    def test_I3_token_used_twice(self):
+        self.scene.entry("j", 6)[6] = "1.b1"
+        self.scene.entry("j", 7)[6] = "1.b1"
+        self.found("I3", "used twice")
+
+    def test_I3_no_reply(self):
+        self.scene.trace = [p for p in self.scene.trace if p["place"] != "drover.replies"]
+        self.found("I3", "no reply")
+
+    def test_I3_excused_where_the_trace_was_lost(self):
+        self.scene.trace = [p for p in self.scene.trace if p["place"] != "drover.replies"]
+        self.scene.faults = [{"at": BEGAN, "what": "trace lost", "who": ""},
+                             {"at": self.scene.at, "what": "trace again", "who": ""}]
+        self.assertNotIn("I3", {v.rule for v in self.judge()})
+
+    # --- I4: the agent's own lease ---
+
+    def test_I4_effect_after_the_lease(self):
+        at = [i for i, line in enumerate(self.scene.effects) if " EFFECT j/b" in line][0]
+        when, rest = self.scene.effects[at].split(" ", 1)
+        self.scene.effects[at] = f"{int(when) + 3 * LOCK} {rest}"
+        self.found("I4", "after the lease")
+
+    def test_I4_ran_too_long(self):
+        at = [i for i, line in enumerate(self.scene.effects) if " END j/b/1 1 " in line][0]
+        when, rest = self.scene.effects[at].split(" ", 1)
+        self.scene.effects[at] = f"{int(when) + 3 * LOCK} {rest}"
+        self.found("I4", "ran")
+
+    # --- I5: undone is what was done, in reverse ---
+
+    def test_I5_undo_in_forward_order(self):
+        b = [self.scene.entry("j", n) for n in (11, 12)]
+        a = [self.scene.entry("j", n) for n in (13, 14)]
+        for left, right in zip(b, a):
+            left[3:], right[3:] = right[3:], left[3:]
+        self.found("I5", "before b")
+
+    def test_I5_forward_after_the_turn(self):
+        del self.scene.entry("j", 13)[7]
+        self.found("I5", "forward after the turn")
+
+    def test_I5_undone_twice(self):
+        self.scene.insert("j", 12, "dispatched 1 4 1.b4 D")
+        self.found("I5", "undone twice")
+
+    def test_I5_effect_left(self):
+        self.scene.forget("effects", "UNDO j/a/2")
+        self.found("I5", "still there")
+
+    def test_I5_effect_missing(self):
+        """The history says SUCCEEDED, and b was never done: the run's word is not enough."""
+        for seq in range(15, 8, -1):
+            self.scene.drop("j", seq)
+        self.scene.client = [c for c in self.scene.client if "COMPENSATED" not in str(c)]
+        self.scene.effects = [e for e in self.scene.effects if "UNDO" not in e]
+        self.scene.forget("effects", "EFFECT j/b/1")
+        self.found("I5", "its effect is not there")
+
+    def test_I5_effects_undone_in_forward_order(self):
+        """The history is good; what happened was not."""
+        undo = [line for line in self.scene.effects if "UNDO" in line]
+        first, second = map(self.scene.effects.index, undo)
+        self.scene.effects[first], self.scene.effects[second] = undo[1], undo[0]
+        self.found("I5", "j/a/1 was undone before b")
+
+    # --- I6: one outcome a turn, on an allowed path ---
+
+    def test_I6_settled_twice(self):
+        self.scene.insert("j", 8, "settled SUCCEEDED")
+        self.found("I6", "settled twice")
+
+    def test_I6_settled_too_early(self):
+        self.scene.drop("j", 7)
+        self.found("I6", "settled with steps in flight")
+
+    def test_I6_wrong_outcome(self):
+        self.scene.entry("j", 15)[4] = "CANCELLED"
+        self.found("I6", "cannot have ended CANCELLED")
+
+    def test_I6_no_such_event(self):
+        self.scene.insert("j", 3, "dreamt 0")
+        self.found("I6", "dreamt")
+
+    def test_I6_dispatched_while_held(self):
+        self.scene.insert("j", 5, "held paused")
+        self.found("I6", "while held")
+
+    def test_I6_command_twice(self):
+        self.scene.insert("j", 9, "command disable c1 -")
+        self.found("I6", "carried out twice")
+
+    def test_I6_two_answers(self):
+        self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_DONE))
+        self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_UNCHANGED))
+        self.found("I6", "was answered")
+
+    # --- I7: overlapping runs ---
+
+    def overlap(self):
+        """The first run of b ends after the second has begun."""
+        at = [i for i, line in enumerate(self.scene.effects) if " END j/b/1 1 " in line][0]
+        when, rest = self.scene.effects[at].split(" ", 1)
+        self.scene.effects[at] = f"{int(when) + 300} {rest}"
+
+    def test_I7_overlap(self):
+        self.overlap()
+        self.found("I7", "was running")
+
+    def test_I7_excused_by_a_redelivery(self):
+        self.overlap()
+        requests = [p for p in self.scene.trace if p["place"] == "drover.task.effect"]
+        again = copy.deepcopy(requests[1])
+        again["redelivered"] = True
+        self.scene.trace.append(again)
+        self.assertNotIn("I7", {v.rule for v in self.judge()})
+
+    # --- I8: dependencies first ---
+
+    def test_I8_dispatched_before_its_dependency(self):
+        self.scene.drop("j", 3)
+        self.found("I8", "before a")
+
+    def test_I8_done_before_its_dependency(self):
+        self.scene.forget("effects", "EFFECT j/a/1")
+        self.found("I8", "done before a")
+
+    # --- I9: counters ---
+
+    def test_I9_attempt_skipped(self):
+        self.scene.entry("j", 6)[5] = "3"
+        self.found("I9", "attempt 3")
+
+    def test_I9_expired_early(self):
+        self.scene.entry("p", 3)[2] = str(int(self.scene.entry("p", 2)[2]) + LOCK)
+        self.found("I9", "early")
+
+    def test_I9_tried_too_often(self):
+        self.scene.drop("p", 8)
+        self.scene.insert("p", 7, "dispatched 0 4 0.c4")
+        self.found("I9", "tried again after 2 failures")
+
+    def test_I9_died_too_often(self):
+        self.scene.entry("p", 5)[3] = "expired"
+        self.scene.entry("p", 5)[2] = str(int(self.scene.entry("p", 4)[2]) + 3 * LOCK)
+        self.found("I9", "after 2 expiries")
+
+    def test_I9_failure_not_counted(self):
+        self.scene.store["job:p"]["0"] = "U A P 1 3 0.c3 7 1 1 0 0"
+        self.found("I9", "1 failures")
+
+    # --- I10: no invention ---
+
+    def test_I10_never_submitted(self):
+        self.scene.forget("client", "'kind': 'Submit'", "'job_id': 'j'")
+        self.found("I10", "nobody has submitted it")
+
+    def test_I10_done_without_a_run(self):
+        self.scene.forget("effects", "END j/b/1 2 ")
+        self.found("I10", "has ended well")
+
+    def test_I10_run_that_nobody_asked_for(self):
+        self.scene.effects.append(f"{BEGAN} BEGIN j/b/1 7 do 99 {LOCK}")
+        self.found("I10", "never dispatched")
+
+    def test_I10_run_of_no_job(self):
+        self.scene.effects.append(f"{BEGAN} BEGIN x/b/1 1 do 99 {LOCK}")
+        self.found("I10", "no job's")
+
+    def test_I10_request_never_dispatched(self):
+        request = wire.StepRequest(job_id="j", step="a", token="0.zz")
+        self.scene.pass_on("publish", "drover.tasks", wire.Requests(requests=[request]))
+        self.found("I10", "0.zz")
+
+    # --- I11: notices ---
+
+    def test_I11_not_told(self):
+        self.scene.forget("client", "SUCCEEDED")
+        self.found("I11", "was not told")
+
+    def test_I11_excused_where_the_queue_was_lost(self):
+        self.scene.forget("client", "SUCCEEDED")
+        self.scene.faults.append({"at": self.scene.at, "what": "client's queue lost", "who": ""})
+        self.assertNotIn("I11", {v.rule for v in self.judge()})
+
+    def test_I11_told_wrong(self):
+        for record in self.scene.client:
+            if "SUCCEEDED" in str(record):
+                record["message"]["outcome"] = "OUTCOME_FAILED"
+        self.found("I11", "told FAILED")
+
+    def test_I11_told_of_no_end(self):
+        self.scene.say(wire.JobEvent(kind=wire.EVENT_KIND_SETTLED, job_id="j", seq=5,
+                                     outcome=wire.OUTCOME_SUCCEEDED))
+        self.found("I11", "which is no end")
+
+    def test_I11_still_owed(self):
+        self.scene.store["owed"] = {"j 15": 1.0}
+        self.scene.store["data:j"] = {"s15": ""}
+        self.found("I11", "still owed")
+
+    # --- I12: the terms of the definition that was accepted ---
+
+    def test_I12_backoff_cut_short(self):
+        self.scene.entry("j", 6)[2] = str(int(self.scene.entry("j", 5)[2]) + 20)
+        self.found("I12", "before its backoff")
+
+    def test_I12_another_lease(self):
+        for passed in self.scene.trace:
+            if passed["place"] == "drover.tasks":
+                requests = wire.Requests.FromString(base64.b64decode(passed["body"]))
+                requests.requests[0].lock_ms = 5 * LOCK
+                passed["body"] = base64.b64encode(requests.SerializeToString()).decode()
+        self.found("I12", "lock_ms")
+
+    # --- I13, M4: the store at rest ---
+
+    def test_I13_gap(self):
+        self.scene.entry("j", 5)[1] = "55"
+        self.found("I13", "the next one")
+
+    def test_I13_not_due(self):
+        self.scene.store["due"] = {}
+        self.found("I13", "not in due")
+
+    def test_I13_due_at_another_time(self):
+        self.scene.store["due"] = {"p": 8.0}
+        self.found("I13", "is due at")
+
+    def test_I13_settled_and_open(self):
+        self.scene.store["open"]["j"] = 1.0
+        self.found("I13", "in open")
+
+    def test_I13_another_state(self):
+        self.scene.store["job:j"]["0"] = "A D W 2 2 0.a2 0 0 0 0 0 2 1"
+        self.found("I13", "is taken for A")
+
+    def test_I13_counters(self):
+        self.scene.store["job:p"]["open"] = "1"
+        self.found("I13", "open steps")
+        self.scene.store["job:p"]["busy"] = "0"
+        self.found("I13", "busy steps")
+
+    def test_I13_references(self):
+        self.scene.store[f"def:{DEF}"]["refs"] = "3"
+        self.found("I13", "counts 3 users")
+
+    def test_I13_mended(self):
+        self.scene.insert("j", 3, "mended due")
+        self.found("I13", "mend")
+
+    def test_M4_left_behind(self):
+        self.scene.store["hist:gone"] = 3
+        self.found("M4", "hist:gone")
+
+    def test_M4_unknown_key(self):
+        self.scene.store["lock:j"] = "1"
+        self.found("M4", "lock:j")
+
+    # --- L: it ends ---
+
+    def test_L1_not_ended(self):
+        for seq in (8, 7):
+            self.scene.drop("p", seq)
+        self.found("L1", "p has not ended; in flight: a")
+
+    def test_L1_too_late(self):
+        self.scene.world["settle_within_ms"] = 100
+        self.scene.faults.append({"at": BEGAN, "what": "killed", "who": "agent-1"})
+        self.found("L1", "after all was well")
+
+    def test_L2_recovered_late(self):
+        for entry in self.scene.of("p")[2:]:
+            entry[2] = str(int(entry[2]) + 60000)
+        self.found("L2", "late")
+
+    def test_L3_parked_in_silence(self):
+        self.scene.forget("trace", "drover.events")
+        self.found("L3", "nobody was told")
+
+    def test_L3_parked_and_tried(self):
+        self.scene.entry("p", 8)[5] = "PERMANENT"
+        self.scene.insert("p", 8, "dispatched 0 4 0.c4")
+        self.found("L3", "though parked")
+
+    def test_L4_nobody_leads(self):
+        self.scene.world.update(lease_ms=1000, ended_at=BEGAN)
+        self.scene.store["leader"] = f"s1 {BEGAN - 3000} 1000"
+        self.found("L4", "nobody leads")
+        self.scene.store["leader"] = f"s1 {BEGAN + 500} 1000"
+        self.assertEqual([], self.judge())
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run in which nothing is done to the system but what handlers do: evidence comes together and passes;
+with a piece of it missing it does not."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import checker
+import cluster
+import evidence
+import tap
+import wire
+
+JOBS = 10
+POLICY = wire.Policy(initial_interval_ms=50, maximum_attempts=3, park_interval_ms=-1)
+
+
+def step(name, after=(), **how):
+    revert = wire.Revert(action="undo", arguments=evidence.arguments(fail=how.pop("undo_fail", 0)))
+    return wire.step(name, "effect", after=after, arguments=evidence.arguments(**how), retry=POLICY,
+                     lock_ms=3000, revert=revert)
+
+
+class Evidence(cluster.TestCase):
+    KINDS = {
+        "good": [step("a"), step("b", ["a"], ms=20), step("c", ["b"])],
+        "trying": [step("a", fail=1), step("b", ["a"], half=1), step("c", ["a"], hang=1)],
+        "taken-back": [step("a", undo_fail=1), step("b", ["a"]), step("c", ["b"], deny=True)],
+        "parked": [step("a"), step("b", ["a"], fail=9)],
+    }
+
+    def test_it_comes_together(self):
+        directory = self.directory / "evidence"
+        c = self.cluster(2, 2, 2, evidence.settings(directory), actor="effect")
+        world = {"scan_ms": 100, "lease_ms": 1000, "settle_within_ms": 120000}
+        collector = evidence.Collector(c, directory, world)
+        jobs = {f"{kind}-{i}": steps for kind, steps in self.KINDS.items() for i in range(JOBS)}
+        for job_id, steps in jobs.items():
+            c.client.submit(wire.submit(job_id, steps))
+        c.client.all_settled([job_id for job_id in jobs if not job_id.startswith("parked")])
+        for i in range(JOBS):
+            desired = wire.SetDesired(desired=wire.STATE_DISABLED)
+            c.client.control(f"good-{i}", set_desired=desired)
+        parked = [f"parked-{i}" for i in range(JOBS)]
+        c.client.until(lambda: all(c.store.events(j, "parked") for j in parked), "all to be parked")
+        c.client.until(lambda: all(len(c.client.events[f"good-{i}"]) == 2 for i in range(JOBS)),
+                       "all to be taken back")
+        c.client.until(lambda: c.store.total("owed") == 0, "all to be told")
+        self.assertEqual([], collector.judge())
+
+        log = directory / "effects.log"
+        lines = log.read_text().splitlines(True)
+        log.write_text("".join(line for line in lines if "EFFECT good-3/b/1 " not in line))
+        self.assertIn("I5", {violation.rule for violation in checker.judge(directory)})
+
+
+if __name__ == "__main__":
+    tap.main()
