@@ -718,28 +718,63 @@ Drover__V1__Payload *ops_payload(struct bytes encoded)
     return drover__v1__payload__unpack(NULL, encoded.len, encoded.data);
 }
 
+/* Takes the next word off a record. */
+static struct bytes next_word(struct bytes *rest)
+{
+    struct bytes word = {.data = rest->data};
+
+    while (word.len < rest->len && rest->data[word.len] != ' ')
+        word.len++;
+    *rest = word.len < rest->len ? bytes_of(rest->data + word.len + 1, rest->len - word.len - 1)
+                                 : BYTES_EMPTY;
+    return word;
+}
+
+static bool next_letter(struct bytes *rest, char *out)
+{
+    struct bytes word = next_word(rest);
+
+    if (word.len != 1)
+        return false;
+    *out = (char)word.data[0];
+    return true;
+}
+
+static bool next_u32(struct bytes *rest, uint32_t *out)
+{
+    int64_t number;
+
+    if (!bytes_to_i64(next_word(rest), &number) || number < 0 || number > UINT32_MAX)
+        return false;
+    *out = (uint32_t)number;
+    return true;
+}
+
+static bool next_token(struct bytes *rest, char *out, size_t size)
+{
+    struct bytes word = next_word(rest);
+
+    if (word.len == 0 || word.len >= size)
+        return false;
+    memcpy(out, word.data, word.len);
+    out[word.len] = 0;
+    return true;
+}
+
 int ops_read_step_record(struct bytes text, struct ops_step_record *out)
 {
-    char line[192];
-    int used = 0, tail = 0;
-
-    if (text.len >= sizeof(line))
-        return -EPROTO;
-    memcpy(line, text.data, text.len);
-    line[text.len] = 0;
-    if (sscanf(line,
-               "%c %c %c %" SCNu32 " %" SCNu32 " %31s %" SCNd64 " %" SCNu32 " %" SCNu32 " %" SCNu32
-               " %" SCNu32 "%n",
-               &out->current, &out->asked, &out->state, &out->turn, &out->attempt, out->token,
-               &out->till, &out->failures, &out->expiries, &out->waiting, &out->unstarted,
-               &used) != 11)
+    if (!next_letter(&text, &out->current) || !next_letter(&text, &out->asked) ||
+        !next_letter(&text, &out->state) || !next_u32(&text, &out->turn) ||
+        !next_u32(&text, &out->attempt) || !next_token(&text, out->token, sizeof(out->token)) ||
+        !bytes_to_i64(next_word(&text), &out->till) || !next_u32(&text, &out->failures) ||
+        !next_u32(&text, &out->expiries) || !next_u32(&text, &out->waiting) ||
+        !next_u32(&text, &out->unstarted))
         return -EPROTO;
     out->since = 1;
     out->forward = out->turn;
-    if ((size_t)used < text.len &&
-        sscanf(line + used, " %" SCNu32 " %" SCNu32 "%n", &out->since, &out->forward, &tail) != 2)
+    if (text.len > 0 && (!next_u32(&text, &out->since) || !next_u32(&text, &out->forward)))
         return -EPROTO;
-    return (size_t)used + (size_t)tail == text.len ? 0 : -EPROTO;
+    return text.len == 0 ? 0 : -EPROTO;
 }
 
 /* ---- the rest ---- */

@@ -70,6 +70,9 @@ struct carried_out {
 
 struct job {
     const char *id;
+    struct {
+        const char *job, *data, *hist;
+    } keys; /* in the store */
     struct workflow *w;
     uint32_t partition;
     bool registered;
@@ -195,6 +198,9 @@ void checker_job(struct checker *c, const char *id, struct workflow *w, bool reg
     struct job *job = timeline_alloc(c->t, sizeof(*job));
 
     job->id = timeline_str(c->t, id);
+    job->keys.job = effects_printf(&c->t->arena, "job:%s", id);
+    job->keys.data = effects_printf(&c->t->arena, "data:%s", id);
+    job->keys.hist = effects_printf(&c->t->arena, "hist:%s", id);
     job->w = workflow_ref(w);
     job->registered = registered;
     job->partition = id_partition(id, c->partitions);
@@ -660,16 +666,11 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
         on_step_event(c, job, event, &e);
 }
 
-static const char *key_of(struct checker *c, const char *kind, const struct job *job)
-{
-    return effects_printf(&c->scratch, "%s:%s", kind, job->id);
-}
-
 /* Catches up with what was recorded. Return: false where nothing was. */
 static bool read_history(struct checker *c, struct job *job)
 {
     uint64_t seq = job->seq;
-    uint32_t length = simstore_list(c->store, job->partition, key_of(c, "hist", job));
+    uint32_t length = simstore_list(c->store, job->partition, job->keys.hist);
     struct entry last;
 
     c->trigger = NULL;
@@ -849,8 +850,8 @@ static void compare_forgotten(struct checker *c, struct job *job)
     require(c, job->settled && (c->clock_set || c->store_now >= job->settled_at + c->retention),
             "I1 %s: lost", job->id);
     require(c,
-            !simstore_hash(c->store, job->partition, key_of(c, "data", job)) &&
-                simstore_list(c->store, job->partition, key_of(c, "hist", job)) == 0 &&
+            !simstore_hash(c->store, job->partition, job->keys.data) &&
+                simstore_list(c->store, job->partition, job->keys.hist) == 0 &&
                 !simstore_zscore(c->store, job->partition, "settled", job->id, &at),
             "I13 %s: deleted in part", job->id);
     job->forgotten = true;
@@ -868,7 +869,7 @@ static void compare(struct checker *c, struct job *job, bool whole)
 
     if (c->violated)
         return;
-    if (!simstore_hash(c->store, job->partition, key_of(c, "job", job))) {
+    if (!simstore_hash(c->store, job->partition, job->keys.job)) {
         compare_forgotten(c, job);
         return;
     }
@@ -988,7 +989,7 @@ static void look_at_partition(struct checker *c, uint32_t partition)
 {
     for (struct job *job = c->jobs; job; job = job->hh.next)
         if (job->partition == partition && job->created && !job->settled) {
-            if (simstore_hash(c->store, partition, key_of(c, "job", job)) &&
+            if (simstore_hash(c->store, partition, job->keys.job) &&
                 simstore_field(c->store, "cursor").len > 0)
                 job->late_until = c->store_now + CONTINUED_MS;
             look_at(c, job);
@@ -1283,7 +1284,7 @@ static bool parked_for_good(struct checker *c, const struct job *job)
 {
     bool parked = *job->hold;
 
-    if (job->flying > 0 || !simstore_hash(c->store, job->partition, key_of(c, "job", job)) ||
+    if (job->flying > 0 || !simstore_hash(c->store, job->partition, job->keys.job) ||
         (simstore_field(c->store, "cursor").len > 0 && !*job->hold))
         return false;
     for (uint32_t i = 0; i < job->w->n_steps; i++) {
@@ -1398,7 +1399,7 @@ void checker_describe(struct checker *c, FILE *out)
                 job->accepted ? ", accepted" : "", job->settled ? ", settled" : "",
                 all_heard(job) ? "" : ", not all heard", job->back ? "back" : "forward", job->turn,
                 job->flying, job->w->n_steps, *job->hold ? ", held: " : "", job->hold);
-        if (!simstore_hash(c->store, job->partition, key_of(c, "job", job)))
+        if (!simstore_hash(c->store, job->partition, job->keys.job))
             continue;
         fprintf(out, "  due %s cursor %s\n", (const char *)simstore_field(c->store, "due").data,
                 (const char *)simstore_field(c->store, "cursor").data);

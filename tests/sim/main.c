@@ -145,7 +145,7 @@ static void report(const struct totals *totals, double seconds, unsigned jobs)
 /* Every jobs-th seed, from the n-th on. */
 static struct totals run_share(const struct options *o, unsigned n)
 {
-    struct simstore *store = simstore_new(SIM_REDIS_LUA, o->functions);
+    struct simstore *store = simstore_new(o->functions);
     struct totals totals = {0};
     double began = now_s(), told = began;
 
@@ -215,7 +215,7 @@ static int run_all(const struct options *o)
 
 static int run_single(const struct options *o)
 {
-    struct simstore *store = simstore_new(SIM_REDIS_LUA, o->functions);
+    struct simstore *store = simstore_new(o->functions);
     struct totals totals = {0};
     bool good = run_seed(o, store, o->first, &totals);
 

@@ -31,7 +31,8 @@ SOURCES = [
     "agent/agent.c", "agent/on_requests.c", "agent/replies.c", "agent/run.c",
     "tests/sim/[!t]*.c", "tests/sim/timeline.c", "proto/drover/v1/*.c",
 ]  # fmt: skip
-PACKAGES = ["lua5.1", "libprotobuf-c", "jansson", "libmd"]
+LUAS = ["luajit", "lua5.1"]
+PACKAGES = ["libprotobuf-c", "jansson", "libmd"]
 
 # name -> file, what stands there, what is put in its place
 BUGS = {
@@ -247,6 +248,11 @@ def copy_tree(to):
     subprocess.run(["protoc-c", f"--c_out={to}/proto", f"-I{to}/proto", *protos], check=True)
 
 
+def packages():
+    known = [lua for lua in LUAS if subprocess.run(["pkg-config", "--exists", lua]).returncode == 0]
+    return [*known[:1], *PACKAGES]
+
+
 class Build:
     """The simulator, from a folder of sources; knows which objects are up to date."""
 
@@ -255,10 +261,9 @@ class Build:
         self.cc = shlex.split(os.environ.get("CC", "cc"))
         self.flags = ["-std=gnu17", "-O2", "-D_GNU_SOURCE"]
         self.flags += [f"-I{folder}/{at}" for at in (".", "common", "proto", "tests/sim")]
-        self.flags += shlex.split(output_of("pkg-config", "--cflags", *PACKAGES))
-        self.flags += [f'-DSIM_REDIS_LUA="{folder}/tests/sim/redis.lua"']
+        self.flags += shlex.split(output_of("pkg-config", "--cflags", *packages()))
         self.flags += [f'-DSIM_DROVER_LUA="{folder}/{FUNCTIONS}"']
-        self.libs = shlex.split(output_of("pkg-config", "--libs", *PACKAGES)) + ["-lm"]
+        self.libs = shlex.split(output_of("pkg-config", "--libs", *packages())) + ["-lm"]
         names = {path for pattern in SOURCES for path in folder.glob(pattern)}
         self.sources = sorted(path for path in names if not path.name.startswith("test_"))
         self.program = folder / "drover-sim"

@@ -12,23 +12,25 @@
 #include <lualib.h>
 
 #include "model/store_ops.h"
+#include "redis.h"
 
 /* What stands where on the Lua stack, for the life of the store. */
 enum slot {
-    SLOT_FCALL = 1,
-    SLOT_RESET,
-    SLOT_COMMAND,
+    SLOT_CALL = 1,  /* redis.call */
     SLOT_LIBRARIES, /* a table of compiled variants */
-    SLOT_DB,
-    SLOT_ANSWER, /* anchors the strings of the last answer */
-    SLOT_CHOSEN, /* the hash or list that the checker looks at */
-    SLOTS_ = SLOT_CHOSEN,
+    SLOT_FUNCTIONS, /* of the library as it was loaded last: name -> function */
+    SLOT_FLAGS,     /* name -> its flags, as they were registered */
+    SLOT_ANSWER,    /* anchors the strings of the last answer */
+    SLOTS_ = SLOT_ANSWER,
 };
 
 #define GC_PAUSE 400 /* collect when memory has grown to so many percent: worlds are small */
+#define KEY_MAX 320  /* of a key: a job's id may have 128 bytes, a label more */
 
 struct simstore {
     lua_State *lua;
+    struct simredis *redis;
+    const struct simredis_value *chosen; /* what the checker looks at */
     struct bytes *items;
     uint32_t size;
 };
@@ -39,18 +41,14 @@ static void die(const char *what, const char *why)
     abort();
 }
 
-static void load_file(lua_State *lua, const char *path)
-{
-    if (luaL_loadfile(lua, path))
-        die(path, lua_tostring(lua, -1));
-}
-
 static const char *error_text(lua_State *lua)
 {
     if (lua_istable(lua, -1))
         lua_getfield(lua, -1, "err");
     return lua_isstring(lua, -1) ? lua_tostring(lua, -1) : "an error that is no text";
 }
+
+/* ---- the library ---- */
 
 #define BUDGET_LINE "\nlocal BUDGET = "
 #define CACHE_LINE "\nlocal CACHED_STEPS = "
@@ -116,23 +114,126 @@ static void load_libraries(lua_State *lua, const char *path)
     }
 }
 
-struct simstore *simstore_new(const char *redis_lua, const char *drover_lua)
-{
-    struct simstore *s = calloc(1, sizeof(*s));
-    lua_State *lua = luaL_newstate();
+/* What a library may use when it is called; while it is loaded it sees nothing but redis. */
+static const char *const standard[] = {
+    "assert", "error",    "getmetatable", "ipairs", "math",   "next",         "pairs",
+    "pcall",  "rawequal", "rawget",       "rawset", "select", "setmetatable", "string",
+    "table",  "tonumber", "tostring",     "type",   "unpack", "xpcall",
+};
 
-    if (!s || !lua)
-        abort();
+static int on_nonexistent(lua_State *lua)
+{
+    return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
+                      lua_tostring(lua, 2));
+}
+
+static int on_assignment(lua_State *lua)
+{
+    return luaL_error(lua, "Attempt to modify a readonly table");
+}
+
+/* redis.register_function{function_name =, callback =, flags =}; upvalues: functions, flags */
+static int on_register(lua_State *lua)
+{
+    lua_getfield(lua, 1, "function_name");
+    lua_pushvalue(lua, -1);
+    lua_rawget(lua, lua_upvalueindex(1));
+    if (!lua_isnil(lua, -1))
+        return luaL_error(lua, "Function already exists in the library");
+    lua_pop(lua, 1);
+    lua_pushvalue(lua, -1);
+    lua_getfield(lua, 1, "callback");
+    lua_rawset(lua, lua_upvalueindex(1));
+    lua_getfield(lua, 1, "flags");
+    lua_rawset(lua, lua_upvalueindex(2));
+    return 0;
+}
+
+/* Has the table on top call @handler at @event. */
+static void add_metamethod(lua_State *lua, const char *event, lua_CFunction handler)
+{
+    lua_pushcfunction(lua, handler);
+    lua_setfield(lua, -2, event);
+}
+
+/* Has the global redis be {name = value}; takes the value from the top. */
+static void set_redis(lua_State *lua, int visible, const char *name)
+{
+    lua_createtable(lua, 0, 1);
+    lua_insert(lua, -2);
+    lua_setfield(lua, -2, name);
+    lua_setfield(lua, visible, "redis");
+}
+
+/* The globals as a library sees them through its environment: they can be read, if they exist. */
+static void push_visible(lua_State *lua)
+{
+    lua_newtable(lua);
+    lua_createtable(lua, 0, 1);
+    add_metamethod(lua, "__index", on_nonexistent);
+    lua_setmetatable(lua, -2);
+}
+
+static void push_environment(lua_State *lua, int visible)
+{
+    lua_newtable(lua);
+    lua_createtable(lua, 0, 2);
+    lua_pushvalue(lua, visible);
+    lua_setfield(lua, -2, "__index");
+    add_metamethod(lua, "__newindex", on_assignment);
+    lua_setmetatable(lua, -2);
+}
+
+/* Runs the library that is on top; takes it from there. */
+static void load_library(lua_State *lua)
+{
+    int library = lua_gettop(lua), visible = library + 1;
+
+    lua_newtable(lua);
+    lua_replace(lua, SLOT_FUNCTIONS);
+    lua_newtable(lua);
+    lua_replace(lua, SLOT_FLAGS);
+    push_visible(lua);
+    lua_pushvalue(lua, SLOT_FUNCTIONS);
+    lua_pushvalue(lua, SLOT_FLAGS);
+    lua_pushcclosure(lua, on_register, 2);
+    set_redis(lua, visible, "register_function");
+    push_environment(lua, visible);
+    lua_setfenv(lua, library);
+    lua_pushvalue(lua, library);
+    if (lua_pcall(lua, 0, 0, 0))
+        die("store functions", error_text(lua));
+    lua_pushvalue(lua, SLOT_CALL);
+    set_redis(lua, visible, "call");
+    for (size_t i = 0; i < array_size(standard); i++) {
+        lua_getglobal(lua, standard[i]);
+        lua_setfield(lua, visible, standard[i]);
+    }
+    lua_settop(lua, library - 1);
+}
+
+/* Worlds are over before a trace has paid for itself: LuaJIT is the faster interpreter here. */
+static void switch_jit_off(lua_State *lua)
+{
+    lua_getglobal(lua, "jit");
+    if (lua_istable(lua, -1)) {
+        lua_getfield(lua, -1, "off");
+        lua_call(lua, 0, 0);
+    }
+    lua_pop(lua, 1);
+}
+
+struct simstore *simstore_new(const char *drover_lua)
+{
+    struct simstore *s = or_abort(calloc(1, sizeof(*s)));
+    lua_State *lua = or_abort(luaL_newstate());
+
     s->lua = lua;
+    s->redis = simredis_new();
     luaL_openlibs(lua);
+    switch_jit_off(lua);
     lua_gc(lua, LUA_GCSETPAUSE, GC_PAUSE);
-    load_file(lua, redis_lua);
-    if (lua_pcall(lua, 0, 1, 0))
-        die(redis_lua, error_text(lua));
-    lua_getfield(lua, 1, "fcall");
-    lua_getfield(lua, 1, "reset");
-    lua_getfield(lua, 1, "command");
-    lua_remove(lua, 1);
+    simredis_push_call(s->redis, lua);
     load_libraries(lua, drover_lua);
     lua_settop(lua, SLOTS_);
     simstore_reset(s, 0);
@@ -144,6 +245,7 @@ struct simstore *simstore_free(struct simstore *s)
     if (!s)
         return NULL;
     lua_close(s->lua);
+    simredis_free(s->redis);
     free(s->items);
     free(s);
     return NULL;
@@ -151,13 +253,9 @@ struct simstore *simstore_free(struct simstore *s)
 
 void simstore_reset(struct simstore *s, uint32_t variant)
 {
-    lua_State *lua = s->lua;
-
-    lua_pushvalue(lua, SLOT_RESET);
-    lua_rawgeti(lua, SLOT_LIBRARIES, (int)variant);
-    if (lua_pcall(lua, 1, 1, 0))
-        die("store functions", error_text(lua));
-    lua_replace(lua, SLOT_DB);
+    simredis_reset(s->redis);
+    lua_rawgeti(s->lua, SLOT_LIBRARIES, (int)variant);
+    load_library(s->lua);
 }
 
 /* ---- calls ---- */
@@ -174,9 +272,7 @@ static void item_put(struct simstore *s, uint32_t at, struct bytes item)
 {
     if (at >= s->size) {
         s->size = s->size ? 2 * s->size : 256;
-        s->items = realloc(s->items, s->size * sizeof(*s->items));
-        if (!s->items)
-            abort();
+        s->items = or_abort(realloc(s->items, s->size * sizeof(*s->items)));
     }
     s->items[at] = item;
 }
@@ -218,31 +314,65 @@ static void answer_error(struct simstore *s, struct store_answer *answer)
     lua_settop(s->lua, SLOTS_);
 }
 
+static bool has_flag(lua_State *lua, const char *function, const char *flag)
+{
+    bool found = false;
+
+    lua_getfield(lua, SLOT_FLAGS, function);
+    for (int i = 1; !found && i <= (int)lua_objlen(lua, -1); i++) {
+        lua_rawgeti(lua, -1, i);
+        found = strcmp(lua_tostring(lua, -1), flag) == 0;
+        lua_pop(lua, 1);
+    }
+    lua_pop(lua, 1);
+    return found;
+}
+
+/* Whether there is room for what this function may write. */
+static bool may_run(lua_State *lua, const char *function, bool out_of_memory, bool read_only)
+{
+    return !out_of_memory || read_only || has_flag(lua, function, "allow-oom");
+}
+
+static void push_arguments(lua_State *lua, uint32_t partition, const struct bytes *args, int n)
+{
+    lua_createtable(lua, 1, 0);
+    lua_pushfstring(lua, "drover:{p%d}:", (int)partition);
+    lua_rawseti(lua, -2, 1);
+    lua_createtable(lua, n, 0);
+    for (int i = 0; i < n; i++) {
+        lua_pushlstring(lua, args[i].len ? (const char *)args[i].data : "", args[i].len);
+        lua_rawseti(lua, -2, i + 1);
+    }
+}
+
 void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t partition,
                    const char *function, const struct bytes *args, int n,
                    struct store_answer *answer)
 {
+    static const char no_room[] = "OOM command not allowed when used memory > 'maxmemory'.";
     lua_State *lua = s->lua;
+    const char *name = lua_pushfstring(lua, "drover1_%s", function);
+    bool read_only = has_flag(lua, name, "no-writes");
 
-    lua_pushvalue(lua, SLOT_FCALL);
-    lua_pushfstring(lua, "drover1_%s", function);
-    lua_pushnumber(lua, (lua_Number)now);
-    lua_pushboolean(lua, out_of_memory);
-    lua_pushfstring(lua, "drover:{p%d}:", (int)partition);
-    lua_createtable(lua, n, 0);
-    for (int i = 0; i < n; i++) {
-        lua_pushlstring(lua, (const char *)args[i].data, args[i].len);
-        lua_rawseti(lua, -2, i + 1);
-    }
     *answer = (struct store_answer){.result = STORE_OK};
-    if (lua_pcall(lua, 5, 1, 0))
+    simredis_set_clock(s->redis, now);
+    simredis_set_read_only(s->redis, read_only);
+    if (may_run(lua, name, out_of_memory, read_only)) {
+        lua_getfield(lua, SLOT_FUNCTIONS, name);
+        push_arguments(lua, partition, args, n);
+        if (lua_pcall(lua, 2, 1, 0))
+            answer_error(s, answer);
+        else if (lua_istable(lua, -1))
+            answer_list(s, answer);
+        else
+            answer_one(s, answer);
+    } else {
+        lua_pushstring(lua, no_room);
         answer_error(s, answer);
-    else if (lua_istable(lua, -1))
-        answer_list(s, answer);
-    else
-        answer_one(s, answer);
+    }
     answer->items = s->items;
-    assert(lua_gettop(lua) == SLOTS_);
+    lua_settop(lua, SLOTS_);
 }
 
 /* The value on top of the stack, as text. */
@@ -282,7 +412,8 @@ void simstore_command(struct simstore *s, const char *const *words, int n, struc
 {
     lua_State *lua = s->lua;
 
-    lua_pushvalue(lua, SLOT_COMMAND);
+    simredis_set_read_only(s->redis, false);
+    lua_pushvalue(lua, SLOT_CALL);
     for (int i = 0; i < n; i++)
         lua_pushstring(lua, words[i]);
     if (lua_pcall(lua, n, 1, 0))
@@ -294,87 +425,71 @@ void simstore_command(struct simstore *s, const char *const *words, int n, struc
 
 /* ---- the window ---- */
 
-/* Pushes a part of a value, such as the fields of a hash; nothing where there is no such key. */
-static bool push_part(struct simstore *s, uint32_t partition, const char *key, const char *part)
+/* Written often enough for printf to show. Return: how many, of 10 at most. */
+static size_t digits(uint32_t number, char *out)
 {
-    lua_State *lua = s->lua;
+    size_t n = 1;
 
-    lua_pushfstring(lua, "drover:{p%d}:%s", (int)partition, key);
-    lua_rawget(lua, SLOT_DB);
-    if (lua_isnil(lua, -1)) {
-        lua_pop(lua, 1);
-        return false;
-    }
-    lua_getfield(lua, -1, part);
-    lua_remove(lua, -2);
-    return true;
+    for (uint32_t rest = number; rest >= 10; rest /= 10)
+        n++;
+    for (size_t i = n; i > 0; i--, number /= 10)
+        out[i - 1] = (char)('0' + number % 10);
+    return n;
+}
+
+static const struct simredis_value *find(struct simstore *s, uint32_t partition, const char *key)
+{
+    char text[KEY_MAX] = "drover:{p";
+    size_t at = strlen(text), len = strlen(key);
+
+    at += digits(partition, text + at);
+    text[at++] = '}';
+    text[at++] = ':';
+    assert(at + len <= sizeof(text));
+    memcpy(text + at, key, len);
+    return simredis_find(s->redis, bytes_of(text, at + len));
 }
 
 bool simstore_hash(struct simstore *s, uint32_t partition, const char *key)
 {
-    if (!push_part(s, partition, key, "f"))
-        return false;
-    lua_replace(s->lua, SLOT_CHOSEN);
-    return true;
-}
-
-static struct bytes popped(struct simstore *s)
-{
-    struct bytes text = text_at(s->lua, -1);
-
-    lua_pop(s->lua, 1);
-    return text;
+    s->chosen = find(s, partition, key);
+    return s->chosen;
 }
 
 struct bytes simstore_field(struct simstore *s, const char *name)
 {
-    lua_getfield(s->lua, SLOT_CHOSEN, name);
-    return popped(s);
+    return simredis_field(s->chosen, bytes_str(name));
 }
 
 struct bytes simstore_step(struct simstore *s, uint32_t step)
 {
     char name[12];
 
-    snprintf(name, sizeof(name), "%" PRIu32, step);
-    return simstore_field(s, name);
+    return simredis_field(s->chosen, bytes_of(name, digits(step, name)));
 }
 
 uint32_t simstore_list(struct simstore *s, uint32_t partition, const char *key)
 {
-    if (!push_part(s, partition, key, "v"))
-        return 0;
-    lua_replace(s->lua, SLOT_CHOSEN);
-    return (uint32_t)lua_objlen(s->lua, SLOT_CHOSEN);
+    s->chosen = find(s, partition, key);
+    return simredis_length(s->chosen);
 }
 
 struct bytes simstore_entry(struct simstore *s, uint32_t back)
 {
-    lua_rawgeti(s->lua, SLOT_CHOSEN, (int)lua_objlen(s->lua, SLOT_CHOSEN) - (int)back);
-    return popped(s);
+    return simredis_entry(s->chosen, simredis_length(s->chosen) - 1 - back);
 }
 
 uint32_t simstore_zcard(struct simstore *s, uint32_t partition, const char *key)
 {
-    uint32_t n;
-
-    if (!push_part(s, partition, key, "order"))
-        return 0;
-    n = (uint32_t)lua_objlen(s->lua, -1);
-    lua_pop(s->lua, 1);
-    return n;
+    return simredis_card(find(s, partition, key));
 }
 
 bool simstore_zscore(struct simstore *s, uint32_t partition, const char *key, const char *member,
                      int64_t *score)
 {
-    bool found;
+    double found = 0;
+    bool there = simredis_score(find(s, partition, key), bytes_str(member), &found);
 
-    if (!push_part(s, partition, key, "score"))
-        return false;
-    lua_getfield(s->lua, -1, member);
-    found = lua_isnumber(s->lua, -1);
-    *score = (int64_t)lua_tonumber(s->lua, -1);
-    lua_pop(s->lua, 2);
-    return found;
+    *score = (int64_t)found;
+    return there;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The simulator's store: the production functions in an embedded Lua, over redis.lua
+ * The simulator's store: the production functions in an embedded Lua, over redis.c
  *
  * Calls take the arguments and give the answers of model/store_ops.h, like the real store, at once
  * and whole. Delays, losses and repetitions are the world's business. Beside the calls there is a
@@ -16,8 +16,8 @@
 
 struct simstore;
 
-/* Loads and compiles both files. Ends the program with a message where that fails. */
-struct simstore *simstore_new(const char *redis_lua, const char *drover_lua);
+/* Loads and compiles the functions. Ends the program with a message where that fails. */
+struct simstore *simstore_new(const char *drover_lua);
 
 /* Accepts NULL; returns NULL. */
 struct simstore *simstore_free(struct simstore *s);
@@ -42,7 +42,7 @@ void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t
                    struct store_answer *answer);
 
 /* A plain command; appends the reply as text to @out: :1 integer, $text, _ nil, +status, -error,
- * [ … ] list. For the test that holds redis.lua against a real server. */
+ * [ … ] list. For the test that holds redis.c against a real server. */
 void simstore_command(struct simstore *s, const char *const *words, int n, struct buf *out);
 
 /* ---- the window; keys are given without the prefix of their partition ---- */

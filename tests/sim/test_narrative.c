@@ -145,7 +145,7 @@ static char *tell_story(struct simstore *store, const struct story *story)
 
 static char *read_text(const char *path)
 {
-    struct buf text = {0};
+    CLEANUP(buf_deinit) struct buf text = {0};
     FILE *file = fopen(path, "r");
     size_t n;
 
@@ -219,7 +219,7 @@ int main(int argc, char **argv)
         return 64;
     }
     log_set_level((enum log_level)(LOG_ERROR + 1));
-    store = simstore_new(SIM_REDIS_LUA, SIM_DROVER_LUA);
+    store = simstore_new(SIM_DROVER_LUA);
     printf("1..%zu\n", array_size(stories));
     for (size_t i = 0; i < array_size(stories); i++) {
         bool good = run_story(store, &stories[i], argv[1], update);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Holds redis.lua against a real Redis: the same random words to both, the same answers from both
+ * Holds redis.c against a real Redis: the same random words to both, the same answers from both
  *
  *     test_redis_diff PORT FUNCTIONS [FIRST LAST]
  *
@@ -87,7 +87,7 @@ static void compare(struct both *b, const char *what, struct buf *real, struct b
     if (strcmp(buf_str(real), buf_str(sim)) == 0)
         return;
     b->failed = true;
-    printf("# %s\n#   redis:     %s\n#   redis.lua: %s\n", what, buf_str(real), buf_str(sim));
+    printf("# %s\n#   redis:     %s\n#   redis.c:   %s\n", what, buf_str(real), buf_str(sim));
 }
 
 static void command(struct both *b, const char **words, int n)
@@ -147,6 +147,7 @@ static void random_command(struct both *b)
         "HINCRBY k n i",
         "HEXISTS k n",
         "HSTRLEN k n",
+        "HGETALL k",
         "HDEL k n n",
         "RPUSH k n",
         "RPUSH k n n n",
@@ -251,7 +252,7 @@ static void call_both(struct both *b, const char *job)
         compare(b, e->store.function, &real, &sim);
     } else {
         b->failed = true;
-        printf("# %s fails\n#   redis:     %s\n#   redis.lua: %s\n", e->store.function,
+        printf("# %s fails\n#   redis:     %s\n#   redis.c:   %s\n", e->store.function,
                buf_str(&real), buf_str(&sim));
     }
     if (job)
@@ -547,7 +548,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "no redis on port %s\n", argv[1]);
         return 2;
     }
-    b.sim = simstore_new(SIM_REDIS_LUA, argv[2]);
+    b.sim = simstore_new(argv[2]);
     load_functions(&b, argv[2]);
     for (uint64_t seed = first; seed <= last && !b.failed; seed++) {
         run_seed(&b, seed);

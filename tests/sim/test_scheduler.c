@@ -591,7 +591,7 @@ static int setup(void **state)
 
     if (!w)
         return -1;
-    w->store = simstore_new(SIM_REDIS_LUA, SIM_DROVER_LUA);
+    w->store = simstore_new(SIM_DROVER_LUA);
     peer_new(w, A);
     peer_new(w, B);
     *state = w;

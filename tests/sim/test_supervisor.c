@@ -230,7 +230,7 @@ static int setup(void **state)
 
     if (!w)
         return -1;
-    w->store = simstore_new(SIM_REDIS_LUA, SIM_DROVER_LUA);
+    w->store = simstore_new(SIM_DROVER_LUA);
     simstore_reset(w->store, 0);
     *state = w;
     return 0;

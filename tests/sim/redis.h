@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A small Redis in memory: the commands that common/store/drover.lua uses, as Redis 7.0 answers
+ *
+ * Functions reach it as redis.call, from Lua; the checker looks at what is stored without a
+ * command. test_redis_diff holds it against a real server.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <lua.h>
+
+#include "base/str.h"
+
+struct simredis;
+
+struct simredis *simredis_new(void);
+
+/* Accepts NULL; returns NULL. */
+struct simredis *simredis_free(struct simredis *r);
+
+/* Forgets every key. */
+void simredis_reset(struct simredis *r);
+
+/* What TIME says, in unix ms. */
+void simredis_set_clock(struct simredis *r, int64_t now);
+
+/* Whether commands that write are refused, as in a function that is flagged no-writes. */
+void simredis_set_read_only(struct simredis *r, bool read_only);
+
+/* Leaves redis.call on the stack: it returns replies as Lua sees them, and raises {err = text}. */
+void simredis_push_call(struct simredis *r, lua_State *lua);
+
+/* ---- looking: NULL or empty where there is no such thing; valid until the next command ---- */
+
+struct simredis_value;
+
+const struct simredis_value *simredis_find(const struct simredis *r, struct bytes key);
+struct bytes simredis_field(const struct simredis_value *hash, struct bytes name);
+uint32_t simredis_length(const struct simredis_value *list);
+struct bytes simredis_entry(const struct simredis_value *list, uint32_t i);
+uint32_t simredis_card(const struct simredis_value *zset);
+bool simredis_score(const struct simredis_value *zset, struct bytes member, double *score);
