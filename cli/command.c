@@ -22,7 +22,11 @@ enum group {
     GROUP_LIST = 1 << 7,
     GROUP_FOLLOW = 1 << 8,
     GROUP_INPUT = 1 << 9,
+    GROUP_FILTER = 1 << 10,
+    GROUP_BULK = 1 << 11, /* with --where: all jobs that the filters find, in place of JOB */
 };
+
+#define GROUPS_BULK (GROUP_FILTER | GROUP_BULK)
 
 static const struct command COMMANDS[] = {
     {
@@ -59,7 +63,7 @@ static const struct command COMMANDS[] = {
             "By creation. What is given must all hold; labels must all be there. Where there\n"
             "may be more, standard error says how to go on. -o jsonl prints a JobStatus a line,\n"
             "-o id is made for xargs.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_LIST,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_FILTER | GROUP_LIST,
         .run = cli_list,
     },
     {
@@ -121,76 +125,76 @@ static const struct command COMMANDS[] = {
     },
     {
         .name = "set-desired",
-        .operands = "JOB active|disabled",
+        .operands = "JOB|--where active|disabled",
         .summary = "Bring a job forward, or take back what it has done",
         .help =
             "At any time, also for a job that has ended. Nothing new goes the other way; steps in\n"
             "flight are waited for; then each step is undone after those that depend on it, or\n"
             "done again. Returns when the command is recorded: `wait` waits for the end.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUPS_BULK,
         .min_operands = 2,
         .max_operands = 2,
         .run = cli_set_desired,
     },
     {
         .name = "cancel",
-        .operands = "JOB",
+        .operands = "JOB|--where",
         .summary = "Take a job back that has not ended",
         .help = "As `set-desired JOB disabled`, but it ends as cancelled.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUPS_BULK,
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_cancel,
     },
     {
         .name = "kill",
-        .operands = "JOB",
+        .operands = "JOB|--where",
         .summary = "End a job where it is, for good",
         .help = "Nothing is undone, and what its agents still answer is not recorded.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUPS_BULK,
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_kill,
     },
     {
         .name = "pause",
-        .operands = "JOB",
+        .operands = "JOB|--where",
         .summary = "Send nothing for a job until it is resumed",
         .help = "What is in flight goes on, and its answers are recorded.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUPS_BULK,
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_pause,
     },
     {
         .name = "resume",
-        .operands = "JOB",
+        .operands = "JOB|--where",
         .summary = "Go on with a job that was paused, or is past its time",
         .help = "",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUPS_BULK,
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_resume,
     },
     {
         .name = "retry",
-        .operands = "JOB [STEP...]",
+        .operands = "JOB|--where [STEP...]",
         .summary = "Try parked and failed steps again",
         .help =
             "All of them, or those named; what was counted against them is forgotten. One step\n"
             "may get other arguments by --input: then it must be known that it has done\n"
             "nothing, see `resolve`.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_INPUT,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_INPUT | GROUPS_BULK,
         .min_operands = 1,
         .max_operands = INT32_MAX,
         .run = cli_retry,
     },
     {
         .name = "resolve",
-        .operands = "JOB STEP active|disabled",
+        .operands = "JOB|--where STEP active|disabled",
         .summary = "State what a step has done, where Drover cannot know",
         .help = "For a step that is parked, has failed, or waits. --input is its result.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_INPUT,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_INPUT | GROUPS_BULK,
         .min_operands = 3,
         .max_operands = 3,
         .run = cli_resolve,
@@ -328,7 +332,7 @@ static const struct option_row OPTIONS[] = {
       "a registered workflow; submit takes the newest version unless V is given"},
      KIND_TEXT,
      TO(workflow),
-     GROUP_SUBMIT | GROUP_LIST},
+     GROUP_SUBMIT | GROUP_FILTER},
     {{"id", 'i', "ID", "the job's id; default: a new one that sorts by time"},
      KIND_TEXT,
      TO(id),
@@ -341,7 +345,7 @@ static const struct option_row OPTIONS[] = {
     {{"label", 'l', "NAME=VALUE", "may be given many times"},
      KIND_LABEL,
      TO(labels),
-     GROUP_SUBMIT | GROUP_LIST},
+     GROUP_SUBMIT | GROUP_FILTER},
     {{"start-at", 0, "TIME", "not before; 2026-01-31T12:00:00Z or +10m"},
      KIND_MOMENT,
      TO(start_at),
@@ -350,16 +354,28 @@ static const struct option_row OPTIONS[] = {
      KIND_MOMENT,
      TO(complete_by),
      GROUP_SUBMIT},
+    {{"where", 0, NULL, "all jobs that the options of `list` find, in place of JOB"},
+     KIND_FLAG,
+     TO(where),
+     GROUP_BULK},
+    {{"rps", 0, "COUNT", "with --where: so many jobs a second; default: 50"},
+     KIND_COUNT,
+     TO(rps),
+     GROUP_BULK},
+    {{"dry-run", 0, NULL, "with --where: only say which jobs"}, KIND_FLAG, TO(dry_run), GROUP_BULK},
     {{"phase", 'p', "PHASE", "pending, processing, processed or error", PHASES},
      KIND_PHASE,
      TO(phase),
-     GROUP_LIST},
+     GROUP_FILTER},
     {{"since", 0, "TIME", "created then or later; 2026-01-31T12:00:00Z or -2h"},
      KIND_MOMENT,
      TO(since),
-     GROUP_LIST},
-    {{"before", 0, "TIME", "created before that"}, KIND_MOMENT, TO(before), GROUP_LIST},
-    {{"limit", 'n', "COUNT", "at most so many; default: 50"}, KIND_COUNT, TO(limit), GROUP_LIST},
+     GROUP_FILTER},
+    {{"before", 0, "TIME", "created before that"}, KIND_MOMENT, TO(before), GROUP_FILTER},
+    {{"limit", 'n', "COUNT", "at most so many; default of list: 50"},
+     KIND_COUNT,
+     TO(limit),
+     GROUP_FILTER},
     {{"after", 0, "PLACE", "go on where another list ended"}, KIND_TEXT, TO(after), GROUP_LIST},
     {{"follow", 'f', NULL, "go on until the job has ended"}, KIND_FLAG, TO(follow), GROUP_FOLLOW},
     {{"data", 'd', NULL, "also the input, results and errors"}, KIND_FLAG, TO(data), GROUP_DATA},
@@ -603,12 +619,28 @@ static int options_parse(int argc, char **argv, int64_t now, struct args *args, 
     return 0;
 }
 
+/* All jobs there are is nothing that anybody should say by leaving a word out. */
+static int where_check(const struct args *args, struct problem *problem)
+{
+    bool filtered = args->phase || args->workflow || args->n_labels || args->since || args->before;
+    bool bulk = args->command->groups & GROUP_BULK;
+
+    if (bulk && args->where && !filtered)
+        problem_set(problem, "", "--where needs --phase, --workflow, --label, --since or --before");
+    else if (bulk && !args->where && (filtered || args->limit || args->rps || args->dry_run))
+        problem_set(problem, "", "options that say which jobs go with --where");
+    else
+        return 0;
+    return COMMAND_E_USAGE;
+}
+
 static int operands_check(const struct args *args, struct problem *problem)
 {
     const struct command *c = args->command;
+    int n = args->n_operands + args->where; /* it stands for JOB */
 
-    if (args->n_operands >= c->min_operands && args->n_operands <= c->max_operands)
-        return 0;
+    if (n >= c->min_operands && n <= c->max_operands)
+        return where_check(args, problem);
     problem_set(problem, "", "usage: drover %s%s%s", c->name, *c->operands ? " " : "", c->operands);
     return COMMAND_E_USAGE;
 }

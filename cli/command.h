@@ -68,6 +68,9 @@ struct args {
     int64_t since;
     int64_t before;
     int64_t limit;
+    bool where;
+    int64_t rps; /* 0: the default */
+    bool dry_run;
     const char *after;
     bool follow;
 };

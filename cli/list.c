@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * List: jobs, newest first, page after page until there are as many as were asked for
- */
+#include "cli/list.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +23,9 @@ struct list {
 
 /* ---- asking ---- */
 
-static int ask_page(struct list *l, uint32_t limit, int64_t deadline, struct wire_message *answer)
+int list_page(struct session *s, const struct args *args, const char *after, uint32_t limit,
+              int64_t deadline, struct wire_message *answer)
 {
-    const struct args *args = l->args;
     Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
     Drover__V1__ListJobs query = DROVER__V1__LIST_JOBS__INIT;
     Drover__V1__Label labels[WIRE_LABELS_MAX], *pointers[WIRE_LABELS_MAX];
@@ -39,7 +38,7 @@ static int ask_page(struct list *l, uint32_t limit, int64_t deadline, struct wir
     query.since = args->since;
     query.before = args->before;
     query.limit = limit;
-    query.after = l->next;
+    query.after = (char *)after;
     query.labels = pointers;
     for (size_t i = 0; i < args->n_labels; i++) { /* first, because the buf moves as it grows */
         buf_append(&names, args->labels[i], strcspn(args->labels[i], "="));
@@ -54,7 +53,7 @@ static int ask_page(struct list *l, uint32_t limit, int64_t deadline, struct wir
     }
     m.command_case = DROVER__V1__CONTROL__COMMAND_LIST_JOBS;
     m.list_jobs = &query;
-    return control_ask(l->session, &m, deadline, answer);
+    return control_ask(s, &m, deadline, answer);
 }
 
 /* ---- showing ---- */
@@ -131,6 +130,7 @@ static void show_end(struct list *l)
         fprintf(stderr, "there may be more, with --after %s\n", l->next);
 }
 
+/* Page after page, until there are as many as were asked for. */
 static int list(struct list *l, int64_t deadline)
 {
     uint64_t limit = l->args->limit ? (uint64_t)l->args->limit : LIMIT_DEFAULT;
@@ -139,8 +139,8 @@ static int list(struct list *l, int64_t deadline)
     do {
         CLEANUP(wire_free) struct wire_message answer = {0};
         uint64_t left = limit - l->shown;
-        int r =
-            ask_page(l, left < WIRE_LIST_MAX ? (uint32_t)left : WIRE_LIST_MAX, deadline, &answer);
+        int r = list_page(l->session, l->args, l->next,
+                          left < WIRE_LIST_MAX ? (uint32_t)left : WIRE_LIST_MAX, deadline, &answer);
 
         if (r)
             return session_complain(l->session, r);

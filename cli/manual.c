@@ -71,6 +71,10 @@ static const char EXAMPLES[] =
     "\n"
     "\tdrover list -p processing -l customer=4711 -o id | xargs drover wait\n"
     "\n"
+    "Hold all orders, twenty a second, and say why:\n"
+    "\n"
+    "\tdrover pause --where -w order -p processing --rps 20 -r 'the bank is shut'\n"
+    "\n"
     "Try a recorded workflow a thousand times faster:\n"
     "\n"
     "\tdrover import --scale 0.001 montage.json | drover run -\n";

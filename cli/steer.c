@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Commands that change what one job does: each is recorded by a scheduler, and answered.
- */
+#include "cli/steer.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -18,37 +17,19 @@
  */
 #define PINNED_TRIES 3
 
-/* One command, with room for what its message points to. */
-struct steering {
-    const struct args *args;
-    Drover__V1__Control message;
-    union {
-        Drover__V1__SetDesired set_desired;
-        Drover__V1__Cancel cancel;
-        Drover__V1__Kill kill;
-        Drover__V1__Pause pause;
-        Drover__V1__Resume resume;
-        Drover__V1__Retry retry;
-        Drover__V1__Resolve resolve;
-    };
-    Drover__V1__Payload *payload; /* owned */
-    const char *done;             /* what to tell, behind the job's id */
-    const char *unchanged;
-};
-
 static bool superseded(const Drover__V1__Answer *answer)
 {
     return answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED;
 }
 
-static int ask(struct session *s, struct steering *steering, uint64_t if_seq, int64_t deadline,
-               struct wire_message *answer)
+int steer_ask(struct session *s, const struct steering *steering, const char *job, uint64_t if_seq,
+              int64_t deadline, struct wire_message *answer)
 {
     const struct args *args = steering->args;
     Drover__V1__Control m = steering->message;
     char id[ID_TOKEN_LEN + 1];
 
-    control_init(&m, args->operands[0], id);
+    control_init(&m, job, id);
     m.if_seq = if_seq;
     m.reason = (char *)(args->reason ? args->reason : "");
     return control_ask(s, &m, deadline, answer);
@@ -73,14 +54,14 @@ static int ask_pinned(struct session *s, struct steering *steering, int64_t dead
             turn = status->turn;
         seq = tries < PINNED_TRIES || status->turn != turn ? status->seq : 0;
         wire_free(answer);
-        r = ask(s, steering, seq, deadline, answer);
+        r = steer_ask(s, steering, job, seq, deadline, answer);
         if (r || !superseded(answer->answer) || tries > PINNED_TRIES)
             return r;
         wire_free(answer);
     }
 }
 
-static void print(const Drover__V1__Answer *answer, const struct steering *steering)
+void steer_print(const struct steering *steering, const Drover__V1__Answer *answer)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
     const struct args *args = steering->args;
@@ -89,14 +70,13 @@ static void print(const Drover__V1__Answer *answer, const struct steering *steer
     if (args->output == OUTPUT_JSON || args->output == OUTPUT_JSONL)
         json_from_message(&answer->base, &out);
     else if (args->output == OUTPUT_ID)
-        buf_puts(&out, args->operands[0]);
+        buf_puts(&out, answer->job_id);
     else
-        buf_printf(&out, "%s %s", args->operands[0],
-                   changed ? steering->done : steering->unchanged);
+        buf_printf(&out, "%s %s", answer->job_id, changed ? steering->done : steering->unchanged);
     puts(buf_str(&out));
 }
 
-static int carry_out(struct steering *steering)
+static int carry_out_one(struct steering *steering)
 {
     CLEANUP(session_free) struct session *s = NULL;
     CLEANUP(wire_free) struct wire_message answer = {0};
@@ -111,11 +91,22 @@ static int carry_out(struct steering *steering)
         return session_complain(s, r);
     r = control_exit(answer.answer);
     if (r == CLI_OK || args->output == OUTPUT_JSON || args->output == OUTPUT_JSONL)
-        print(answer.answer, steering);
+        steer_print(steering, answer.answer);
     return r;
 }
 
+static int carry_out(struct steering *steering)
+{
+    return steering->args->where ? bulk(steering) : carry_out_one(steering);
+}
+
 /* ---- the commands ---- */
+
+/* What stands behind JOB, or --where in its place. */
+static char **words(const struct args *args)
+{
+    return args->operands + !args->where;
+}
 
 static struct steering begin(const struct args *args, Drover__V1__Control__CommandCase command,
                              const char *done, const char *unchanged)
@@ -164,7 +155,7 @@ static int set_desired(const struct args *args, const char *word)
 
 int cli_set_desired(const struct args *args)
 {
-    return set_desired(args, args->operands[1]);
+    return set_desired(args, words(args)[0]);
 }
 
 int cli_cancel(const struct args *args)
@@ -226,8 +217,8 @@ int cli_retry(const struct args *args)
     if (r)
         return r;
     drover__v1__retry__init(&steering.retry);
-    steering.retry.steps = args->operands + 1;
-    steering.retry.n_steps = (size_t)args->n_operands - 1;
+    steering.retry.steps = words(args);
+    steering.retry.n_steps = (size_t)(args->n_operands - !args->where);
     steering.retry.arguments = steering.payload;
     steering.message.retry = &steering.retry;
     r = steering.payload && steering.retry.n_steps != 1
@@ -246,8 +237,8 @@ int cli_resolve(const struct args *args)
 
     drover__v1__resolve__init(&steering.resolve);
     steering.message.resolve = &steering.resolve;
-    steering.resolve.step = args->operands[1];
-    r = state_of(args->operands[2], &steering.resolve.state);
+    steering.resolve.step = words(args)[0];
+    r = state_of(words(args)[1], &steering.resolve.state);
     if (r == 0)
         r = take_input(&steering);
     if (r == 0) {
