@@ -9,6 +9,7 @@
 #include "agent/handler.h"
 #include "base/log.h"
 #include "io/driver.h"
+#include "io/failpoint.h"
 
 struct agent_io {
     uv_loop_t *loop;
@@ -70,6 +71,18 @@ static void stopped_if_last(struct agent_io *io)
         io->on_stopped(io->ctx);
 }
 
+static void at_run(const Drover__V1__StepRequest *request, const char *when)
+{
+    const struct bytes payload[] = {
+        bytes_str(request->job_id),
+        bytes_str(request->step),
+        bytes_str(request->actor),
+        bytes_str(request->action),
+    };
+
+    failpoint("run", "", when, payload, array_size(payload));
+}
+
 static void on_done(struct handler_run *run, const struct agent_result *result)
 {
     struct agent_io *io = run->context;
@@ -80,6 +93,7 @@ static void on_done(struct handler_run *run, const struct agent_result *result)
         stopped_if_last(io);
         return;
     }
+    at_run(run->run->request, "after");
     driver_perform(io->driver, step(io->agent, driver_now(), event, driver_effects(io->driver)));
 }
 
@@ -105,8 +119,10 @@ static void start(struct agent_io *io, struct agent_run *run)
     const struct handler *handler = find_handler(io, run->request, &action);
     const struct handler_run head = {
         .handler = handler, .run = run, .done = on_done, .context = io};
-    struct handler_run *started = handler->start(io->loop, action, &head);
+    struct handler_run *started;
 
+    at_run(run->request, "before");
+    started = handler->start(io->loop, action, &head);
     run->driver = started;
     list_append(&io->runs, &started->link);
 }

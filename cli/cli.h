@@ -47,6 +47,7 @@ int cli_config(const struct args *args);
 int cli_completion(const struct args *args);
 int cli_manual(const struct args *args);
 int cli_import(const struct args *args);
+int cli_failpoints(const struct args *args);
 int cli_version(const struct args *args);
 int cli_help(const struct args *args);
 

@@ -266,6 +266,20 @@ static const struct command COMMANDS[] = {
         .run = cli_manual,
     },
     {
+        .name = "failpoints",
+        .operands = "",
+        .summary = "List where a test can make a daemon crash, stall, lose or repeat",
+        .help =
+            "For tests. A daemon with DROVER_FAILPOINTS_ALLOW=1 in its environment follows\n"
+            "DROVER_FAILPOINTS, or the file that DROVER_FAILPOINTS_FILE names, also while it\n"
+            "changes: POINT=TERM[->TERM...], separated by ; or line ends, a TERM being\n"
+            "[P%][N*]TASK[(ARGUMENT)][@TEXT]: in P of 100 cases, N times at most, where what "
+            "passes\n"
+            "contains TEXT. Tasks: off, return, drop, double, sleep(T), delay(T), pause, yield,\n"
+            "print(TEXT), clock(T), panic, crash. Each one performed is in the log before.\n",
+        .run = cli_failpoints,
+    },
+    {
         .name = "version",
         .operands = "",
         .summary = "Print the version",

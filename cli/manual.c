@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "io/config.h"
+#include "io/failpoint.h"
 
 static const struct {
     int code;
@@ -193,6 +194,15 @@ int cli_manual(const struct args *args)
 int cli_config(const struct args *args)
 {
     config_sample(stdout);
+    return CLI_OK;
+}
+
+int cli_failpoints(const struct args *args)
+{
+    struct failpoint_info point;
+
+    for (size_t n = 0; failpoint_at(n, &point); n++)
+        printf("%-32s  %s\n", point.name, point.what);
     return CLI_OK;
 }
 

@@ -7,6 +7,8 @@
 #define ISO_FIRST (-62167219200000)
 #define ISO_LAST 253402300799999
 
+static _Atomic int64_t shift;
+
 static int64_t clock_ms(clockid_t clock)
 {
     struct timespec t;
@@ -22,7 +24,12 @@ int64_t clock_monotonic_ms(void)
 
 int64_t clock_unix_ms(void)
 {
-    return clock_ms(CLOCK_REALTIME);
+    return clock_ms(CLOCK_REALTIME) + shift;
+}
+
+void clock_shift(int64_t ms)
+{
+    shift += ms;
 }
 
 /* @value in @digits digits with zeros in front, and what follows it. Returns the place behind. */

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "io/bus_internal.h"
+#include "io/failpoint.h"
 
 #define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent for ... */
 #define PULSE_AGAIN_MS 60000 /* ... so long: one that is refused costs a connection */
@@ -134,14 +135,10 @@ static struct outgoing *outgoing_new(const struct bus_message *from)
     return out;
 }
 
-int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id)
+static int publish(struct bus *bus, const struct bus_message *m, uint64_t id)
 {
-    struct outgoing *out;
+    struct outgoing *out = outgoing_new(m);
 
-    assert(m->exchange && m->key);
-    if (m->transient && id == 0 && (!bus->stats.up || bus->stats.blocked))
-        return 0;
-    out = outgoing_new(m);
     if (!out)
         return -ENOMEM;
     out->id = id;
@@ -153,6 +150,36 @@ int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id)
     bus->stats.waiting++;
     hand_over_later(bus);
     return 0;
+}
+
+/* Moves what was handed in last past the broker, for a failpoint: its outcome is @outcome. */
+static void pretend(struct bus *bus, enum bus_outcome outcome)
+{
+    struct outgoing *m = list_entry(bus->pending.prev, struct outgoing, node);
+
+    m->outcome = outcome;
+    list_remove(&m->node);
+    pthread_mutex_lock(&bus->lock);
+    list_append(&bus->settled, &m->node);
+    pthread_mutex_unlock(&bus->lock);
+    uv_async_send(&bus->async);
+}
+
+int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id)
+{
+    enum failpoint_act act;
+    int r;
+
+    assert(m->exchange && m->key);
+    if (m->transient && id == 0 && (!bus->stats.up || bus->stats.blocked))
+        return 0;
+    act = failpoint_message(m, "before");
+    if (act == FAILPOINT_DOUBLE && (r = publish(bus, m, 0)) < 0)
+        return r;
+    r = publish(bus, m, id);
+    if (r == 0 && (act == FAILPOINT_DROP || act == FAILPOINT_RETURN))
+        pretend(bus, act == FAILPOINT_DROP ? BUS_CONFIRMED : BUS_NACKED);
+    return r;
 }
 
 int bus_pulse(struct bus *bus)
@@ -173,7 +200,7 @@ int bus_pulse(struct bus *bus)
 
 void bus_ack(struct bus *bus, uint64_t handle)
 {
-    if (!handle)
+    if (!handle || failpoint("ack", "", "before", NULL, 0) == FAILPOINT_RETURN)
         return;
     if (acks_push(&bus->acks, handle) < 0)
         bus->acks_lost = true;
@@ -295,6 +322,8 @@ static void report_settled(struct bus *bus, struct list *settled)
     while ((node = list_pop(settled))) {
         struct outgoing *m = list_entry(node, struct outgoing, node);
 
+        if (failpoint_message(&m->message, "after") == FAILPOINT_RETURN)
+            m->outcome = BUS_NACKED;
         list_remove(&m->open);
         bus->stats.waiting--;
         bus->stats.confirmed += m->outcome == BUS_CONFIRMED;
@@ -305,6 +334,22 @@ static void report_settled(struct bus *bus, struct list *settled)
             count_refusal(bus);
         free(m);
     }
+}
+
+/* For failpoints: "submit", and "task" for those of all actors. */
+static const char *queue_name(const struct bus *bus, int source)
+{
+    const struct bus_config *config = &bus->config;
+
+    if (config->direct_reply && source == config->direct_source)
+        return "answers";
+    for (int i = 0; i < config->n_queues; i++) {
+        if (config->queues[i].actor)
+            return "task";
+        if (config->queues[i].source == source)
+            return config->queues[i].name + strlen("drover.");
+    }
+    return "";
 }
 
 /* Once the bus closes, nobody waits for deliveries any more: the broker gets them back. */
@@ -319,6 +364,9 @@ static void report_deliveries(struct bus *bus, struct list *deliveries)
             bus_delivery_free(&in->delivery);
         } else if (in->pulse) {
             report_pulse(bus, &in->delivery);
+            bus_delivery_free(&in->delivery);
+        } else if (failpoint("delivery", queue_name(bus, in->delivery.source), "",
+                             &in->delivery.body, 1) == FAILPOINT_DROP) {
             bus_delivery_free(&in->delivery);
         } else {
             bus->stats.delivered++;

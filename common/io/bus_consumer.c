@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "io/bus_internal.h"
+#include "io/failpoint.h"
 
 #define HANDLE_TAG_BITS 40 /* leaves 24 for the epoch: one reconnect a second for 194 days */
 #define HANDLE_TAG_MASK ((UINT64_C(1) << HANDLE_TAG_BITS) - 1)
@@ -156,6 +157,8 @@ static int send_acks(struct consumer *c)
         r = send_ack(c, tag, false);
     }
     c->acks.used = 0;
+    if (!r)
+        failpoint("ack", "", "after", NULL, 0);
     return r;
 }
 

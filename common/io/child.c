@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "io/failpoint.h"
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
@@ -56,6 +57,8 @@ void child_env_deinit(struct child_env *env)
 int child_spawn(uv_loop_t *loop, uv_process_t *process, uv_process_options_t options,
                 const struct child_env *env)
 {
+    if (failpoint("exec", "", "", NULL, 0) == FAILPOINT_RETURN)
+        return UV_EAGAIN;
     options.env = env->variables;
     options.flags |= UV_PROCESS_DETACHED;
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* some libraries open their sockets without */

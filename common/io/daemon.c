@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "io/address.h"
 #include "io/daemon.h"
+#include "io/failpoint.h"
 #include "io/health.h"
 
 /* Of drain_timeout, so much is left for closing connections when the role has used up its share. */
@@ -150,8 +151,12 @@ static int load_config(const struct options *o, const struct daemon_role *role, 
     const struct config_source source = {o->file, environ, o->sets, o->n_sets};
     CLEANUP(config_free) struct config *config = NULL;
     struct problem problem = {0};
-    int ret = config_load(&config, &source, &problem);
+    int ret = failpoint_init(&problem);
 
+    if (ret == 0 && failpoint("config.load", "", "", NULL, 0) == FAILPOINT_RETURN)
+        ret = -EIO;
+    if (ret == 0)
+        ret = config_load(&config, &source, &problem);
     /* Who only asks may lack what the other one has, such as its file. */
     if (ret == 0 && role->check && !o->healthcheck)
         ret = role->check(config, &problem);

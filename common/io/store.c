@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "io/failpoint.h"
 #include "io/resp.h"
 #include "io/store.h"
 #include "io/store_exam.h"
@@ -35,7 +36,8 @@ struct call {
     struct list node; /* in store.calls; in store.lost once its connection is gone */
     store_cb cb;
     void *ctx;
-    uint64_t deadline; /* as uv_now() */
+    uint64_t deadline;    /* as uv_now() */
+    const char *function; /* a constant; for the failpoint */
 };
 
 /* One connection. It is given up by no longer being store.link; libuv frees it some time later. */
@@ -311,6 +313,7 @@ static bool calls_for_examination(const struct resp_reply *reply)
 static void on_reply(struct store *s, const struct resp_reply *reply)
 {
     struct store_answer answer = {STORE_OK, reply->items, reply->n};
+    struct call *call;
 
     if (s->state == EXAMINING) {
         on_verdict(s, exam_reply(&s->exam, reply, &s->link->out));
@@ -320,10 +323,13 @@ static void on_reply(struct store *s, const struct resp_reply *reply)
         lose(s, reply->error ? (const char *)reply->items[0].data : "an answer to no call");
         return;
     }
+    call = list_entry(s->calls.next, struct call, node);
     if (reply->error)
         answer.result = resp_is_error(reply, "OOM") ? STORE_OOM : STORE_ERROR;
+    if (failpoint("store", call->function, "after", reply->items, reply->n) == FAILPOINT_RETURN)
+        answer = (struct store_answer){.result = STORE_UNKNOWN};
     s->failures = 0;
-    finish(list_entry(s->calls.next, struct call, node), &answer);
+    finish(call, &answer);
 }
 
 static int take_replies(struct link *link)
@@ -651,19 +657,23 @@ int store_call(struct store *s, uint32_t partition, const char *function, const 
 {
     uint64_t timeout = (uint64_t)s->config.call_timeout_ms;
     CLEANUP(free) struct call *call = malloc(sizeof(*call));
+    bool sent = s->state == UP;
     int ret;
 
     if (!call)
         return -ENOMEM;
-    *call = (struct call){.cb = cb, .ctx = ctx, .deadline = uv_now(s->loop) + timeout};
-    if (s->state == UP) {
+    *call = (struct call){
+        .cb = cb, .ctx = ctx, .deadline = uv_now(s->loop) + timeout, .function = function};
+    if (sent && failpoint("store", function, "before", args, (size_t)n) == FAILPOINT_RETURN)
+        sent = false;
+    if (sent) {
         ret = put_call(s, partition, function, args, n);
         if (ret < 0)
             return ret;
         if (!uv_is_active((uv_handle_t *)&s->timer))
             timer_set(s, timeout);
     }
-    list_append(s->state == UP ? &s->calls : &s->lost, &take(call)->node);
+    list_append(sent ? &s->calls : &s->lost, &take(call)->node);
     turn_set(s);
     return 0;
 }

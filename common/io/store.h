@@ -59,7 +59,7 @@ int store_new(struct store **out, uv_loop_t *loop, const struct store_config *co
 /**
  * store_call() - call a store function
  * @partition: 0 to store_partitions() - 1
- * @function:  short name, such as "record"; called as drover<version>_record
+ * @function:  short name, such as "record"; called as drover<version>_record; kept, not copied
  * @args:      copied
  * @cb:        runs later on the loop thread, exactly once, never from within store_call()
  *

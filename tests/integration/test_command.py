@@ -465,6 +465,7 @@ ENDS = {
         2: ["import", "import trace.json --scale much"],
     },
     "config": {0: ["config"], 1: ["config > /dev/full"], 2: ["config file"]},
+    "failpoints": {0: ["failpoints"], 1: ["failpoints > /dev/full"], 2: ["failpoints all"]},
     "completion": {
         0: ["completion bash"],
         1: ["completion bash > /dev/full"],

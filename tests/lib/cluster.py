@@ -33,6 +33,7 @@ import servers
 import wire
 
 STOP_TIMEOUT_S = 60
+CRASHED = 86  # FAILPOINT_CRASHED
 SANITIZER = re.compile(r"ERROR: \w+Sanitizer|runtime error:|SUMMARY: \w+Sanitizer|Assertion .* failed")
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:exitcode=99",
@@ -95,8 +96,12 @@ def _lines(settings):
 class Daemon:
     """One process of a role. Started again under the same name after its end."""
 
-    def __init__(self, role, name, directory, settings):
+    def __init__(self, role, name, directory, settings, failpoints=None):
         self.role, self.name = role, name
+        self._failpoints = directory / f"{name}.failpoints"
+        self._can_fail = failpoints is not None
+        if self._can_fail:
+            self.fail(failpoints)
         self.config = directory / f"{name}.cfg"
         self.log = directory / f"{name}.log"
         self.log.touch()
@@ -118,7 +123,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**own_environment(), **SANITIZER_OPTIONS},
+                env={**own_environment(), **SANITIZER_OPTIONS, **self._failpoint_environment()},
                 start_new_session=True,
             )
         _running.add(self)
@@ -165,6 +170,36 @@ class Daemon:
     def stop(self):
         self.begin_stop()
         self.await_stop()
+
+    # --- failpoints ---
+
+    def _failpoint_environment(self):
+        if not self._can_fail:
+            return {}
+        return {"DROVER_FAILPOINTS_ALLOW": "1", "DROVER_FAILPOINTS_FILE": str(self._failpoints)}
+
+    def fail(self, spec=""):
+        """Sets failpoints, in the place of those before. Its cluster must allow them."""
+        assert self._can_fail, "cluster(failpoints={})"
+        new = self._failpoints.with_suffix(".new")
+        new.write_text(spec)
+        new.replace(self._failpoints)
+
+    def hits(self, point):
+        """How often a failpoint was performed, over all its lives."""
+        return len(re.findall(rf'"drover.point":"{point}"| point={point} ', self.text()))
+
+    def await_hits(self, point, count=1, timeout=60):
+        servers.wait_for(
+            lambda: self.hits(point) >= count, f"{self.name} to hit {point}", timeout * SLOW
+        )
+
+    def await_crash(self, timeout=60):
+        """Until a failpoint has ended it. It can be started again: the failpoints are off."""
+        servers.wait_for(lambda: not self.alive(), f"{self.name} to crash", timeout * SLOW)
+        self._ended()
+        assert self._process.returncode == CRASHED, f"{self.name}: {self._process.returncode}"
+        self.fail()
 
     def pause(self):
         self.signal(signal.SIGSTOP)
@@ -294,14 +329,18 @@ BUILTIN = {"name": "demo", "handler": "builtin"}
 
 
 class Cluster:
-    def __init__(self, rabbit, redis_server, directory, settings=None, actor="demo"):
-        """@settings: role -> what differs; @actor: one that all agents serve."""
+    def __init__(
+        self, rabbit, redis_server, directory, settings=None, actor="demo", failpoints=None
+    ):
+        """@settings: role -> what differs; @actor: one that all agents serve; @failpoints: role ->
+        what its daemons begin with; None: they heed none."""
         self.rabbit, self.redis, self.actor = rabbit, redis_server, actor
         self.directory = pathlib.Path(directory)
         self.name = f"t{random.SystemRandom().getrandbits(48):012x}"
         self.store = Store(redis_server.port, self.name + ":")
         self.journal = Journal(self.directory / "journal")
         self.settings = settings or {}
+        self.failpoints = failpoints
         self.schedulers, self.agents, self.supervisors = [], [], []
         self.client = None
         self._vhost = rabbit.vhost(self.name)
@@ -355,7 +394,8 @@ class Cluster:
     def _add(self, role, group, more=None):
         name = f"{role}-{len(group) + 1}"
         settings = merged(self._settings(role, name), more)
-        daemon = Daemon(role, name, self.directory, settings)
+        failpoints = None if self.failpoints is None else self.failpoints.get(role, "")
+        daemon = Daemon(role, name, self.directory, settings, failpoints)
         group.append(daemon)
         daemon.start()
         return daemon
@@ -463,8 +503,10 @@ class TestCase(unittest.TestCase):
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
 
-    def cluster(self, schedulers=1, agents=1, supervisors=1, settings=None, actor="demo"):
-        cluster = Cluster(self.rabbit, self.redis, self.directory, settings, actor)
+    def cluster(
+        self, schedulers=1, agents=1, supervisors=1, settings=None, actor="demo", failpoints=None
+    ):
+        cluster = Cluster(self.rabbit, self.redis, self.directory, settings, actor, failpoints)
         self.addCleanup(self._end, cluster)
         cluster.start(schedulers, agents, supervisors)
         return cluster

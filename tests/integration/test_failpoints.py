@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every failpoint that `drover failpoints` lists fires, and every task does what it says."""
+
+import datetime
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+# Who gets to each, in the one workload of test_every_point. A new one needs a line here, and where
+# that workload does not get to it, something that does.
+POINTS = {
+    "store.define": "scheduler",
+    "store.drive": "scheduler",
+    "store.expire": "supervisor",
+    "store.forget": "supervisor",
+    "store.inspect": "scheduler",
+    "store.lead": "supervisor",
+    "store.record": "scheduler",
+    "store.renew": "scheduler",
+    "store.settle_owed": "scheduler",
+    "store.steer": "scheduler",
+    "store.submit": "scheduler",
+    "store.sweep": "supervisor",
+    "store.told": "scheduler",
+    "publish.request": "scheduler",
+    "publish.reply": "agent",
+    "publish.progress": "agent",
+    "publish.progress_answer": "scheduler",
+    "publish.control": "supervisor",
+    "publish.receipt": "scheduler",
+    "publish.answer": "scheduler",
+    "publish.notice": "scheduler",
+    "publish.event": "scheduler",
+    "publish.dead": "scheduler",
+    "publish.pulse": "agent",
+    "delivery.submit": "scheduler",
+    "delivery.replies": "scheduler",
+    "delivery.control": "scheduler",
+    "delivery.expired": "scheduler",
+    "delivery.task": "agent",
+    "delivery.answers": "agent",
+    "ack": "agent",
+    "run": "agent",
+    "exec": "agent",
+    "config.load": "supervisor",
+}
+
+DROVER = wire.BUILD / "cli" / "drover"
+QUICK = {"supervisor": {"supervisor": {"sweep": "1s"}}}
+
+
+def listed():
+    """All there are, as the command lists them."""
+    out = subprocess.run([DROVER, "failpoints"], capture_output=True, text=True, check=True).stdout
+    return [line.split()[0] for line in out.splitlines()]
+
+
+def boundary(point):
+    """A point without before and after."""
+    return point.removesuffix(".before").removesuffix(".after")
+
+
+def one(job_id, **fields):
+    """A job of one step."""
+    return wire.submit(job_id, [wire.step("a", **fields)])
+
+
+def short(job_id):
+    """Its lease is soon over."""
+    return one(job_id, lock_ms=1000, wait_ms=1000)
+
+
+class Every(cluster.TestCase):
+    def workload(self, c):
+        """Something of everything."""
+        beating = wire.step("beating", action="sleep", heartbeat_ms=300)
+        beating.arguments.CopyFrom(wire.payload(b"1000", "application/json"))
+        failing = wire.step("failing", action="fail", after=["beating"])
+        failing.arguments.CopyFrom(wire.payload(b'{"times": 1}', "application/json"))
+        steps = [beating, failing, wire.step("program", actor="effect", after=["failing"])]
+        c.client.submit(wire.submit("job", steps))
+        c.client.submit(wire.submit("nobody", [wire.step("a", actor="none", wait_ms=200)]))
+        c.client.publish("drover.submit", "submit", b"\xff")
+        c.client.settled("job")
+        c.client.status("job")
+        c.agents[0].await_hits("delivery.answers")
+        c.schedulers[0].await_hits("store.told.after")
+        c.client.control("nobody", kill=wire.Kill())
+        c.client.settled("nobody")
+
+    def test_every_point(self):
+        points = listed()
+        self.assertEqual(sorted({boundary(p) for p in points}), sorted(POINTS), "POINTS is complete")
+        spec = "\n".join(f"{point}=print" for point in points)
+        roles = ("scheduler", "agent", "supervisor")
+        c = self.cluster(settings=QUICK, failpoints=dict.fromkeys(roles, spec))
+        self.workload(c)
+        by_role = {daemon.role: daemon for daemon in c.daemons}
+        for point in points:
+            with self.subTest(point=point):
+                by_role[POINTS[boundary(point)]].await_hits(point)
+
+
+class Tasks(cluster.TestCase):
+    def job(self, c, submit):
+        c.client.submit(submit)
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled(submit.job_id).outcome)
+        return [entry[2] for entry in c.store.history(submit.job_id)]
+
+    def test_crash(self):
+        """Between store and publish: its successor repeats what was recorded."""
+        c = self.cluster(failpoints={})
+        (scheduler,) = c.schedulers
+        scheduler.fail("store.submit.after=crash")
+        c.client.submit(one("job"))
+        scheduler.await_crash()
+        self.assertEqual([], c.client.receipts.get("job", []))
+        scheduler.start()
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        self.assertEqual(1, scheduler.hits("store.submit.after"))
+
+    def test_panic(self):
+        c = self.cluster(failpoints={})
+        c.agents[0].fail("run.before=panic")
+        c.client.submit(one("job"))
+        servers.wait_for(lambda: not c.agents[0].alive(), "the agent to abort")
+        c.agents[0].await_stop()
+        self.assertEqual([-signal.SIGABRT], c.agents[0].exit_codes)
+        c.agents[0].exit_codes.clear()
+        c.agents[0].fail()
+        c.agents[0].start()
+        c.client.settled("job")
+
+    def test_return(self):
+        """A call that is not made, and an answer that is lost: both are made again."""
+        c = self.cluster(failpoints={})
+        (scheduler,) = c.schedulers
+        scheduler.fail("store.submit.before=2*return\nstore.record.after=2*return")
+        events = self.job(c, one("job"))
+        self.assertEqual((1, 1), (events.count("dispatched"), events.count("done")))
+        self.assertEqual(2, scheduler.hits("store.submit.before"))
+        self.assertEqual(2, scheduler.hits("store.record.after"))
+
+    def test_refused(self):
+        """A publish that the broker seems to refuse is made again; a program that cannot be started
+        is a failure."""
+        c = self.cluster(failpoints={})
+        c.agents[0].fail("publish.reply.before=1*return\nexec=1*return")
+        events = self.job(c, one("job", actor="effect"))
+        self.assertEqual((1, 1), (events.count("failed"), events.count("done")))
+        self.assertEqual(1, c.agents[0].hits("publish.reply.before"))
+
+    def test_drop(self):
+        """A request that is lost costs its lease."""
+        c = self.cluster(failpoints={})
+        c.schedulers[0].fail("publish.request.before=1*drop")
+        events = self.job(c, short("job"))
+        self.assertGreaterEqual(events.count("expired"), 1)
+        self.assertGreater(events.count("dispatched"), events.count("expired"))
+
+    def test_double(self):
+        """A reply that comes twice is recorded once."""
+        c = self.cluster(failpoints={})
+        c.agents[0].fail("publish.reply.before=double")
+        c.schedulers[0].fail("delivery.replies=print")
+        events = self.job(c, one("job"))
+        c.schedulers[0].await_hits("delivery.replies", 2)
+        self.assertEqual(1, events.count("done"))
+
+    def test_payload(self):
+        """Only the job that is named."""
+        c = self.cluster(failpoints={})
+        c.agents[0].fail("run.before=crash@poison")
+        self.job(c, one("innocent"))
+        c.client.submit(one("poison"))
+        c.agents[0].await_crash()
+        c.agents[0].start()
+        c.client.settled("poison")
+
+    def test_pause(self):
+        """Until the file changes; SIGTERM has to wait for it as well."""
+        c = self.cluster(failpoints={})
+        c.agents[0].fail("run.before=pause")
+        c.client.submit(one("job"))
+        c.agents[0].await_hits("run.before")
+        c.agents[0].begin_stop()
+        self.assertTrue(c.agents[0].alive())
+        c.agents[0].fail()
+        c.agents[0].await_stop()
+        self.assertEqual([0], c.agents[0].exit_codes)
+        c.client.settled("job")
+
+    def test_sleep(self):
+        """Past the lease: the run is another one's by then."""
+        c = self.cluster(failpoints={})
+        c.agents[0].fail("publish.reply.before=1*sleep(3s)")
+        events = self.job(c, short("job"))
+        self.assertGreaterEqual(events.count("expired"), 1)
+        self.assertEqual(1, events.count("done"))
+
+    def test_clock(self):
+        """Nothing that an agent does hangs on what time it is."""
+        c = self.cluster(failpoints={})
+        c.agents[0].fail("run.before=1*clock(+600s)")
+        events = self.job(c, one("job"))
+        self.assertEqual((1, 1), (events.count("dispatched"), events.count("done")))
+        c.agents[0].stop()
+        (stopped,) = c.agents[0].records("stopped")
+        at = datetime.datetime.fromisoformat(stopped["timestamp"].replace("Z", "+00:00"))
+        self.assertGreater(at.timestamp() - time.time(), 500)
+
+    def test_wrong(self):
+        """A file that is wrong changes nothing; a process does not begin with one."""
+        c = self.cluster(failpoints={"agent": "run.before=print"})
+        (agent,) = c.agents
+        agent.fail("run.before=explode")
+        self.job(c, one("job"))
+        self.assertEqual(1, agent.hits("run.before"))
+        self.assertIn("no such task", agent.records("failpoints_wrong")[0]["why"])
+        agent.stop()
+        agent.start()
+        agent.await_stop()
+        self.assertEqual([0, 2], agent.exit_codes)
+        agent.exit_codes.clear()
+
+
+class Forbidden(cluster.TestCase):
+    def test_not_allowed(self):
+        """Without DROVER_FAILPOINTS_ALLOW=1 the others are not heeded."""
+        done = subprocess.run(
+            [wire.BUILD / "agent" / "drover-agent", "--check-config"],
+            env={"DROVER_FAILPOINTS": "config.load=crash", "DROVER_FAILPOINTS_ALLOW": "yes"},
+            capture_output=True,
+            text=True,
+        )
+        self.assertNotEqual(cluster.CRASHED, done.returncode)
+        self.assertIn("failpoints_ignored", done.stderr)
+
+    def test_environment(self):
+        done = subprocess.run(
+            [wire.BUILD / "agent" / "drover-agent", "--check-config"],
+            env={"DROVER_FAILPOINTS": "config.load=crash", "DROVER_FAILPOINTS_ALLOW": "1"},
+        )
+        self.assertEqual(cluster.CRASHED, done.returncode)
+
+
+if __name__ == "__main__":
+    tap.main()

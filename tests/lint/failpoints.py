@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails where a store function has no failpoint, or no test sees it fire.
+
+    failpoints.py [ROOT]
+
+The functions that common/store/drover.lua registers are compared with the table FUNCTIONS in
+common/io/failpoint.c, and that with the table in tests/integration/test_failpoints.py.
+"""
+
+import pathlib
+import re
+import sys
+
+LIBRARY = "common/store/drover.lua"
+TABLE = "common/io/failpoint.c"
+TEST = "tests/integration/test_failpoints.py"
+NOT_OF_ROLES = {"version"}  # asked by the examination on connect
+
+
+def problems(root):
+    registered = set(re.findall(r"^register\('(\w+)'", (root / LIBRARY).read_text(), re.MULTILINE))
+    table = re.search(r"FUNCTIONS\[\] = \{(.*?)\};", (root / TABLE).read_text(), re.DOTALL).group(1)
+    known = set(re.findall(r'"(\w+)"', table))
+    tested = set(re.findall(r'"store\.(\w+)": ', (root / TEST).read_text()))
+    if not registered - NOT_OF_ROLES or not tested:
+        yield f"{LIBRARY} registers nothing, or {TEST} has no table: have they changed their shape?"
+    for name in sorted(registered - NOT_OF_ROLES - known):
+        yield f"{LIBRARY} registers {name}: add it to FUNCTIONS in {TABLE}"
+    for name in sorted(known - registered):
+        yield f"{TABLE}: FUNCTIONS has {name}, which {LIBRARY} does not register"
+    for name in sorted(known - tested):
+        yield f'{TEST}: POINTS lacks "store.{name}": say which daemon calls it, and have it called'
+
+
+def main(argv):
+    found = list(problems(pathlib.Path(argv[1] if len(argv) > 1 else ".")))
+    for problem in found:
+        print(problem, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
