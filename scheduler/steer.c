@@ -113,6 +113,8 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
                                   about_a_step[i].sentence);
     if (strcmp(refusal->why, "PENDING") == 0)
         return "the job has not started yet";
+    if (strcmp(refusal->why, "DATA_FULL") == 0)
+        return "the job's input, arguments and results would exceed 64 MiB";
     if (strstr(refusal->why, "FAILED"))
         advice = ": Retry or Resolve its failed steps";
     return effects_printf(s->out, "the job has ended as %s%s", refusal->why, advice);

@@ -27,7 +27,7 @@
 --   p leader        string "<supervisor> <until> <lease>"
 --   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
 
-local BUILD = 6
+local BUILD = 7
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1655,7 +1655,7 @@ local function set_desired(job, to, cause)
   if job.desired == to then
     if to == 'A' and job.phase == 'ERROR' then
       return 'WRONG_STATE', job.outcome
-    elseif to == 'D' and not finished(job) then
+    elseif to == 'D' and not finished(job) and may_try_again(job) then
       call('HSET', job.key, 'tried', int(TRIES_MAX)) -- nor will it be tried again by itself
     end
     return 'UNCHANGED'
@@ -1788,6 +1788,9 @@ function commands.retry(job, a)
     end
     recs[i] = rec
   end
+  if job.bytes + #a[11] > DATA_MAX then
+    return 'WRONG_STATE', 'DATA_FULL'
+  end
   go_on_after_failure(job)
   if edited then
     set(job, 'turn', job.turn + 1)
@@ -1824,6 +1827,8 @@ function commands.resolve(job, a)
     return 'WRONG_STATE', 'THERE', i -- others have gone by that
   elseif rec.waiting > 0 then
     return 'WRONG_STATE', 'WAITING', i -- what comes before it would be passed by
+  elseif job.bytes + #a[13] > DATA_MAX then
+    return 'WRONG_STATE', 'DATA_FULL'
   end
   go_on_after_failure(job)
   set(job, 'turn', job.turn + 1)
