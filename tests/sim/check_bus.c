@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check_model.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "scheduler/scheduler.h"
+
+/* ---- the bus ---- */
+
+static void published_requests(struct checker *c, const struct bus_message *m)
+{
+    struct token *token = check_token_find(c, bytes_str(m->message_id));
+
+    if (!token)
+        checker_fail(c, "I10 a request with a token that was never minted");
+    else
+        token->published = true;
+}
+
+static void published_event(struct checker *c, const struct bus_message *m,
+                            enum bus_outcome outcome, bool lost)
+{
+    struct job *job = check_job_find(c, bytes_str(m->job));
+    CLEANUP(wire_free) struct wire_message event = {0};
+    struct ending *e;
+
+    if (!job || *m->exchange || wire_decode(WIRE_EVENT, m->body, NULL, &event, NULL))
+        return;
+    e = check_ending_find(job, event.event->seq);
+    if (!e)
+        return;
+    if (outcome == BUS_CONFIRMED)
+        e->told = true;
+    if (lost || outcome != BUS_CONFIRMED)
+        e->excused = true;
+}
+
+/* A Submit that the store had no room for may be acknowledged once the client was told. */
+static void published_receipt(struct checker *c, const struct bus_message *m)
+{
+    struct wire_message receipt = {0};
+
+    if (wire_decode(WIRE_RECEIPT, m->body, NULL, &receipt, NULL) == 0 &&
+        receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER) {
+        struct job *job = check_job_find(c, bytes_str(receipt.receipt->job_id));
+
+        if (job)
+            job->refused = true;
+    }
+    wire_free(&receipt);
+}
+
+void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
+                       bool lost)
+{
+    if (c->violated || !m->type)
+        return;
+    if (strcmp(m->exchange, "drover.dead") == 0)
+        checker_fail(c, "dead letter: %s", m->reason ? m->reason : "");
+    else if (strcmp(m->type, "drover.v1.Requests") == 0)
+        published_requests(c, m);
+    else if (strcmp(m->type, "drover.v1.JobEvent") == 0)
+        published_event(c, m, outcome, lost);
+    else if (strcmp(m->type, "drover.v1.Receipt") == 0)
+        published_receipt(c, m);
+}
+
+/* ---- acks ---- */
+
+struct acked {
+    const struct simlink *link;
+    const struct bus_delivery *delivery;
+};
+
+/* What a trigger caused has been published, or is past the time in which it would help. */
+static void require_followed(struct checker *c, const struct acked *a, const struct job *job,
+                             const uint32_t *steps, uint32_t n, const struct token *trigger)
+{
+    for (uint32_t k = 0; job->turn == 1 && !job->ending && !*job->hold && k < n && k < c->budget;
+         k++) {
+        const struct token *token = job->steps[steps[k]].flying;
+
+        if (!token || (trigger ? token->trigger != trigger : !token->by_submit))
+            continue;
+        if (token->published || token->wait_until <= c->store_now || c->clock_set)
+            continue;
+        require(
+            c, simlink_other_copy(a->link, a->delivery->handle, trigger ? trigger->text : job->id),
+            "I1 %s: acknowledged, and the request for step %u was never sent", job->id, steps[k]);
+    }
+}
+
+static void acked_submit(struct checker *c, const struct acked *a, const Drover__V1__Submit *m)
+{
+    struct job *job = check_job_find(c, bytes_str(m->job_id));
+
+    if (!job)
+        return;
+    require(c, job->created || job->refused, "I1 %s: acknowledged before it was recorded", job->id);
+    require_followed(c, a, job, job->w->roots, job->w->n_roots, NULL);
+}
+
+static void acked_reply(struct checker *c, const struct acked *a, const Drover__V1__StepReply *m)
+{
+    const struct token *token = check_token_find(c, bytes_str(m->token));
+    const struct workflow_step *step;
+
+    if (!token)
+        return;
+    step = &token->job->w->steps[token->step];
+    require(c, token->decided, "I1 %s: a reply was acknowledged before it was recorded",
+            token->job->id);
+    require_followed(c, a, token->job, step->dependents, step->n_dependents, token);
+}
+
+static void acked_expired(struct checker *c, const Drover__V1__StepRequest *m)
+{
+    const struct token *token = check_token_find(c, bytes_str(m->token));
+
+    require(c, !token || token->decided,
+            "I1 %s: an expired request was acknowledged before it was recorded", m->job_id);
+}
+
+void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
+                   const struct bus_delivery *d)
+{
+    static const enum wire_type types[] = {
+        [SCHEDULER_SUBMIT] = WIRE_SUBMIT,
+        [SCHEDULER_REPLIES] = WIRE_REPLIES,
+        [SCHEDULER_CONTROL] = WIRE_CONTROL,
+        [SCHEDULER_EXPIRED] = WIRE_REQUESTS,
+    };
+    const struct acked a = {link, d};
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    if (c->violated || wire_decode(types[d->source], d->body, NULL, &m, NULL))
+        return;
+    c->store_now = store_now;
+    if (m.type == WIRE_SUBMIT)
+        acked_submit(c, &a, m.submit);
+    for (size_t i = 0; m.type == WIRE_REPLIES && i < m.replies->n_replies; i++)
+        acked_reply(c, &a, m.replies->replies[i]);
+    for (size_t i = 0; m.type == WIRE_REQUESTS && i < m.requests->n_requests; i++)
+        if (!d->resent)
+            acked_expired(c, m.requests->requests[i]);
+}
+
+/* ---- clients ---- */
+
+void checker_receipt(struct checker *c, const Drover__V1__Receipt *m)
+{
+    struct job *job = check_job_find(c, bytes_str(m->job_id));
+
+    if (!job) {
+        checker_fail(c, "I10 a receipt for %s", m->job_id);
+        return;
+    }
+    switch (m->code) {
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED:
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY:
+        require(c, job->created, "I1 %s: a receipt, and no record", job->id);
+        job->accepted = true;
+        break;
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER:
+        break;
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED:
+        /* a scheduler may still be about to register it */
+        require(c, job->registered && strcmp(m->field, "workflow") == 0, "%s: rejected, %s: %s",
+                m->job_id, m->field, m->reason);
+        break;
+    default:
+        checker_fail(c, "%s: refused, code %d %s: %s", m->job_id, (int)m->code, m->field,
+                     m->reason);
+    }
+}
+
+static const char *outcome_name(Drover__V1__Outcome outcome)
+{
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value(&drover__v1__outcome__descriptor, (int)outcome);
+
+    return value ? value->name + strlen("OUTCOME_") : "";
+}
+
+void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
+{
+    struct job *job = check_job_find(c, bytes_str(m->job_id));
+    struct ending *e;
+    uint32_t named;
+
+    if (m->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
+        return;
+    if (!job) {
+        checker_fail(c, "I10 an event of %s", m->job_id);
+        return;
+    }
+    /* more results than one call reads are not in a notice */
+    named = job->w->n_sinks < c->budget ? job->w->n_sinks : c->budget;
+    e = check_ending_find(job, m->seq);
+    if (!e) {
+        checker_fail(c, "I11 %s: told of seq %" PRIu64, job->id, m->seq);
+        return;
+    }
+    require(c, strcmp(outcome_name(m->outcome), e->outcome) == 0, "I11 %s: told %s, is %s", job->id,
+            outcome_name(m->outcome), e->outcome);
+    require(c,
+            m->outcome != DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED || e != job->last ||
+                !job->settled || /* it has turned since, and what was done may be undone */
+                m->n_results + m->n_results_left_out >= named,
+            "I11 %s: told of %zu results of %u", job->id, m->n_results, job->w->n_sinks);
+    e->heard = true;
+}
+
+void checker_status(struct checker *c, const Drover__V1__JobStatus *m)
+{
+    struct job *job = check_job_find(c, bytes_str(m->job_id));
+
+    require(c, job && job->created, "I10 status of %s", m->job_id);
+    if (job && job->created)
+        require(c, m->steps_total == job->w->n_steps && m->seq <= job->seq, "status of %s",
+                job->id);
+}

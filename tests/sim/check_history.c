@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check_model.h"
+
+#include <inttypes.h>
+
+#define WORDS 8
+
+struct entry {
+    struct bytes words[WORDS];
+    int n;
+};
+
+static struct bytes word(const struct entry *e, int i)
+{
+    return i < e->n ? e->words[i] : BYTES_EMPTY;
+}
+
+static struct entry split(struct bytes text)
+{
+    struct entry e = {0};
+    size_t from = 0;
+
+    for (size_t i = 0; i <= text.len && e.n < WORDS; i++) {
+        if (i == text.len || text.data[i] == ' ') {
+            e.words[e.n++] = bytes_of(text.data + from, i - from);
+            from = i + 1;
+        }
+    }
+    return e;
+}
+
+static void land(struct job *job, struct step *step)
+{
+    step->flying = NULL;
+    job->flying--;
+}
+
+/* Another try of what the last dispatch was for, under the same key. */
+static bool another_try(const struct job *job, const struct step *step, bool back)
+{
+    return step->attempt > 0 && step->back == back &&
+           (step->turn == job->turn ||
+            (step->current == 'U' && (back || step->turn >= job->since)));
+}
+
+/* Which way a step may go is a matter of what is known of it, not of what the job would like. */
+static void check_direction(struct checker *c, const struct job *job, uint32_t i, bool back)
+{
+    const struct step *step = &job->steps[i];
+    bool old = step->turn < job->since;
+
+    require(c, check_missing(job, i, back) == 0, "%s %s: step %u before its neighbours",
+            back ? "I5" : "I8", job->id, i);
+    if (!back) {
+        require(c, !job->back, "I5 %s: step %u goes forward after the turn", job->id, i);
+        require(c, step->current == 'D' || (step->current == 'U' && !step->back && !old),
+                "I2 %s: step %u is done though it is %c", job->id, i, step->current);
+    } else {
+        require(c, job->w->steps[i].has_revert, "I5 %s: nothing takes step %u back", job->id, i);
+        require(c, step->current != 'D', "I5 %s: step %u is undone twice", job->id, i);
+        require(c, job->back || (step->current == 'U' && (step->back || old)),
+                "I5 %s: step %u is undone on the way forward", job->id, i);
+    }
+}
+
+static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    struct step *step = &job->steps[i];
+    struct bytes text = word(e, 5);
+    bool back = bytes_is(word(e, 6), "D");
+    struct token *token;
+
+    require(c, !job->settled && !job->ending, "I6 %s: dispatched after it ended", job->id);
+    require(c, !*job->hold, "I6 %s: dispatched while it was held", job->id);
+    require(c, !step->flying, "I2 %s: step %u dispatched while in flight", job->id, i);
+    require(c, !step->failed, "I6 %s: step %u dispatched after it failed", job->id, i);
+    check_direction(c, job, i, back);
+    require(c, check_number(word(e, 4)) == step->attempt + 1, "I9 %s: step %u attempt", job->id, i);
+    require(c, !check_token_find(c, text) && text.len <= WIRE_TOKEN_MAX, "I3 %s: token used twice",
+            job->id);
+    if (c->violated)
+        return;
+    if (!another_try(job, step, back)) {
+        step->turn = back && !job->back ? job->since - 1 : job->turn;
+        step->failures = step->expiries = 0;
+    }
+    step->attempt++;
+    step->parked = false;
+    step->back = back;
+    if (!back)
+        step->forward = step->turn;
+    token = timeline_alloc(c->t, sizeof(*token));
+    snprintf(token->text, sizeof(token->text), "%.*s", (int)text.len, text.data);
+    token->job = job;
+    token->step = i;
+    token->back = back;
+    token->turn = step->turn;
+    token->minted = c->store_now;
+    token->trigger = c->trigger;
+    token->by_submit = c->submitting;
+    HASH_ADD_KEYPTR(hh, c->tokens, token->text, text.len, token);
+    step->flying = token;
+    job->flying++;
+}
+
+/* A flight has ended by a reply that was accepted in this call. */
+static struct recorded *on_reply(struct checker *c, struct job *job, uint32_t i,
+                                 const struct entry *e, const char *kinds)
+{
+    struct step *step = &job->steps[i];
+    struct token *token = check_token_find(c, word(e, 5));
+
+    require(c, token && step->flying == token, "I3 %s: step %u has another token in flight",
+            job->id, i);
+    require(c, !job->settled, "I6 %s: step %u recorded after the end", job->id, i);
+    for (uint32_t k = 0; k < c->n_recorded; k++) {
+        struct recorded *r = &c->recorded[k];
+
+        if (r->token != token || r->used || c->violated)
+            continue;
+        r->used = true;
+        require(c, strchr(kinds, r->kind), "I10 %s: step %u recorded as something else", job->id,
+                i);
+        token->recorded = true;
+        land(job, step);
+        c->trigger = token;
+        return r;
+    }
+    checker_fail(c, "I3 %s: step %u recorded with a token that no reply carried", job->id, i);
+    return NULL;
+}
+
+/* @back: undone. */
+static void on_done(struct checker *c, struct job *job, uint32_t i, const struct entry *e,
+                    bool back)
+{
+    struct recorded *r = on_reply(c, job, i, e, back ? "D" : "A");
+    struct step *step = &job->steps[i];
+
+    if (!r)
+        return;
+    require(c, r->token->back == back, "I2 %s: step %u did the opposite", job->id, i);
+    require(c, step->current != (back ? 'D' : 'A'), "I2 %s: step %u there twice", job->id, i);
+    require(c, r->token->effect, "I10 %s: step %u there, and no handler did it", job->id, i);
+    step->current = back ? 'D' : 'A';
+}
+
+static void on_skipped(struct checker *c, struct job *job, uint32_t i)
+{
+    struct step *step = &job->steps[i];
+
+    require(c, !job->w->steps[i].has_revert && !step->flying && step->current != 'D',
+            "I5 %s: step %u skipped", job->id, i);
+    require(c, check_missing(job, i, true) == 0, "I5 %s: step %u skipped before its dependents",
+            job->id, i);
+    require(c, job->back || (step->current == 'U' && step->turn < job->since),
+            "I5 %s: step %u skipped on the way forward", job->id, i);
+    step->current = 'D';
+}
+
+static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    struct step *step = &job->steps[i];
+
+    require(c, step->flying && step->flying == check_token_find(c, word(e, 5)),
+            "I9 %s: step %u expired, not in flight", job->id, i);
+    if (c->violated)
+        return;
+    step->expiries++;
+    step->current = 'U';
+    land(job, step);
+}
+
+static void on_parked(struct job *job, uint32_t i, const struct entry *e)
+{
+    struct bytes reason = word(e, 4);
+
+    job->steps[i].parked = true;
+    snprintf(job->steps[i].parked_for, sizeof(job->steps[i].parked_for), "%.*s", (int)reason.len,
+             (const char *)reason.data);
+}
+
+static bool all_there(const struct job *job, bool back)
+{
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        if (!check_is_there(job, i, back))
+            return false;
+    return true;
+}
+
+static bool any_failed(const struct job *job, bool back)
+{
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        if (job->steps[i].failed && job->steps[i].back == back)
+            return true;
+    return false;
+}
+
+/* Whether a turn may end so; a step that can still move keeps a job from ending badly. */
+static bool outcome_fits(const struct job *job, struct bytes outcome)
+{
+    if (bytes_is(outcome, "SUCCEEDED"))
+        return !job->back && all_there(job, false);
+    if (bytes_is(outcome, "COMPENSATED"))
+        return (job->back || job->turn == 1) && all_there(job, true) && /* or never wanted */
+               strcmp(job->cause, "CANCELLED") != 0;
+    if (bytes_is(outcome, "CANCELLED"))
+        return job->back && all_there(job, true) && strcmp(job->cause, "CANCELLED") == 0;
+    if (bytes_is(outcome, "FAILED"))
+        return job->ending || (any_failed(job, false) && !*job->hold);
+    if (bytes_is(outcome, "COMPENSATION_FAILED"))
+        return any_failed(job, true) && !job->ending && !*job->hold;
+    return bytes_is(outcome, "KILLED") && strcmp(job->hold, "killed") == 0;
+}
+
+static void on_settled(struct checker *c, struct job *job, const struct entry *e)
+{
+    struct ending *ending = timeline_alloc(c->t, sizeof(*ending));
+    struct bytes outcome = word(e, 3);
+
+    require(c, !job->settled, "I6 %s: settled twice", job->id);
+    require(c, job->flying == 0 || bytes_is(outcome, "KILLED"),
+            "I6 %s: settled with steps in flight", job->id);
+    require(c, outcome_fits(job, outcome), "I6 %s: settled %.*s", job->id, (int)outcome.len,
+            (const char *)outcome.data);
+    ending->older = job->last;
+    ending->seq = job->seq;
+    ending->owed = true;
+    snprintf(ending->outcome, sizeof(ending->outcome), "%.*s", (int)outcome.len,
+             (const char *)outcome.data);
+    job->last = ending;
+    job->settled = true;
+    if (strcmp(job->hold, "killed") != 0)
+        *job->hold = 0;
+    job->settled_at = c->store_now;
+    tell(c->t, "job", "%s settled %s", job->id, ending->outcome);
+}
+
+static void on_command(struct checker *c, const struct job *job, struct bytes id)
+{
+    require(c, !check_is_known(job, id), "I6 %s: %.*s carried out twice", job->id, (int)id.len,
+            (const char *)id.data);
+}
+
+static void on_turned(struct checker *c, struct job *job, const struct entry *e)
+{
+    struct bytes cause = word(e, 4);
+
+    job->turn++;
+    job->since = job->turn;
+    job->back = bytes_is(word(e, 3), "D");
+    snprintf(job->cause, sizeof(job->cause), "%.*s", (int)cause.len, (const char *)cause.data);
+    if (strcmp(job->cause, "TRY") == 0)
+        job->tried++;
+    else if (strcmp(job->cause, "FAILURE") != 0)
+        job->tried = 0;
+    require(c, job->tried < job->w->tries, "I6 %s: tried %u times more, of %u in all", job->id,
+            job->tried, job->w->tries);
+    job->settled = job->ending = false;
+    if (strcmp(job->hold, "deadline") == 0)
+        *job->hold = 0;
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        job->steps[i].failed = job->steps[i].parked = false;
+}
+
+static void on_held(struct job *job, struct bytes hold)
+{
+    snprintf(job->hold, sizeof(job->hold), "%.*s", (int)hold.len, (const char *)hold.data);
+}
+
+/* What a person says of a step, or of all (@i past the last one), begins it anew. */
+static void on_anew(struct job *job, uint32_t i)
+{
+    job->settled = job->ending = false;
+    for (uint32_t k = 0; k < job->w->n_steps; k++) {
+        struct step *step = &job->steps[k];
+
+        if (k != i && (i < job->w->n_steps || (!step->parked && !step->failed)))
+            continue;
+        step->parked = step->failed = false;
+        step->failures = step->expiries = 0;
+        step->not_before = 0;
+    }
+}
+
+static void on_resolved(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    require(c, !check_is_there(job, i, job->back) && check_missing(job, i, job->back) == 0,
+            "I2 %s: step %u resolved though there, or before its neighbours", job->id, i);
+    job->turn++;
+    job->steps[i].current = bytes_is(word(e, 4), "A") ? 'A' : 'D';
+    on_anew(job, i);
+}
+
+/* A failure may have had an effect, and the n-th waits initial × coefficient^(n-1) at least. */
+static void on_failed(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    const struct recorded *r = on_reply(c, job, i, e, "TPDA");
+    const struct policy *policy = &check_terms_of(job, i)->policy;
+    struct step *step = &job->steps[i];
+    double wait = (double)policy->initial_interval_ms;
+    bool proven = r && r->no_effect && !step->back && job->w->steps[i].waive_revert;
+
+    for (uint32_t n = 0; n < step->failures && wait < (double)policy->maximum_interval_ms; n++)
+        wait *= policy->backoff_coefficient;
+    if (wait > (double)policy->maximum_interval_ms)
+        wait = (double)policy->maximum_interval_ms;
+    step->failures++;
+    step->current = proven ? 'D' : 'U';
+    step->not_before = c->store_now + (int64_t)wait;
+}
+
+static void on_deferred(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    const struct recorded *r = on_reply(c, job, i, e, "F");
+    struct step *step = &job->steps[i];
+
+    step->current = r && r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
+    step->not_before = 0;
+}
+
+/* Whether an agent has had the request that came back, and died with it, nobody can tell. */
+static void on_unstarted(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    const struct recorded *r = on_reply(c, job, i, e, "NS");
+
+    if (r && r->kind == 'N')
+        job->steps[i].current = 'U';
+    job->steps[i].not_before = 0;
+}
+
+static void on_step_event(struct checker *c, struct job *job, struct bytes event,
+                          const struct entry *e)
+{
+    uint32_t i = (uint32_t)check_number(word(e, 3));
+
+    if (i >= job->w->n_steps) {
+        checker_fail(c, "history of %s names step %u", job->id, i);
+    } else if (bytes_is(event, "dispatched")) {
+        on_dispatched(c, job, i, e);
+    } else if (bytes_is(event, "done") || bytes_is(event, "undone")) {
+        on_done(c, job, i, e, bytes_is(event, "undone"));
+    } else if (bytes_is(event, "skipped")) {
+        on_skipped(c, job, i);
+    } else if (bytes_is(event, "failed")) {
+        on_failed(c, job, i, e);
+    } else if (bytes_is(event, "given_up")) {
+        job->steps[i].failed = true;
+    } else if (bytes_is(event, "retried")) {
+        on_anew(job, i);
+    } else if (bytes_is(event, "edited")) {
+        job->turn++;
+        on_anew(job, i);
+    } else if (bytes_is(event, "resolved")) {
+        on_resolved(c, job, i, e);
+    } else if (bytes_is(event, "deferred")) {
+        on_deferred(c, job, i, e);
+    } else if (bytes_is(event, "unstarted")) {
+        on_unstarted(c, job, i, e);
+    } else if (bytes_is(event, "unroutable")) {
+        on_reply(c, job, i, e, "X");
+        job->steps[i].not_before = 0;
+    } else if (bytes_is(event, "expired")) {
+        on_expired(c, job, i, e);
+    } else if (bytes_is(event, "parked")) {
+        on_parked(job, i, e);
+    } else {
+        checker_fail(c, "history of %s tells of '%.*s'", job->id, (int)event.len,
+                     (const char *)event.data);
+    }
+}
+
+static void on_entry(struct checker *c, struct job *job, struct bytes text)
+{
+    struct entry e = split(text);
+    struct bytes event = word(&e, 2);
+
+    require(c, check_number(word(&e, 0)) == job->seq + 1,
+            "I13 %s: gap in the history after %" PRIu64, job->id, job->seq);
+    job->seq++;
+    if (bytes_is(event, "created"))
+        job->created = true;
+    else if (bytes_is(event, "settled"))
+        on_settled(c, job, &e);
+    else if (bytes_is(event, "command"))
+        on_command(c, job, word(&e, 4));
+    else if (bytes_is(event, "turned"))
+        on_turned(c, job, &e);
+    else if (bytes_is(event, "ending"))
+        job->ending = true;
+    else if (bytes_is(event, "held"))
+        on_held(job, word(&e, 3));
+    else if (bytes_is(event, "killed"))
+        on_held(job, event);
+    else if (bytes_is(event, "resumed"))
+        *job->hold = 0;
+    else if (bytes_is(event, "retried") && bytes_is(word(&e, 3), "all"))
+        on_anew(job, UINT32_MAX);
+    else if (bytes_is(event, "mended"))
+        require(c, c->clock_set, "I13 %s: a sweep found '%.*s'", job->id, (int)text.len,
+                (const char *)text.data);
+    else if (!bytes_is(event, "started"))
+        on_step_event(c, job, event, &e);
+}
+
+bool check_read_history(struct checker *c, struct job *job)
+{
+    uint64_t seq = job->seq;
+    uint32_t length = simstore_list(c->store, job->partition, job->keys.hist);
+    struct entry last;
+
+    c->trigger = NULL;
+    if (length == 0)
+        return false;
+    if (job->forgotten) {
+        checker_fail(c, "I13 %s: there again after it was forgotten", job->id);
+        return false;
+    }
+    last = split(simstore_entry(c->store, 0));
+    for (uint64_t back = check_number(word(&last, 0)) - seq; back > 0 && !c->violated; back--)
+        on_entry(c, job, simstore_entry(c->store, (uint32_t)back - 1));
+    return job->seq != seq;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The checker's own model of every job, and what its parts share
+ *
+ *     check.c          calls, and what must be true at rest
+ *     check_history.c  moves the model along the store's history: which way steps and turns may go
+ *     check_records.c  holds records and indexes against the model
+ *     check_bus.c      what is published, acknowledged, and heard by clients
+ *     check_effects.c  what handlers did
+ */
+#pragma once
+
+#include <uthash.h>
+
+#include "check.h"
+#include "model/store_ops.h"
+#include "model/wire.h"
+
+#define CONTINUED_MS 1000 /* a cursor is looked after within, see drover.lua */
+#define COMMANDS_KEPT 16  /* with their answers, see drover.lua */
+
+/* One dispatch. */
+struct token {
+    char text[WIRE_TOKEN_MAX + 1];
+    struct job *job;
+    uint32_t step;
+    bool back;                   /* it asks for DISABLED */
+    uint32_t turn;               /* of its key */
+    int64_t minted;              /* store time */
+    int64_t wait_until;          /* store time: nobody may take the request later */
+    const struct token *trigger; /* whose completion caused it; NULL: something else */
+    bool by_submit;              /* the submission caused it */
+    bool published;              /* the broker has told what became of the request */
+    bool effect;                 /* a handler ended well */
+    bool recorded;               /* a reply to it was */
+    bool decided;                /* the store has been asked to record something of it */
+    UT_hash_handle hh;
+};
+
+struct step {
+    struct token *flying; /* NULL: not in flight */
+    char current;         /* what was known of it when it was last at rest: A, D or U */
+    bool back;            /* what the last dispatch asked for, and ... */
+    uint32_t turn;        /* ... the turn of its key */
+    uint32_t forward;     /* the same of the last dispatch that asked for ACTIVE */
+    uint32_t attempt;
+    uint32_t failures, expiries;
+    int64_t not_before; /* store time of the next try at the earliest, after a failure */
+    bool parked;
+    bool failed; /* for good */
+    char parked_for[16];
+};
+
+/* How a turn has ended; everybody is to hear of it. */
+struct ending {
+    struct ending *older;
+    uint64_t seq;
+    char outcome[24];
+    bool owed;
+    bool told;    /* it reached the broker */
+    bool heard;   /* ... and the client */
+    bool excused; /* the broker lost it, or nobody listened */
+};
+
+struct job {
+    const char *id;
+    struct {
+        const char *job, *data, *hist;
+    } keys; /* in the store */
+    struct workflow *w;
+    uint32_t partition;
+    bool registered;
+    bool created;
+    bool refused;  /* once: its workflow was not registered yet, or the store was full */
+    bool accepted; /* the client knows */
+    bool back;     /* where it goes */
+    uint32_t turn;
+    uint32_t since; /* the turn in which it was last turned round */
+    char cause[16]; /* why it goes back */
+    uint32_t tried; /* forward runs since a person's word, after the first */
+    char hold[16];
+    bool ending; /* as it is */
+    bool settled;
+    int64_t settled_at; /* store time */
+    struct ending *last;
+    const char *commands[COMMANDS_KEPT]; /* ids of the last ones that were answered */
+    uint32_t n_commands;                 /* answered in all */
+    bool forgotten;
+    uint64_t seq;
+    int64_t late_until; /* a cursor had expire raise the bound so far, whatever the leases */
+    uint32_t flying;
+    uint32_t calls;
+    struct step *steps;
+    UT_hash_handle hh;
+};
+
+/* What one op of a record call was about. */
+struct recorded {
+    struct token *token;
+    char kind;
+    bool no_effect;
+    bool used;
+};
+
+struct checker {
+    struct timeline *t;
+    struct simstore *store;
+    uint32_t partitions;
+    int64_t retention;
+    uint32_t budget; /* steps that one call touches */
+    struct job *jobs;
+    struct token *tokens;
+    struct effects scratch;
+    int64_t store_now;
+    bool deaf;
+    bool clock_set;
+    bool violated;
+    char violation[512];
+    /* the call under way */
+    bool submitting;
+    const struct token *trigger;
+    struct recorded recorded[64];
+    uint32_t n_recorded;
+};
+
+#define require(c, condition, ...)                                                                 \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            checker_fail(c, __VA_ARGS__);                                                          \
+    } while (0)
+
+/* ---- check.c ---- */
+
+struct job *check_job_find(struct checker *c, struct bytes id);
+struct token *check_token_find(struct checker *c, struct bytes text);
+
+/* NULL where there is none. */
+struct ending *check_ending_find(struct job *job, uint64_t seq);
+
+/* A decimal number as the store writes it; 0 for anything else. */
+uint64_t check_number(struct bytes text);
+
+/* At rest, and where a job that goes this way wants it. */
+bool check_is_there(const struct job *job, uint32_t i, bool back);
+
+/* How many neighbours must come before a step, on this way, and are not there. */
+uint32_t check_missing(const struct job *job, uint32_t i, bool back);
+
+/* Whether a command of this id was among the last that were answered. */
+bool check_is_known(const struct job *job, struct bytes command);
+
+/* What the last dispatch of a step went by. */
+const struct workflow_dispatch *check_terms_of(const struct job *job, uint32_t i);
+
+/* ---- check_history.c ---- */
+
+/* Catches up with what was recorded. Return: false where nothing was. */
+bool check_read_history(struct checker *c, struct job *job);
+
+/* ---- check_records.c ---- */
+
+/* Holds what is stored of a job against the model. @whole: its steps, too. */
+void check_compare(struct checker *c, struct job *job, bool whole);

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check_model.h"
+
+#include <inttypes.h>
+
+#define NAMED_AGAIN_MS 5000 /* what was not dealt with is named again after, see drover.lua */
+#define WAIT_CAP_MS (3600 * INT64_C(1000))
+
+/* What the job's own fields say, while its steps are compared. */
+struct facts {
+    bool pending;
+    bool cursor;
+    bool going; /* and no work is left over: every step that nothing keeps has been dispatched */
+    int64_t due;
+    uint64_t open;
+    uint64_t busy; /* what the job says, and ... */
+    uint64_t busy_steps;
+};
+
+static void compare_waiting(struct checker *c, const struct job *job, uint32_t i,
+                            const struct ops_step_record *r)
+{
+    const struct workflow_step *step = &job->w->steps[i];
+    uint32_t n = check_missing(job, i, job->back);
+    uint32_t waiting = r->waiting;
+
+    if (r->since != job->since) /* not touched since */
+        waiting = job->back ? step->n_dependents : step->n_after;
+    require(c, waiting == n, "I13 %s: step %u waits for %u, not %u", job->id, i, n, waiting);
+    require(c, n > 0 || r->state != 'W', "L1 %s: step %u is ready and nobody sent it", job->id, i);
+}
+
+static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
+                           const struct ops_step_record *r, const struct facts *f)
+{
+    /* a lease that is past while expiry waits is looked at again after a while */
+    int64_t latest =
+        r->state == 'R' && r->till <= c->store_now ? c->store_now + NAMED_AGAIN_MS : r->till;
+
+    if (latest < job->late_until)
+        latest = job->late_until;
+    if (r->state == 'R' || r->state == 'B' || r->state == 'M' || (r->state == 'P' && r->till > 0))
+        require(c, f->due <= latest,
+                "I13 %s: due at %" PRId64 " though step %u has its moment at %" PRId64, job->id,
+                f->due, i, r->till);
+}
+
+/* A lease is what its dispatch gave, with the wait doubled each time that nobody took the request;
+ * heartbeats make it shorter, never longer. */
+static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
+                          const struct ops_step_record *r)
+{
+    const struct workflow_dispatch *d = check_terms_of(job, i);
+    int64_t wait = d->wait_ms, till;
+
+    for (uint32_t n = 0; n < r->unstarted && wait < WAIT_CAP_MS; n++)
+        wait *= 2;
+    if (wait > WAIT_CAP_MS)
+        wait = d->wait_ms > WAIT_CAP_MS ? d->wait_ms : WAIT_CAP_MS;
+    till = job->steps[i].flying->minted + wait + d->lock_ms;
+    require(c, r->till == till || (d->heartbeat_ms > 0 && r->till < till),
+            "I9 %s: the lease of step %u ends at %" PRId64 ", not %" PRId64, job->id, i, r->till,
+            till);
+}
+
+static void compare_state(struct checker *c, const struct job *job, uint32_t i,
+                          const struct ops_step_record *r)
+{
+    const struct step *step = &job->steps[i];
+
+    require(c, (r->state == 'R') == (step->flying != NULL), "I13 %s: step %u is in state %c",
+            job->id, i, r->state);
+    require(c, !step->flying || strcmp(step->flying->text, r->token) == 0,
+            "I13 %s: step %u has another token", job->id, i);
+    require(c, r->current == step->current, "I9 %s: step %u is taken for %c, not %c", job->id, i,
+            r->current, step->current);
+    require(c, r->attempt == step->attempt, "I9 %s: step %u attempt", job->id, i);
+    require(c, r->attempt == 0 || (r->turn == step->turn && r->forward == step->forward),
+            "I2 %s: step %u has turns %u and %u, not %u and %u", job->id, i, r->turn, r->forward,
+            step->turn, step->forward);
+}
+
+static void compare_counts(struct checker *c, const struct job *job, uint32_t i,
+                           const struct ops_step_record *r)
+{
+    const struct step *step = &job->steps[i];
+
+    require(c, r->failures == step->failures && r->expiries == step->expiries,
+            "I9 %s: step %u counts %u failures, %u expiries; there were %u and %u", job->id, i,
+            r->failures, r->expiries, step->failures, step->expiries);
+    /* the park interval may be over, and the step marked to be tried again */
+    require(c, job->ending || !step->parked || r->state == 'P' || r->state == 'M',
+            "I13 %s: step %u parked or not", job->id, i);
+    require(c, r->state != 'P' || step->parked || r->since != job->since,
+            "I13 %s: step %u parked or not", job->id, i);
+    require(c, r->state != 'F' || step->failed || r->since != job->since,
+            "I13 %s: step %u failed or not", job->id, i);
+    require(c, r->state != 'B' || c->clock_set || r->till >= step->not_before,
+            "I9 %s: step %u is tried again too early", job->id, i);
+}
+
+static void compare_step(struct checker *c, const struct job *job, uint32_t i, struct bytes text,
+                         struct facts *f)
+{
+    const struct workflow_step *step = &job->w->steps[i];
+    struct ops_step_record r = {
+        .current = 'D', .asked = 'A', .state = 'W', .waiting = step->n_after, .since = 1};
+
+    if (text.len > 0 && ops_read_step_record(text, &r)) {
+        checker_fail(c, "I13 %s: step %u has the record '%.*s'", job->id, i, (int)text.len,
+                     (const char *)text.data);
+        return;
+    }
+    compare_state(c, job, i, &r);
+    if (!f->cursor)
+        compare_counts(c, job, i, &r);
+    if (r.state == 'R' && !c->clock_set && !c->violated)
+        compare_lease(c, job, i, &r);
+    f->busy_steps += strchr("RBMP", r.state) != NULL;
+    if (f->going && !check_is_there(job, i, job->back))
+        compare_waiting(c, job, i, &r);
+    if (!job->settled && !*job->hold && !job->ending && !c->clock_set && !f->cursor &&
+        (r.state == 'R' || r.since == job->since))
+        compare_moment(c, job, i, &r, f);
+    if (r.state == 'R')
+        job->steps[i].flying->wait_until = r.till - check_terms_of(job, i)->lock_ms;
+}
+
+static void compare_indexes(struct checker *c, const struct job *job, int64_t due)
+{
+    int64_t score = 0, at = 0;
+    uint32_t p = job->partition;
+    bool is_due = simstore_zscore(c->store, p, "due", job->id, &score);
+    require(c, is_due == !job->settled, "I13 %s: %s due", job->id, is_due ? "is" : "is not");
+    require(c, !is_due || score == due,
+            "I13 %s: due %" PRId64 " in the index, %" PRId64 " in the job", job->id, score, due);
+    require(c, simstore_zscore(c->store, p, "open", job->id, &at) == !job->settled,
+            "I13 %s: open or not", job->id);
+    require(c, simstore_zscore(c->store, p, "settled", job->id, &at) == job->settled,
+            "I13 %s: settled or not", job->id);
+    for (const struct ending *e = job->last; e; e = e->older)
+        require(c,
+                simstore_zscore(c->store, p, "owed",
+                                effects_printf(&c->scratch, "%s %" PRIu64, job->id, e->seq),
+                                &at) == e->owed,
+                "I13 %s: owed or not", job->id);
+}
+
+static void compare_counters(struct checker *c, const struct job *job, const struct facts *f)
+{
+    uint64_t open = 0;
+
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        open += !check_is_there(job, i, job->back);
+    require(c, job->settled || f->pending || f->open == open || (f->cursor && job->turn > 1),
+            "I13 %s: %" PRIu64 " steps open, not %" PRIu64, job->id, open, f->open);
+    require(c, f->busy == f->busy_steps, "I13 %s: %" PRIu64 " steps busy, not %" PRIu64, job->id,
+            f->busy_steps, f->busy);
+}
+
+/* A job is deleted when its retention is over, whole and not earlier. */
+static void compare_forgotten(struct checker *c, struct job *job)
+{
+    int64_t at;
+
+    if (!job->created)
+        return;
+    require(c, job->settled && (c->clock_set || c->store_now >= job->settled_at + c->retention),
+            "I1 %s: lost", job->id);
+    require(c,
+            !simstore_hash(c->store, job->partition, job->keys.data) &&
+                simstore_list(c->store, job->partition, job->keys.hist) == 0 &&
+                !simstore_zscore(c->store, job->partition, "settled", job->id, &at),
+            "I13 %s: deleted in part", job->id);
+    job->forgotten = true;
+    for (struct ending *e = job->last; e; e = e->older) {
+        e->excused = e->excused || e->owed; /* a retention shorter than the tries of a notice */
+        e->owed = false;
+    }
+}
+
+void check_compare(struct checker *c, struct job *job, bool whole)
+{
+    struct facts f = {0};
+    bool finished;
+
+    if (c->violated)
+        return;
+    if (!simstore_hash(c->store, job->partition, job->keys.job)) {
+        compare_forgotten(c, job);
+        return;
+    }
+    f.due = (int64_t)check_number(simstore_field(c->store, "due"));
+    f.pending = bytes_is(simstore_field(c->store, "phase"), "PENDING");
+    finished = bytes_is(simstore_field(c->store, "phase"), "PROCESSED") ||
+               bytes_is(simstore_field(c->store, "phase"), "ERROR");
+    f.cursor = simstore_field(c->store, "cursor").len > 0;
+    f.open = check_number(simstore_field(c->store, "open"));
+    f.busy = check_number(simstore_field(c->store, "busy"));
+    f.going = !f.cursor && !f.pending && !job->settled && !job->ending && !*job->hold;
+    require(c, finished == job->settled, "I13 %s: finished or not", job->id);
+    require(c, check_number(simstore_field(c->store, "seq")) == job->seq, "I13 %s: seq", job->id);
+    require(c,
+            bytes_is(simstore_field(c->store, "outcome"), job->settled ? job->last->outcome : ""),
+            "I6 %s: outcome", job->id);
+    require(c,
+            !f.cursor || job->settled || *job->hold || job->ending || c->clock_set ||
+                f.due <= c->store_now + CONTINUED_MS,
+            "I13 %s: nobody goes on with the cursor", job->id);
+    for (uint32_t i = 0; whole && i < job->w->n_steps && !c->violated; i++)
+        compare_step(c, job, i, simstore_step(c->store, i), &f);
+    if (whole)
+        compare_counters(c, job, &f);
+    compare_indexes(c, job, f.due);
+}
