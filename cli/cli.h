@@ -40,6 +40,7 @@ int cli_pause(const struct args *args);
 int cli_resume(const struct args *args);
 int cli_retry(const struct args *args);
 int cli_resolve(const struct args *args);
+int cli_migrate(const struct args *args);
 int cli_workflow_list(const struct args *args);
 int cli_workflow_show(const struct args *args);
 int cli_workflow_validate(const struct args *args);

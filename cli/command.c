@@ -200,6 +200,18 @@ static const struct command COMMANDS[] = {
         .run = cli_resolve,
     },
     {
+        .name = "migrate",
+        .operands = "JOB|--where NAME[@V]",
+        .summary = "Give a job another version of its workflow",
+        .help =
+            "Steps that have not begun take what that version says of them; the newest version\n"
+            "unless V is given. Refused where a step that has begun is not the same in both.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUPS_BULK,
+        .min_operands = 2,
+        .max_operands = 2,
+        .run = cli_migrate,
+    },
+    {
         .name = "workflow list",
         .operands = "",
         .summary = "List the registered workflows",

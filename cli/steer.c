@@ -249,3 +249,15 @@ int cli_resolve(const struct args *args)
         drover__v1__payload__free_unpacked(steering.payload, NULL);
     return r;
 }
+
+int cli_migrate(const struct args *args)
+{
+    struct steering steering =
+        begin(args, DROVER__V1__CONTROL__COMMAND_MIGRATE, "goes by the other version now",
+              "goes by that version already");
+
+    drover__v1__migrate__init(&steering.migrate);
+    steering.migrate.workflow = words(args)[0];
+    steering.message.migrate = &steering.migrate;
+    return carry_out(&steering);
+}

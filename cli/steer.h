@@ -21,6 +21,7 @@ struct steering {
         Drover__V1__Resume resume;
         Drover__V1__Retry retry;
         Drover__V1__Resolve resolve;
+        Drover__V1__Migrate migrate;
     };
     Drover__V1__Payload *payload; /* owned */
     const char *done;             /* what to tell, behind the job's id */

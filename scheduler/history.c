@@ -16,10 +16,11 @@ static const struct {
     const char *event;
     const char *words;
 } EVENTS[] = {
-    {"created", "-d"},   {"dispatched", "sat"}, {"done", "sat"},      {"failed", "sat"},
-    {"deferred", "sat"}, {"expired", "sat"},    {"unstarted", "sat"}, {"unroutable", "sat"},
-    {"undone", "sat"},   {"skipped", "s"},      {"parked", "sd"},     {"given_up", "sd"},
-    {"retried", "sd"},   {"edited", "s"},       {"resolved", "sd"},   {"mended", "d"},
+    {"created", "-d"},    {"dispatched", "sat"}, {"done", "sat"},      {"failed", "sat"},
+    {"deferred", "sat"},  {"expired", "sat"},    {"unstarted", "sat"}, {"unroutable", "sat"},
+    {"undone", "sat"},    {"skipped", "s"},      {"parked", "sd"},     {"given_up", "sd"},
+    {"retried", "sd"},    {"edited", "s"},       {"resolved", "sd"},   {"mended", "d"},
+    {"withdrawn", "sat"},
 };
 
 static const char *words_of(struct bytes event)

@@ -96,7 +96,7 @@ struct op {
     int64_t answered_at; /* when it came: from then on they wait for an agent */
 
     /* by kind of op */
-    struct workflow *workflow; /* define; submit with a definition; alert */
+    struct workflow *workflow; /* define; submit with a definition; migrate; alert */
     uint32_t piece;            /* define: of the definition */
     bool registered;           /* define: findable by name */
     struct op_submit submit;
@@ -111,9 +111,10 @@ struct op {
     const Drover__V1__Progress *progress;
     struct alert *alert;     /* owned */
     struct listing *listing; /* list: what was found so far; owned */
-    uint32_t *steps;         /* drive, steer: named steps; owned */
+    uint32_t *steps;         /* drive, steer: named steps, or those that differ; owned */
     uint32_t n_steps;
     struct ops_refusal refusal; /* steer */
+    op_fn *migrate_then;        /* migrate: when the newer definition is stored */
     uint64_t seq;               /* notice */
     uint32_t notices;           /* notice: tries before this one */
     bool with_results;          /* notice: the sinks are known */
@@ -235,6 +236,10 @@ void asked_free(struct scheduler *s);
 
 /* Commands about one job (steer.c). */
 void steer(struct scheduler *s, struct op *op);
+
+/* Leaves in op->workflow what a Migrate asks for, arranged by op->digest, which is cached, and in
+ * op->steps what differs; stored, then on with @then. Or answers why it cannot be (migrate.c). */
+void migrate(struct scheduler *s, struct op *op, op_fn *then);
 
 /* Lists of jobs, over all partitions (list.c). */
 void list_jobs(struct scheduler *s, struct op *op);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * ON Control, a command: what a person, or another service, wants of one job. Commands that name
- * steps are numbered by the job's definition first; should it be another one by then, once more.
+ * steps, and Migrate, go by the job's definition, read first; should it be another one by then,
+ * once more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +30,8 @@ static const char *word_of_command(const Drover__V1__Control *m)
         return "retry";
     case DROVER__V1__CONTROL__COMMAND_RESOLVE:
         return "resolve";
+    case DROVER__V1__CONTROL__COMMAND_MIGRATE:
+        return "migrate";
     default:
         return NULL;
     }
@@ -60,6 +63,11 @@ static const char *who_and_why(struct scheduler *s, const Drover__V1__Control *m
     return effects_printf(s->out, "%s %s", *text ? text : "-", m->reason);
 }
 
+static bool migrates(const struct op *op)
+{
+    return op->item->message.control->command_case == DROVER__V1__CONTROL__COMMAND_MIGRATE;
+}
+
 static void steer_call(struct scheduler *s, struct op *op)
 {
     const Drover__V1__Control *m = op->item->message.control;
@@ -72,10 +80,11 @@ static void steer_call(struct scheduler *s, struct op *op)
                              .by = s->name,
                              .fresh = op->fresh,
                              .redelivered = op->item->redelivered || op->again,
-                             .definition = op->n_steps > 0 ? op->digest : "",
+                             .definition = op->n_steps > 0 || migrates(op) ? op->digest : "",
                              .steps = op->steps,
                              .n_steps = op->n_steps,
-                             .state = state_of_command(m)};
+                             .state = state_of_command(m),
+                             .to = migrates(op) ? op->workflow : NULL};
 
     buf_clear(&op->buf);
     payload_append(&op->buf, payload_of_command(m));
@@ -103,6 +112,7 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
         {"NOT_FAILED", "is neither parked nor failed"},
         {"THERE", "is where the job wants it, and others have gone by that: turn the job instead"},
         {"WAITING", "waits for others: there is nothing to resolve yet"},
+        {"BEGUN", "has begun, and the newer version has another one in its place, or none"},
         {"UNKNOWN", "may have taken effect: say by Resolve whether it has, first"},
     };
     const char *advice = "";
@@ -115,6 +125,10 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
         return "the job has not started yet";
     if (strcmp(refusal->why, "DATA_FULL") == 0)
         return "the job's input, arguments and results would exceed 64 MiB";
+    if (strcmp(refusal->why, "BACK") == 0)
+        return "the job is being taken back";
+    if (strcmp(refusal->why, "ENDING") == 0)
+        return "the job is about to end";
     if (strstr(refusal->why, "FAILED"))
         advice = ": Retry or Resolve its failed steps";
     return effects_printf(s->out, "the job has ended as %s%s", refusal->why, advice);
@@ -229,6 +243,11 @@ static void look_call(struct scheduler *s, struct op *op)
     ops_inspect_job(s->out, op_call_id(s, op), op->partition, op->job, 0, 0, false);
 }
 
+static void on_stored(struct scheduler *s, struct op *op)
+{
+    op_call(s, op, steer_call, steer_answered);
+}
+
 static void look_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct ops_reader from = *r;
@@ -249,6 +268,8 @@ static void look_answered(struct scheduler *s, struct op *op, struct ops_reader 
     w = definition_find(s, op->digest);
     if (!w)
         definition_load(s, op, &from, look_answered);
+    else if (migrates(op))
+        migrate(s, op, on_stored);
     else if (number_steps(s, op, w))
         op_call(s, op, steer_call, steer_answered);
 }
@@ -265,7 +286,7 @@ void steer(struct scheduler *s, struct op *op)
     if (!word_of_command(op->item->message.control))
         control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
                        "this server does not know the command");
-    else if (names_of_command(op->item->message.control, &names) > 0)
+    else if (migrates(op) || names_of_command(op->item->message.control, &names) > 0)
         renumber(s, op);
     else
         op_call(s, op, steer_call, steer_answered);

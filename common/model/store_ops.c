@@ -263,9 +263,15 @@ void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *
     emit(&a, id, partition, "drive");
 }
 
+static void put_steps(struct args *a, const struct op_steer *op)
+{
+    for (uint32_t i = 0; i < op->n_steps; i++)
+        put_int(a, op->steps[i]);
+}
+
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op)
 {
-    struct args a = args_new(fx, 13 + (int)op->n_steps);
+    struct args a = args_new(fx, 14 + (int)op->n_steps);
 
     put_str(&a, op->job);
     put_str(&a, op->command);
@@ -281,10 +287,14 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct
         put_int(&a, op->steps[0]);
         put_str(&a, effects_printf(fx, "%c", op->state));
         put(&a, op->payload);
+    } else if (op->to) { /* migrate */
+        put_str(&a, op->to->digest);
+        put_int(&a, op->to->n_steps);
+        put_str(&a, op->to->full_name);
+        put_steps(&a, op);
     } else { /* retry; the others do not look at it */
         put(&a, op->payload);
-        for (uint32_t i = 0; i < op->n_steps; i++)
-            put_int(&a, op->steps[i]);
+        put_steps(&a, op);
     }
     emit(&a, id, partition, "steer");
 }

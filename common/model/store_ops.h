@@ -126,7 +126,7 @@ void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *
 
 struct op_steer {
     const char *job;
-    const char *command; /* enable disable cancel kill pause resume retry resolve */
+    const char *command; /* enable disable cancel kill pause resume retry resolve migrate */
     const char *command_id;
     int64_t issued_at;
     uint64_t if_seq;
@@ -135,10 +135,11 @@ struct op_steer {
     const char *fresh;      /* random half of the tokens that this call mints */
     bool redelivered;       /* what the same command has caused may not have been sent */
     const char *definition; /* digest of the one by which steps were numbered, "" where none are */
-    const uint32_t *steps;  /* retry: none for all; resolve: one */
-    uint32_t n_steps;       /* at most OPS_BUDGET */
+    const uint32_t *steps;  /* retry: none for all; resolve: one; migrate: those that differ */
+    uint32_t n_steps;       /* at most OPS_BUDGET; migrate: MIGRATION_DIFFERING_MAX */
     char state;             /* resolve: A or D; else 0 */
     struct bytes payload;   /* encoded: arguments of a retry, result of a resolve */
+    const struct workflow *to; /* migrate: what the job is to have; else NULL */
 };
 
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op);

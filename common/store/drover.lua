@@ -27,7 +27,7 @@
 --   p leader        string "<supervisor> <until> <lease>"
 --   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
 
-local BUILD = 7
+local BUILD = 8
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -227,7 +227,7 @@ end
 -- until    R: LockedUntil   B, P: the next try, 0 for none   M: when it is named again
 -- waiting  neighbours that must come first and have not: dependencies where the job goes forward,
 --          dependents where it goes back
--- since    the turn in which the job was turned to where `waiting` was counted; left out in the first
+-- since    the turn in which `waiting` was counted, see the job's epoch; left out in the first
 -- forward  turn of the last dispatch that asked for ACTIVE: what an undo takes back
 
 local RECORD = '^(%u) (%u) (%u) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) ?(%d*) ?(%d*)$'
@@ -272,6 +272,7 @@ local function job_new(p, id, now, def, n, budget)
     p = p, id = id, key = p .. 'job:' .. id, now = now, def = def, n = n,
     desired = 'A', phase = 'PROCESSING', hold = '', outcome = '', turn = 1, seq = 0,
     since = 1,       -- the turn in which the job was turned to where it goes
+    epoch = 1,       -- the turn since which all is counted anew: `since`, or later a migration
     cause = '',      -- why it goes back: REQUESTED, CANCELLED, FAILURE
     ending = '',     -- why it is to end as it is, once nothing is in flight
     failed = '',     -- steps that nobody will try again, by number, as far as there is room
@@ -296,7 +297,7 @@ end
 local function load(p, id, now, step_field, budget)
   local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'hold', 'turn', 'open',
     'due', 'cursor', 'seq', 'n', 'scan', 'outcome', 'start_at', 'events', 'bytes', step_field, 'busy',
-    'since', 'cause', 'ending', 'failed', 'complete_by', 'late', 'stuck')
+    'since', 'cause', 'ending', 'failed', 'complete_by', 'late', 'stuck', 'epoch')
   if not h[1] then
     return nil
   end
@@ -312,6 +313,7 @@ local function load(p, id, now, step_field, budget)
     local to_do, to_undo = match(h[24], '^(%d+) (%d+)$')
     job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
   end
+  job.epoch = tonumber(h[25]) or job.since
   job.had_cursor = h[8] and h[8] ~= ''
   if job.had_cursor then
     read_cursor(job, h[8])
@@ -491,13 +493,14 @@ local function next_at(job, i, offset)
   return step.after, 0
 end
 
--- The record of step i as the present way sees it: what it waited for on the way that the job has
--- left, and its timers there, are past.
+-- The record of step i as the present way sees it: what it waited for before all was counted anew is
+-- past, and so are its timers on a way that the job has left.
 local function record_of(job, i, text)
   local rec = job.records[i] or parse_record(text, step_of(job.def, i))
-  if rec.since ~= job.since then
-    rec.since, rec.waiting = job.since, n_before(job, step_of(job.def, i))
-    if rec.state ~= 'R' then
+  if rec.since ~= job.epoch then
+    local turned = rec.since < job.since
+    rec.since, rec.waiting = job.epoch, n_before(job, step_of(job.def, i))
+    if turned and rec.state ~= 'R' then
       set_state(job, i, rec, 'W', 0)
     end
   end
@@ -631,6 +634,13 @@ local function stuck_by(job, rec, n)
   end
 end
 
+-- Every step is counted anew, and whatever nothing keeps is sent off. Flights are not touched.
+local function count_anew(job)
+  set(job, 'epoch', job.turn)
+  job.open = job.n
+  job.spreads = {{from = 't', offset = 0, edge = 0}}
+end
+
 -- The job goes the other way. Flights are not touched: they are answered, or expire.
 local function turn(job, desired, cause, ...)
   if finished(job) then
@@ -653,8 +663,7 @@ local function turn(job, desired, cause, ...)
     job.late, job.changed.late = true, '1' -- whoever turns it now knows that
   end
   set_stuck(job, 0, 0)
-  job.open = job.n
-  job.spreads = {{from = 't', offset = 0, edge = 0}}
+  count_anew(job)
 end
 
 -- The job is to end as it is, once nothing is in flight.
@@ -700,7 +709,8 @@ end
 -- The cursor is a list of such work, "from:offset:edge", each worked off from its offset on; an edge
 -- is where t stands with the neighbours of a step that it has counted, plus one:
 --   a step's number   it has arrived: those after it have one less to wait for; r: before all roots
---   t                 the job has turned: every step is counted, and sent off where nothing keeps it
+--   t                 the job has turned, or was migrated: every step is counted, and sent off where
+--                     nothing keeps it
 --   w                 the job was held: every step that nothing keeps is sent off
 --   y                 the same, and what was parked or has failed begins anew
 --   l                 the job is to end: every timer is void
@@ -1839,6 +1849,82 @@ function commands.resolve(job, a)
   return 'DONE'
 end
 
+-- Whether anybody may have begun a step under its present definition: it was dispatched, and not all of
+-- that came back. What is dispatched now is with nobody where the ones before came back, and no agent
+-- has told of it.
+local function is_begun(rec, progress)
+  local flies = rec.state == 'R' and rec.attempt > 1 and sub(progress or '', 1, #rec.token) ~= rec.token
+  return rec.unstarted < rec.attempt - (flies and 1 or 0)
+end
+
+-- Drops what a job holds of a definition, and the definition where nobody else does.
+local function release_definition(p, digest)
+  if call('HINCRBY', p .. 'def:' .. digest, 'refs', -1) <= 0 then
+    call('UNLINK', p .. 'def:' .. digest)
+    cache[p .. 'def:' .. digest] = nil
+  end
+end
+
+-- A step that another one takes the place of, or none. Tokens never restart, so its attempts stay.
+local function replace_step(job, i, rec)
+  if rec then
+    if rec.state == 'R' then
+      note(job, 'withdrawn', i, rec.attempt, rec.token)
+    end
+    set_state(job, i, rec, 'W', 0)
+    rec.current, rec.token, rec.unstarted, rec.since = 'D', '-', 0, 0
+  end
+  if i >= job.n then
+    job.records[i] = nil
+    call('HDEL', job.key, int(i))
+  end
+  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 'l' .. i, 'a' .. i)
+end
+
+-- migrate: definition n name step…: those that differ from what the job has, none of which may have begun
+function commands.migrate(job, a)
+  local digest, n, name, list = a[11], tonumber(a[12]), a[13], {unpack(a, 14)}
+  if finished(job) or job.ending ~= '' or job.desired == 'D' then
+    return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'
+  elseif digest == job.def.digest then
+    return 'UNCHANGED'
+  end
+  local def, recs = definition(job.p, digest), {}
+  if call('HGET', def.key, 'ready') ~= FORMAT then
+    return 'MOVED'
+  end
+  for k, text in ipairs(#list > 0 and call('HMGET', job.key, unpack(list)) or {}) do
+    recs[k] = text and parse_record(text)
+    if text and is_begun(recs[k], call('HGET', job.p .. 'data:' .. job.id, 'p' .. list[k])) then
+      return 'WRONG_STATE', 'BEGUN', tonumber(list[k])
+    end
+  end
+  if call('HINCRBY', def.key, 'refs', 1) == 1 then
+    call('ZREM', job.p .. 'defs', digest)
+  end
+  release_definition(job.p, job.def.digest)
+  call('HSET', job.p .. 'data:' .. job.id, 'workflow', name)
+  set(job, 'turn', job.turn + 1)
+  set(job, 'n', n)
+  job.def, job.changed.def = def, digest
+  note(job, 'migrated', name)
+  for k, i in ipairs(list) do
+    replace_step(job, tonumber(i), recs[k])
+  end
+  local spreads = job.spreads
+  count_anew(job)
+  for _, work in ipairs(spreads) do
+    if work.from == 'y' then -- a Retry of all
+      work.offset = 0
+      job.spreads[#job.spreads + 1] = work
+    end
+  end
+  if job.phase == 'PENDING' then
+    job.spreads = {}
+  end
+  return 'DONE'
+end
+
 -- The last commands with their answers, as "length:id command code why step;".
 
 local function answers_of(job)
@@ -2239,9 +2325,8 @@ end
 local function forget_job(p, id)
   local key = p .. 'job:' .. id
   local digest = call('HGET', key, 'def')
-  if digest and call('HINCRBY', p .. 'def:' .. digest, 'refs', -1) <= 0 then
-    call('UNLINK', p .. 'def:' .. digest)
-    cache[p .. 'def:' .. digest] = nil
+  if digest then
+    release_definition(p, digest)
   end
   local data = call('HMGET', p .. 'data:' .. id, 'workflow', 'index')
   for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do

@@ -448,6 +448,13 @@ ENDS = {
         5: ["resolve nobody greet active"],
         6: ["resolve taken greet disabled"],
     },
+    "migrate": {
+        0: ["migrate moves order@2", "migrate --where -l none=such order"],
+        1: ["migrate taken order"],
+        2: ["migrate", "migrate moves", "migrate moves order@2 order@1", "migrate --where order"],
+        5: ["migrate nobody order", "migrate moves order@3"],
+        6: ["migrate ends order@2"],
+    },
     "workflow list": {0: ["workflow list"], 2: ["workflow list order"]},
     "workflow show": {
         0: ["workflow show order", "workflow show order@1"],
@@ -465,7 +472,6 @@ ENDS = {
         2: ["import", "import trace.json --scale much"],
     },
     "config": {0: ["config"], 1: ["config > /dev/full"], 2: ["config file"]},
-    "failpoints": {0: ["failpoints"], 1: ["failpoints > /dev/full"], 2: ["failpoints all"]},
     "completion": {
         0: ["completion bash"],
         1: ["completion bash > /dev/full"],
@@ -478,6 +484,7 @@ ENDS = {
         2: ["manual"],
         5: ["manual nothing"],
     },
+    "failpoints": {0: ["failpoints"], 1: ["failpoints > /dev/full"], 2: ["failpoints all"]},
     "version": {0: ["version", "--version"], 1: ["version > /dev/full"], 2: ["version 2"]},
     "help": {
         0: ["help", "help get", "help workflow show", "--help"],
@@ -504,6 +511,7 @@ ASKS = {
     "resume": "resume nobody",
     "retry": "retry nobody",
     "resolve": "resolve nobody step active",
+    "migrate": "migrate nobody order",
     "workflow list": "workflow list",
     "workflow show": "workflow show order",
 }
@@ -546,8 +554,10 @@ class Exits(Case):
         waiting = ["waits", "turns", "dies", "halts", "goes", *(f"{command}-waits" for command in FOLLOWS)]
         for result in self.at_once(
                 *(f"run hello.json --id {job}" for job in ("taken", *outcomes)),
-                *(f"submit waits.json --id {job}" for job in waiting)):
+                *(f"submit waits.json --id {job}" for job in waiting),
+                *(f"submit -w order@1 --id {job}" for job in ("moves", "ends"))):
             self.assertEqual(0, result[0], result)
+        self.good("kill", "ends")
         for job, outcome in outcomes.items():  # as the records tell them
             key = f"{self.c.store.partition(job)}job:{job}"
             phase = "PROCESSED" if outcome == "COMPENSATED" else "ERROR"

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Migration: a newer version of a definition, for a job that is under way with another one
+ *
+ * A job names its steps by number, in its records, tokens and history. So the steps that are in
+ * both versions keep their numbers, and the others take what is free; what that gives is a
+ * definition of its own, with the name and the version of the newer one. Steps that are not what
+ * they were, in anything that a dispatch goes by or in what they wait for, differ: whoever migrates
+ * a job must find that none of them has begun.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "model/workflow.h"
+
+enum {
+    MIGRATION_E_UNFIT = 1,
+};
+
+/* Steps that may differ: one store call looks at them all. */
+#define MIGRATION_DIFFERING_MAX 1000
+
+struct migration {
+    struct workflow *arranged; /* owned; the very one it came from where no step had to move */
+    uint32_t *differing;       /* numbers of the old version, ascending; owned */
+    uint32_t n_differing;
+};
+
+/**
+ * migration_plan() - arrange a newer version by the numbers of an older one
+ * @from: what the job has now
+ * @to:   what it is to have: of the same name
+ *
+ * Return: 0, -ENOMEM, or MIGRATION_E_UNFIT with @problem saying why it cannot be. On 0 the caller
+ * releases @out.
+ */
+int migration_plan(struct migration *out, const struct workflow *from, struct workflow *to,
+                   struct problem *problem);
+
+void migration_deinit(struct migration *m);

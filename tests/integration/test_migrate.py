@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that take another version of their workflow while they are under way. The test is the agent."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+# What is wrong in the first version: nobody serves "nobody". The second one mends that, puts "check" before
+# it and leaves "spare" out; the third has another "first", the fourth none, and the fifth mends and no more.
+VERSIONS = [
+    """{ name = "first"; actor = "hand"; },
+       { name = "spare"; actor = "hand"; after = ["first"]; },
+       { name = "charge"; actor = "nobody"; after = ["first"]; },
+       { name = "last"; actor = "hand"; after = ["charge"]; }""",
+    """{ name = "last"; actor = "hand"; after = ["charge"]; },
+       { name = "check"; actor = "hand"; after = ["first"]; },
+       { name = "charge"; actor = "hand"; after = ["check"]; },
+       { name = "first"; actor = "hand"; },
+       { name = "more"; actor = "hand"; after = ["first"]; }""",
+    """{ name = "first"; actor = "hand"; action = "other"; },
+       { name = "last"; actor = "hand"; after = ["first"]; }""",
+    """{ name = "last"; actor = "hand"; }""",
+    """{ name = "first"; actor = "hand"; },
+       { name = "spare"; actor = "hand"; after = ["first"]; },
+       { name = "charge"; actor = "hand"; after = ["first"]; },
+       { name = "last"; actor = "hand"; after = ["charge"]; }""",
+]
+WAIT_MS = 300
+
+
+class Migrate(cluster.TestCase):
+    def setUp(self):
+        super().setUp()
+        workflows = self.directory / "workflows"
+        workflows.mkdir()
+        for version, steps in enumerate(VERSIONS, 1):
+            (workflows / f"order{version}.cfg").write_text(
+                f'name = "order"; version = {version}; wait = "{WAIT_MS}ms"; steps = ( {steps} );\n')
+        (workflows / "other.cfg").write_text(
+            'name = "other"; version = 1; steps = ( { name = "first"; actor = "hand"; } );\n')
+        self.c = self.cluster(agents=0, schedulers=2,
+                              settings={"scheduler": {"scheduler": {"workflows": str(workflows)}}})
+
+    def migrate(self, job, workflow, **more):
+        answer = self.c.client.control(job, migrate=wire.Migrate(workflow=workflow), **more)
+        return wire.AnswerCode.Name(answer.code)[len("ANSWER_CODE_"):], answer.reason
+
+    def record(self, job):
+        """All that the store keeps of a job, but for what answering a command adds."""
+        r, p = self.c.store.redis, self.c.store.partition(job)
+        data = r.hgetall(f"{p}data:{job}")
+        data.pop("commands", None)
+        return r.hgetall(f"{p}job:{job}"), data, r.lrange(f"{p}hist:{job}", 0, -1)
+
+    def begin(self, version=1, **fields):
+        self.c.client.submit(wire.Submit(job_id="job", workflow=f"order@{version}", **fields))
+        return self.c.client.consume_step("hand")
+
+    def do(self, *steps, result=None):
+        """One request for each step, in any order; answers them."""
+        seen = {}
+        for _ in steps:
+            request = self.c.client.consume_step("hand")
+            seen[request.step] = request
+            self.c.client.reply(request)
+        self.assertEqual(set(steps), set(seen))
+        return seen
+
+    def test_blocked_step_is_mended(self):
+        """A step that nobody serves takes the actor of the newer version; what is done stays done, what has
+        another place in the graph finds it, what is no more is not begun."""
+        c = self.c
+        first = self.begin()
+        c.client.control("job", pause=wire.Pause())  # "spare" has not begun, and is no more
+        c.client.reply(first, result=wire.payload(b"kept"))
+        servers.wait_for(lambda: c.store.events("job", "done"), "first to be done")
+        self.assertEqual(("DONE", ""), self.migrate("job", "order@2"))
+        c.client.control("job", resume=wire.Resume())
+        seen = self.do("check", "more")
+        self.assertEqual({b"kept"}, {{x.step: x.payload.data for x in r.results}["first"] for r in seen.values()})
+        self.assertEqual(("job/first/1", "job/check/2"),
+                         (first.idempotency_key, seen["check"].idempotency_key))
+        self.do("charge")
+        self.do("last")
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+        status = c.client.status("job")
+        self.assertEqual("order@2", status.workflow)
+        self.assertEqual({"first", "check", "charge", "last", "more"}, {s.name for s in status.steps})
+        self.assertEqual([], c.store.events("job", "mended"))
+
+    def test_in_flight_with_nobody(self):
+        """A request that waits where nobody takes it is withdrawn: it came back before, so nobody has begun."""
+        c = self.c
+        self.c.client.submit(wire.Submit(job_id="job", workflow="order@1"))
+        self.do("first")
+        self.assertEqual("spare", c.client.consume_step("hand").step)
+        servers.wait_for(lambda: c.store.events("job", "unstarted"), "charge to come back")
+        code, reason = self.migrate("job", "order@2")
+        self.assertEqual(("WRONG_STATE", True), (code, "step spare has begun" in reason))
+        self.assertEqual(("DONE", ""), self.migrate("job", "order@5"))
+        self.assertEqual("charge", self.c.client.consume_step("hand").step)
+
+    def test_before_it_starts(self):
+        c = self.c
+        later = int(c.store.redis.time()[0]) * 1000 + 3_600_000
+        c.client.submit(wire.Submit(job_id="job", workflow="order@1", start_at=later))
+        c.client.receipt("job")
+        self.assertEqual("DONE", self.migrate("job", "order@4")[0])
+        self.assertEqual(["last"], [s.name for s in c.client.status("job").steps])
+        self.assertEqual(wire.PHASE_PENDING, c.client.status("job").phase)
+
+    def test_refused(self):
+        c = self.c
+        first = self.begin()
+        record = self.record("job")
+        for workflow, code, word in [
+            ("order@3", "WRONG_STATE", "step first has begun"),
+            ("order@4", "WRONG_STATE", "step first has begun"),
+            ("order@9", "UNKNOWN_WORKFLOW", "registered"),
+            ("other", "INVALID", "order@1"),
+            ("order@1", "UNCHANGED", "already"),
+        ]:
+            answer = self.migrate("job", workflow)
+            self.assertEqual(code, answer[0], workflow)
+            self.assertIn(word, answer[1])
+        self.assertEqual(record, self.record("job"))
+        self.assertEqual("UNKNOWN_JOB", self.migrate("nothing", "order")[0])
+        self.assertEqual("SUPERSEDED", self.migrate("job", "order@2", if_seq=1)[0])
+        c.client.control("job", cancel=wire.Cancel())
+        self.assertIn("taken back", self.migrate("job", "order@2")[1])
+        c.client.reply(first)
+        c.client.settled("job")
+        self.assertIn("ended as CANCELLED", self.migrate("job", "order@2")[1])
+
+
+if __name__ == "__main__":
+    tap.main()

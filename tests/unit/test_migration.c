@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Migrations: which numbers steps get, which of them differ, what does not fit
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "memory.h"
+#include "model/json.h"
+#include "model/migration.h"
+
+/* Version @version of "w", with the members of @steps; text such as "a b>a c>a,b": a step's name,
+ * and what it waits for; a '!' behind the name gives it another actor, a '?' a revert. */
+static struct workflow *version(uint32_t version, const char *name, const char *steps)
+{
+    struct buf json = {0};
+    char *text = strdup(steps), *save = NULL;
+    struct workflow *w = NULL;
+    struct problem problem = {0};
+    ProtobufCMessage *message;
+
+    buf_printf(&json, "{\"steps\":[");
+    for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        char *after = strchr(word, '>');
+        bool other, revert;
+
+        if (after)
+            *after++ = '\0';
+        other = word[strlen(word) - 1] == '!';
+        revert = word[strlen(word) - 1] == '?';
+        if (other || revert)
+            word[strlen(word) - 1] = '\0';
+        buf_printf(&json, "%s{\"name\":\"%s\",\"actor\":\"%s\"%s,\"after\":[",
+                   word == text ? "" : ",", word, other ? "y" : "x",
+                   revert ? ",\"revert\":{}" : "");
+        for (const char *c = after; c && *c; c += c[1] ? 2 : 1)
+            buf_printf(&json, "%s\"%c\"", c == after ? "" : ",", *c);
+        buf_puts(&json, "]}");
+    }
+    buf_printf(&json, "]");
+    if (*name)
+        buf_printf(&json, ",\"name\":\"%s\",\"version\":%" PRIu32, name, version);
+    buf_puts(&json, "}");
+    if (json_to_message(buf_bytes(&json), &drover__v1__workflow__descriptor, NULL, &message,
+                        &problem) != 0)
+        fail_msg("%s: %s %s", buf_str(&json), problem.field, problem.reason);
+    if (workflow_new(&w, (Drover__V1__Workflow *)message, "", &problem) != 0)
+        fail_msg("%s: %s %s", steps, problem.field, problem.reason);
+    protobuf_c_message_free_unpacked(message, NULL);
+    buf_deinit(&json);
+    free(text);
+    return w;
+}
+
+/* @order: the names by number; @differing: numbers of the old version. */
+static void expect(const char *from, const char *to, const char *order, const char *differing)
+{
+    struct workflow *old = version(1, "w", from), *newer = version(2, "w", to);
+    struct migration m;
+    struct problem problem = {0};
+    char names[128] = "", numbers[128] = "";
+
+    if (migration_plan(&m, old, newer, &problem) != 0)
+        fail_msg("%s to %s: %s %s", from, to, problem.field, problem.reason);
+    for (uint32_t i = 0; i < m.arranged->n_steps; i++)
+        strcat(names, m.arranged->steps[i].name);
+    for (uint32_t i = 0; i < m.n_differing; i++)
+        snprintf(numbers + strlen(numbers), sizeof(numbers) - strlen(numbers), "%" PRIu32,
+                 m.differing[i]);
+    assert_string_equal(names, order);
+    assert_string_equal(numbers, differing);
+    assert_string_equal(m.arranged->full_name, "w@2");
+    assert_int_equal(m.arranged->n_edges, newer->n_edges);
+    migration_deinit(&m);
+    workflow_unref(old);
+    workflow_unref(newer);
+}
+
+static void test_numbers(void **state)
+{
+    expect("a b>a", "a b>a", "ab", "");
+    expect("a b>a", "b>a a", "ab", "");       /* written in another order */
+    expect("a b>a", "a n>a b>n", "abn", "1"); /* one in between */
+    expect("a b>a c>b", "a c>a", "ac", "12"); /* one less: the last one moves up */
+    expect("a b>a c>b", "a n>a c>n", "anc",
+           "1"); /* another in its place: c waits for that number */
+    expect("a b c", "n", "n", "012");
+    expect("a", "p q a r", "apqr", "");
+}
+
+static void test_differences(void **state)
+{
+    expect("a b>a c>b", "a b!>a c>b", "abc", "1");
+    expect("a b>a c>b", "a? b>a c>b", "abc", "0");
+    expect("a b c>a", "a b c>b", "abc", "2");
+    expect("a b c>a", "a b c>a,b", "abc", "2");
+    expect("a b>a", "a b>a z>a", "abz", ""); /* who waits for a is not a's matter */
+}
+
+static void test_same_is_itself(void **state)
+{
+    struct workflow *old = version(1, "w", "a b>a"), *newer = version(2, "w", "a b!>a c>b");
+    struct migration m;
+
+    assert_int_equal(migration_plan(&m, old, newer, NULL), 0);
+    assert_ptr_equal(m.arranged, newer);
+    migration_deinit(&m);
+    workflow_unref(old);
+    workflow_unref(newer);
+}
+
+static void expect_unfit(struct workflow *old, struct workflow *newer, const char *word)
+{
+    struct migration m;
+    struct problem problem = {0};
+
+    assert_int_equal(migration_plan(&m, old, newer, &problem), MIGRATION_E_UNFIT);
+    if (!strstr(problem.reason, word))
+        fail_msg("'%s' has no '%s'", problem.reason, word);
+    assert_null(m.arranged);
+    assert_null(m.differing);
+    workflow_unref(old);
+    workflow_unref(newer);
+}
+
+static struct workflow *many(uint32_t number, uint32_t n, const char *actor)
+{
+    Drover__V1__Workflow message = DROVER__V1__WORKFLOW__INIT;
+    Drover__V1__Step *steps = calloc(n, sizeof(*steps));
+    char(*names)[8] = calloc(n, sizeof(*names));
+    struct workflow *w = NULL;
+
+    message.name = (char *)"w";
+    message.version = number;
+    message.n_steps = n;
+    message.steps = calloc(n, sizeof(*message.steps));
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(names[i], sizeof(names[i]), "s%" PRIu32, i % 10000);
+        drover__v1__step__init(&steps[i]);
+        steps[i].name = names[i];
+        steps[i].actor = (char *)actor;
+        message.steps[i] = &steps[i];
+    }
+    assert_int_equal(workflow_new(&w, &message, "", NULL), 0);
+    free(message.steps);
+    free(steps);
+    free(names);
+    return w;
+}
+
+static void test_unfit(void **state)
+{
+    expect_unfit(version(1, "w", "a"), version(2, "v", "a"), "w@1");
+    expect_unfit(version(0, "", "a"), version(2, "w", "a"), "of its own");
+    expect_unfit(many(1, MIGRATION_DIFFERING_MAX + 1, "x"),
+                 many(2, MIGRATION_DIFFERING_MAX + 1, "y"), "more than 1000 steps differ");
+}
+
+static void test_most(void **state)
+{
+    struct workflow *old = many(1, MIGRATION_DIFFERING_MAX, "x"),
+                    *newer = many(2, MIGRATION_DIFFERING_MAX, "y");
+    struct migration m;
+
+    assert_int_equal(migration_plan(&m, old, newer, NULL), 0);
+    assert_int_equal(m.n_differing, MIGRATION_DIFFERING_MAX);
+    migration_deinit(&m);
+    workflow_unref(old);
+    workflow_unref(newer);
+}
+
+/* Whichever allocation fails: an error, and nothing is left. */
+static void test_no_memory(void **state)
+{
+    struct workflow *old = version(1, "w", "a b>a c>b"), *newer = version(2, "w", "b>a n>a a");
+    int r = -ENOMEM;
+
+    for (unsigned n = 1; r != 0; n++) {
+        struct migration m;
+
+        memory_fail_at(n);
+        r = migration_plan(&m, old, newer, NULL);
+        assert_true(r == 0 || (r == -ENOMEM && memory_failed()));
+        if (r == 0)
+            migration_deinit(&m);
+    }
+    memory_fail_at(0);
+    workflow_unref(old);
+    workflow_unref(newer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers),        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_same_is_itself), cmocka_unit_test(test_unfit),
+        cmocka_unit_test(test_most),           cmocka_unit_test(test_no_memory),
+    };
+
+    memory_init();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
