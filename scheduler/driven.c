@@ -46,6 +46,9 @@ static void driven_take(struct scheduler *s, struct op *op, struct ops_reader *r
         log_error("store_answer_broken", LOG_S("job", op->job));
         return;
     }
+    if (op->unheeded)
+        rollback_heed(s, op, driven.mark);
+    op->unheeded = false;
     if (driven.definition.len == ID_DIGEST_LEN) {
         memcpy(op->digest, driven.definition.data, ID_DIGEST_LEN);
         w = definition_find(s, op->digest);
@@ -66,6 +69,7 @@ void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, drive
 {
     op->on_driven = fn;
     op->requested = 0;
+    op->unheeded = true; /* in the order of answers: a definition may have to be loaded first */
     op->answered_at = s->now;
     driven_take(s, op, r);
 }

@@ -28,7 +28,7 @@ struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drov
     struct bus_message *message = op_publish(s, op, &m->base, false, NULL);
 
     message->exchange = "drover.events";
-    message->key = effects_printf(s->out, "%s.%s", *w->name ? w->name : "unnamed", word);
+    message->key = effects_printf(s->out, "%s.%s", w && *w->name ? w->name : "unnamed", word);
     message->job = effects_str(s->out, op->job);
     return message;
 }
@@ -123,7 +123,8 @@ static void set_alert(Drover__V1__JobEvent *m, const struct op *op)
     drover__v1__job_event__init(m);
     m->kind = DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT;
     m->job_id = op->job;
-    m->workflow = (char *)op->workflow->full_name;
+    if (op->workflow)
+        m->workflow = (char *)op->workflow->full_name;
     m->reason = (char *)alert->reason;
     if (alert->step != WORKFLOW_NONE)
         m->step = (char *)op->workflow->steps[alert->step].name;
@@ -171,6 +172,17 @@ static void told_answered(struct scheduler *s, struct op *op, struct ops_reader 
 {
     if (op->alert->what == OPS_CAUSE_ASK && ops_read_told(r))
         alert_tell(s, op);
+}
+
+void alert_of_store(struct scheduler *s, struct item *item, const char *job, const char *reason,
+                    int64_t at)
+{
+    struct op *op = op_new(s, item, job);
+
+    op->alert = or_abort(malloc(sizeof(*op->alert)));
+    *op->alert = (struct alert){.step = WORKFLOW_NONE, .at = at, .reason = reason};
+    alert_tell(s, op);
+    op_unref(s, op);
 }
 
 /* An op of its own, because it may have to be sent more than once. */

@@ -38,6 +38,11 @@
 #define MACHINE_NOTICE_TRIES 5        /* then the notice is a dead letter */
 #define MACHINE_UNCONFIRMED_BYTES (16 << 20) /* published: requests beyond wait for room */
 
+/* What was accepted is remembered as long as a store that comes back may have lost it: everysec and
+ * a slow disk, or a replica that lags. */
+#define MACHINE_ACCEPTED_MS 10000
+#define MACHINE_ACCEPTED_MAX 16384
+
 struct op;
 typedef void op_fn(struct scheduler *s, struct op *op);
 typedef void op_answered_fn(struct scheduler *s, struct op *op, struct ops_reader *r);
@@ -62,6 +67,7 @@ struct item {
     bool redelivered;
     bool json;      /* came as JSON: answers go in kind */
     bool registers; /* no delivery: a workflow of this scheduler's configuration */
+    bool looks;     /* nor this: whether the store went back; nobody waits for it */
     unsigned open;
     char *reply_to; /* "" for none */
     char *correlation;
@@ -75,9 +81,10 @@ struct op {
     struct heap_node timer; /* in scheduler.timers while it waits to be repeated */
     unsigned open;          /* calls and publishes without an answer */
     unsigned refusals;
-    bool refused; /* the store would not, and that was logged */
-    bool alone;   /* not to be made in one call with others */
-    bool again;   /* the call was made before, and nobody knows what came of it */
+    bool refused;  /* the store would not, and that was logged */
+    bool alone;    /* not to be made in one call with others */
+    bool again;    /* the call was made before, and nobody knows what came of it */
+    bool unheeded; /* the mark in its answer was not looked at */
     op_fn *call;
     op_answered_fn *answered;
     op_fn *then;    /* NULL: done */
@@ -110,12 +117,14 @@ struct op {
     struct buf index;               /* submit: its labels, as the store finds jobs by them */
     const Drover__V1__Progress *progress;
     struct alert *alert;     /* owned */
+    uint32_t first;          /* look: of what was accepted in the partition */
+    unsigned look;           /* which one */
     struct listing *listing; /* list: what was found so far; owned */
     uint32_t *steps;         /* drive, steer: named steps, or those that differ; owned */
     uint32_t n_steps;
     struct ops_refusal refusal; /* steer */
     op_fn *migrate_then;        /* migrate: when the newer definition is stored */
-    uint64_t seq;               /* notice */
+    uint64_t seq;               /* notice; look: the mark that was remembered */
     uint32_t notices;           /* notice: tries before this one */
     bool with_results;          /* notice: the sinks are known */
     bool undeliverable;         /* notice: its queue did not come back, now for drover.dead */
@@ -153,6 +162,22 @@ struct asked {
     char cause[];
 };
 
+/* How far a partition had come when it was heard of last. */
+struct mark {
+    char id[ID_TOKEN_LEN + 1]; /* "": never heard of */
+    char run[SCHEDULER_RUN_MAX + 1];
+    uint64_t count;
+    bool suspect; /* it went back, or might have: what it has not is lost */
+};
+
+/* A job whose client was told that it is recorded. */
+struct accepted {
+    struct list link; /* in scheduler.accepted, oldest first; or in .gone */
+    int64_t at;
+    uint32_t partition;
+    char job[];
+};
+
 struct scheduler {
     char *name;
     struct rng rng;
@@ -173,6 +198,17 @@ struct scheduler {
     struct definition *definitions; /* oldest first */
     uint64_t cached_steps;
     struct asked *asked;
+    char run[SCHEDULER_RUN_MAX + 1]; /* of the store's server */
+    struct mark *marks;              /* by partition */
+    struct list accepted;
+    unsigned n_accepted;
+    struct list gone;  /* found to be lost, to be told at the end of the look */
+    unsigned look;     /* counts the looks at the store */
+    unsigned looks;    /* calls of the present one */
+    unsigned unlooked; /* of them, without an answer */
+    unsigned back;     /* partitions that went back ... */
+    unsigned lost;     /* ... or were lost whole, found in this look */
+    int64_t looked_at; /* the store's time */
     struct workflow **registered;
     size_t n_registered;
     unsigned registering; /* of them, not yet in the store */
@@ -180,6 +216,10 @@ struct scheduler {
 };
 
 /* ---- items and ops (scheduler.c) ---- */
+
+/* @d: NULL for what no delivery asks for. */
+struct item *item_new(struct scheduler *s, const struct bus_delivery *d);
+void item_unref(struct scheduler *s, struct item *item);
 
 struct op *op_new(struct scheduler *s, struct item *item, const char *job);
 
@@ -223,7 +263,8 @@ void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const
 void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                struct workflow *w);
 
-/* Events (event.c). To everybody who listens, under the key "<workflow>.<word>". */
+/* Events (event.c). To everybody who listens, under the key "<workflow>.<word>"; @w: NULL for none.
+ */
 struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
                                   const struct workflow *w, const char *word);
 
@@ -233,6 +274,17 @@ void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_dri
 void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                       const struct workflow *w);
 void asked_free(struct scheduler *s);
+
+/* About the store, or about a job whose record is gone; told with no more ado. */
+void alert_of_store(struct scheduler *s, struct item *item, const char *job, const char *reason,
+                    int64_t at);
+
+/* A store that went back in time (rollback.c): looks whether it did, on a new connection; heeds the
+ * mark in an answer; remembers what a client is told of. */
+void rollback_look(struct scheduler *s);
+void rollback_heed(struct scheduler *s, const struct op *op, uint64_t mark);
+void rollback_accepted(struct scheduler *s, const struct op *op);
+void rollback_free(struct scheduler *s);
 
 /* Commands about one job (steer.c). */
 void steer(struct scheduler *s, struct op *op);

@@ -58,6 +58,8 @@ static void submit(struct scheduler *s, struct op *op)
 static void on_submitted(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                          struct workflow *w)
 {
+    if (driven->code == OPS_CREATED || driven->code == OPS_ALREADY)
+        rollback_accepted(s, op);
     switch (driven->code) {
     case OPS_CREATED:
         s->stats.created++;

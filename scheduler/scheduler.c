@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 /* ---- items ---- */
 
-static struct item *item_new(struct scheduler *s, const struct bus_delivery *d)
+struct item *item_new(struct scheduler *s, const struct bus_delivery *d)
 {
     struct item *item = or_abort(calloc(1, sizeof(*item)));
 
@@ -45,7 +46,7 @@ static struct item *item_free(struct scheduler *s, struct item *item)
     return NULL;
 }
 
-static void item_unref(struct scheduler *s, struct item *item)
+void item_unref(struct scheduler *s, struct item *item)
 {
     assert(item->open > 0);
     if (--item->open > 0)
@@ -518,14 +519,17 @@ static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
 /* ---- registering ---- */
 
 /* Each time, because a store that comes back may have lost them. */
-static void on_store_up(struct scheduler *s, uint32_t partitions)
+static void on_store_up(struct scheduler *s, uint32_t partitions, const char *run)
 {
+    snprintf(s->run, sizeof(s->run), "%s", run);
     if (!s->partitions) {
         s->partitions = partitions;
+        s->marks = or_abort(calloc(partitions, sizeof(*s->marks)));
         s->records = or_abort(calloc(partitions, sizeof(*s->records)));
         for (uint32_t p = 0; p < partitions; p++)
             list_init(&s->records[p]);
     }
+    rollback_look(s); /* before anything is asked of the store */
     if (s->registering > 0)
         return;
     for (size_t i = 0; i < s->n_registered; i++) {
@@ -577,6 +581,8 @@ int scheduler_new(struct scheduler **out, const char *name, const struct rng *se
     s->flushed = -MACHINE_PACE_MS;
     list_init(&s->items);
     list_init(&s->stalled);
+    list_init(&s->accepted);
+    list_init(&s->gone);
     *out = s;
     return 0;
 }
@@ -617,6 +623,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
         workflow_unref(s->registered[i]);
     definitions_free(s);
     asked_free(s);
+    rollback_free(s);
     heap_deinit(&s->timers);
     free(s->registered);
     free(s->records);
@@ -644,7 +651,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
     s->out = out;
     switch (event->type) {
     case SCHEDULER_STORE_UP:
-        on_store_up(s, event->partitions);
+        on_store_up(s, event->partitions, event->run);
         break;
     case SCHEDULER_DELIVERY:
         assert(s->partitions); /* the driver consumes only once the store was up */
@@ -666,7 +673,10 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
 
 bool scheduler_idle(const struct scheduler *s)
 {
-    return list_empty(&s->items);
+    list_foreach(l, &s->items)
+        if (!list_entry(l, struct item, link)->looks)
+            return false;
+    return true;
 }
 
 void scheduler_stats(const struct scheduler *s, struct scheduler_stats *out)

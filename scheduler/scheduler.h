@@ -18,8 +18,9 @@
  *   ON expired   nobody took a request: withdraw its token, lock again with a longer wait; publish
  *   ON Control   Query: answer; Cancel: steer; Recover: drive; Notify: publish what is owed
  *   ON settled   publish the JobEvent; when confirmed, settle what is owed
+ *   ON store up  compare what it shows with what is remembered: a store that went back in time
  *
- * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c, notice.c.
+ * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c, notice.c, rollback.c.
  */
 #pragma once
 
@@ -31,6 +32,8 @@
 #include "model/workflow.h"
 
 struct scheduler;
+
+#define SCHEDULER_RUN_MAX 40
 
 /* What a delivery's source means to a scheduler. */
 enum scheduler_source {
@@ -46,7 +49,7 @@ enum scheduler_effect {
 };
 
 enum scheduler_event_type {
-    SCHEDULER_STORE_UP, /* the store is there (again); has so many partitions */
+    SCHEDULER_STORE_UP, /* the store is there (again) */
     SCHEDULER_DELIVERY,
     SCHEDULER_ANSWER,  /* of the store call with this id */
     SCHEDULER_OUTCOME, /* of the publish with this id */
@@ -58,7 +61,11 @@ struct scheduler_event {
     int64_t now; /* ms, monotonic */
     uint64_t id;
     union {
-        uint32_t partitions;
+        struct {
+            uint32_t partitions; /* of the store */
+            const char *run;     /* of its server: another one after each start; up to
+                                    SCHEDULER_RUN_MAX bytes */
+        };
         const struct bus_delivery *delivery;
         const struct store_answer *answer;
         enum bus_outcome outcome;
@@ -74,8 +81,10 @@ struct scheduler_stats {
     uint64_t recovered; /* Recover commands */
     uint64_t dead_letters;
     uint64_t alerts;
-    uint64_t store_repeats; /* calls made again after no answer */
-    uint64_t open;          /* deliveries not acknowledged */
+    uint64_t store_repeats;   /* calls made again after no answer */
+    uint64_t store_rollbacks; /* times the store was found to have gone back */
+    uint64_t lost;            /* accepted jobs that were gone then */
+    uint64_t open;            /* deliveries not acknowledged */
 };
 
 #define SCHEDULER_UNCONFIRMED 1024

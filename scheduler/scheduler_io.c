@@ -33,11 +33,13 @@ static int64_t step(void *machine, int64_t now, struct scheduler_event event, st
     return scheduler_step(machine, &event, out);
 }
 
-static int64_t on_store_up(void *machine, int64_t now, uint32_t partitions, struct effects *out)
+static int64_t on_store_up(void *machine, int64_t now, uint32_t partitions, const char *run,
+                           struct effects *out)
 {
-    return step(machine, now,
-                (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = partitions},
-                out);
+    return step(
+        machine, now,
+        (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = partitions, .run = run},
+        out);
 }
 
 static int64_t on_delivery(void *machine, int64_t now, const struct bus_delivery *d,
@@ -114,6 +116,9 @@ static const struct metric figures[] = {
     {"alerts", METRIC_COUNTER, AT(alerts), "alerts told"},
     {"store_repeats", METRIC_COUNTER, AT(store_repeats),
      "store calls repeated for want of an answer"},
+    {"store_rollbacks", METRIC_COUNTER, AT(store_rollbacks),
+     "times that the store was found to have gone back in time"},
+    {"lost", METRIC_COUNTER, AT(lost), "accepted jobs that were gone from the store then"},
 };
 
 static const struct metric_set metrics = {"scheduler", figures, array_size(figures)};

@@ -293,11 +293,22 @@ static void on_answer(struct supervisor *s, uint64_t id, const struct store_answ
 
 /* ---- the machine ---- */
 
+/* A store that comes back may be an older one. */
+static void sweep_all(struct supervisor *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->partitions[i].due[CHORE_SWEEP] = s->now;
+        s->partitions[i].sweep_rank = s->partitions[i].sweep_step = 0;
+    }
+}
+
 static void on_store_up(struct supervisor *s, uint32_t n)
 {
     s->up = true;
-    if (s->n)
+    if (s->n) {
+        sweep_all(s);
         return;
+    }
     s->partitions = calloc(n, sizeof(*s->partitions));
     if (!s->partitions)
         abort();

@@ -12,7 +12,8 @@
  *   TIMER each period   expire, where we lead: withdraw the tokens whose LockedUntil has passed,
  *                       count the deaths, name what is due; a Recover for each job, a Notify for
  *                       each owed notice
- *   TIMER each sweep    walk over unfinished jobs and mend what an index has lost
+ *   TIMER each sweep,   walk over unfinished jobs and mend what an index has lost
+ *   ON store up again
  *   TIMER each 10 s     forget what was settled longer than the retention ago
  *   ON replies queue    without a consumer, or not known, expiry waits; with a backlog, ten leases
  *                       at most

@@ -26,7 +26,8 @@ static int64_t step(void *machine, int64_t now, struct supervisor_event event, s
     return supervisor_step(machine, &event, out);
 }
 
-static int64_t on_store_up(void *machine, int64_t now, uint32_t partitions, struct effects *out)
+static int64_t on_store_up(void *machine, int64_t now, uint32_t partitions, const char *run,
+                           struct effects *out)
 {
     return step(machine, now,
                 (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = partitions},

@@ -263,7 +263,8 @@ static void on_store_up(void *ctx)
         return;
     if (!d->bus && open_bus(d))
         abort();
-    driver_perform(d, d->machine->store_up(d->object, driver_now(), partitions, &d->out));
+    driver_perform(
+        d, d->machine->store_up(d->object, driver_now(), partitions, store_run(d->store), &d->out));
 }
 
 static void on_store_down(void *ctx, const char *why)

@@ -30,7 +30,9 @@ struct driver;
 /* The machine as the driver sees it. Each takes the monotonic time in ms, appends effects, and
  * returns when it wants its next tick. What a role has no use for is NULL. */
 struct driver_machine {
-    int64_t (*store_up)(void *machine, int64_t now, uint32_t partitions, struct effects *out);
+    /* @run: of the server that answers: another one after each start */
+    int64_t (*store_up)(void *machine, int64_t now, uint32_t partitions, const char *run,
+                        struct effects *out);
     int64_t (*store_down)(void *machine, int64_t now, struct effects *out);
     int64_t (*delivery)(void *machine, int64_t now, const struct bus_delivery *d,
                         struct effects *out);

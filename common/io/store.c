@@ -688,6 +688,11 @@ uint32_t store_partitions(const struct store *s)
     return s->partitions;
 }
 
+const char *store_run(const struct store *s)
+{
+    return s->exam.run;
+}
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     let_go(handle->data);

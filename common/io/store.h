@@ -74,6 +74,9 @@ bool store_up(const struct store *s);
 /* Known once it was up, also while it is down again; 0 before. */
 uint32_t store_partitions(const struct store *s);
 
+/* What the server calls its present run: another one after each start, and after a failover. */
+const char *store_run(const struct store *s);
+
 /* Answers outstanding calls with STORE_UNKNOWN, closes; on_closed runs when all is gone. */
 void store_close(struct store *s, void (*on_closed)(void *ctx));
 struct store *store_free(struct store *s);

@@ -148,6 +148,7 @@ static enum exam_verdict judge_info(struct exam *e, const struct resp_reply *rep
         refuse(e, "Redis is still loading its data");
         return EXAM_WAIT;
     }
+    info(message(reply), "run_id", e->run, sizeof(e->run));
     verdict = judge_server(e, message(reply));
     return verdict == EXAM_PASSED ? judge_keeping(e, message(reply)) : verdict;
 }

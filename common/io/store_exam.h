@@ -47,6 +47,7 @@ struct exam {
     bool lost_race;      /* the library came from somebody else while we loaded it */
     uint32_t partitions; /* of the namespace */
     int64_t build;       /* of the library that is loaded now */
+    char run[64];        /* of the server */
     char warning[192];   /* what a person should know, "" for nothing */
     char why[320];
 };

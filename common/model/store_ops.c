@@ -470,6 +470,7 @@ int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven 
     out->step_events = get_flag(r);
     out->open = get_u32(r);
     out->steps = get_u32(r);
+    out->mark = (uint64_t)get_ms(r);
     read_alerts(r, fx, out);
     read_requests(r, fx, out);
     return result_of(r);
@@ -815,6 +816,31 @@ void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *c
     put_str(&a, words[what]);
     put_str(&a, fresh);
     emit(&a, id, partition, "told");
+}
+
+void ops_mark(struct effects *fx, uint64_t id, uint32_t partition, const char *run,
+              const char *fresh, const char *const *jobs, int n)
+{
+    struct args a = args_new(fx, 2 + n);
+
+    put_str(&a, run);
+    put_str(&a, fresh);
+    for (int i = 0; i < n; i++)
+        put_str(&a, jobs[i]);
+    emit(&a, id, partition, "mark");
+}
+
+int ops_read_marked(struct ops_reader *r, struct effects *fx, struct ops_marked *out)
+{
+    *out = (struct ops_marked){.now = get_ms(r)};
+    out->id = get(r);
+    out->count = (uint64_t)get_ms(r);
+    out->began = (uint64_t)get_ms(r);
+    out->n_gone = get_count(r, 1);
+    out->gone = effects_alloc(fx, out->n_gone * sizeof(*out->gone));
+    for (uint32_t i = 0; i < out->n_gone; i++)
+        out->gone[i] = get(r);
+    return result_of(r);
 }
 
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,

@@ -183,6 +183,7 @@ struct ops_driven {
     bool step_events;
     uint32_t open;
     uint32_t steps;
+    uint64_t mark; /* of the partition, after what this call accepted or settled; 0: nothing */
     struct ops_alert *alerts;
     uint32_t n_alerts;
     struct ops_request *requests;
@@ -369,6 +370,26 @@ void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *c
 
 /* Return: whether what was asked about is news. */
 bool ops_read_told(struct ops_reader *r);
+
+/**
+ * ops_mark() - what a partition shows of how far it had come
+ * @run:   of the server that answers
+ * @fresh: the mark's id, where it has none yet
+ * @jobs:  ids of jobs that ought to be there, at most OPS_BUDGET
+ */
+void ops_mark(struct effects *fx, uint64_t id, uint32_t partition, const char *run,
+              const char *fresh, const char *const *jobs, int n);
+
+struct ops_marked {
+    int64_t now;
+    struct bytes id;    /* another one: it was lost whole, and made anew */
+    uint64_t count;     /* of what was accepted, and of what was settled */
+    uint64_t began;     /* what it was when the server's run began */
+    struct bytes *gone; /* of the jobs, in the same order */
+    uint32_t n_gone;
+};
+
+int ops_read_marked(struct ops_reader *r, struct effects *fx, struct ops_marked *out);
 
 /* Answers: code, wanted, locked_until, now. */
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,

@@ -26,6 +26,8 @@
 --   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
 --   p leader        string "<supervisor> <until> <lease>"
 --   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
+--   p mark          hash   counts what was accepted and what was settled: one that shows less than
+--                          somebody remembers went back in time
 
 local BUILD = 8
 local FORMAT = '2'               -- of definitions; others are stored again
@@ -284,6 +286,7 @@ local function job_new(p, id, now, def, n, budget)
     changed = {}, records = {}, history = {}, dispatched = {}, alerts = {},
     budget = budget or {left = BUDGET},
     settled = 0,     -- seq of the notice that this call owes
+    marked = 0,      -- the partition's mark after what this call accepted or settled
   }
 end
 
@@ -364,6 +367,11 @@ local function set(job, name, value)
   job.changed[name] = type(value) == 'number' and int(value) or value
 end
 
+-- What a client is told of next moves the mark on.
+local function move_mark(job)
+  job.marked = call('HINCRBY', job.p .. 'mark', 'count', 1)
+end
+
 -- The turn is over. Its notice reads what is told of it here: the job may have turned again by then.
 local function settle(job, outcome, reason)
   local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
@@ -376,6 +384,7 @@ local function settle(job, outcome, reason)
   set(job, 'current', job.open == 0 and job.desired or 'U')
   note(job, 'settled', outcome, reason)
   job.settled = job.seq
+  move_mark(job)
   call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
     concat({outcome, job.phase, int(job.turn), int(job.now), int(job.open), reason}, ' '))
   call('ZREM', job.p .. 'due', job.id)
@@ -989,11 +998,12 @@ local function put_requests(out, job)
   end
 end
 
--- code, definition, now, seq, settled seq or 0, more, step events wanted, open, n, alerts, requests
+-- code, definition, now, seq, settled seq or 0, more, step events wanted, open, n, mark or 0, alerts,
+-- requests
 local function put_driven(out, code, job)
   put(out, code, job.def.digest, int(job.now), int(job.seq), int(job.settled),
     unfinished(job) and '1' or '0', job.step_events and '1' or '0', int(job.open), int(job.n),
-    int(#job.alerts))
+    int(job.marked), int(#job.alerts))
   for _, alert in ipairs(job.alerts) do
     put(out, int(alert.i), alert.asked, alert.reason)
   end
@@ -1001,7 +1011,7 @@ local function put_driven(out, code, job)
 end
 
 local function put_code(out, code, now)
-  put(out, code, '', int(now), '0', '0', '0', '0', '0', '0', '0', '0')
+  put(out, code, '', int(now), '0', '0', '0', '0', '0', '0', '0', '0', '0')
 end
 
 -- define: digest name version total blob last registered (field line)…
@@ -1210,6 +1220,7 @@ local function submit(keys, a)
   end
   call('HSET', p .. 'data:' .. id, unpack(data))
   note(job, 'created', found, by)
+  move_mark(job)
   if desired ~= 'A' then
     job.open = 0
     settle(job, 'COMPENSATED', 'REQUESTED')
@@ -2322,6 +2333,29 @@ local function told(keys, a)
   return {'KNOWN'}
 end
 
+-- mark: run fresh job… -> now, id, count, began, k × (job): the mark, what it was when the server's present
+-- run was met first, and which of the jobs are not there
+-- Whoever is connected again calls this before all else, so that nothing is accepted in a run that
+-- nobody has met. The id tells a mark that was made anew.
+local function mark(keys, a)
+  local p, key = keys[1], keys[1] .. 'mark'
+  local m = call('HMGET', key, 'id', 'count', 'run', 'began')
+  local id, count, began = m[1] or a[2], m[2] or '0', m[4]
+  if m[3] ~= a[1] then
+    began = count
+    call('HSET', key, 'id', id, 'run', a[1], 'began', began)
+  end
+  local gone = {}
+  for k = 3, #a do
+    if call('EXISTS', p .. 'job:' .. a[k]) == 0 then
+      gone[#gone + 1] = a[k]
+    end
+  end
+  local out = {int(now_ms()), id, count, began, int(#gone)}
+  put(out, unpack(gone))
+  return out
+end
+
 local function forget_job(p, id)
   local key = p .. 'job:' .. id
   local digest = call('HGET', key, 'def')
@@ -2471,5 +2505,6 @@ register('settle_owed', settle_owed, {'allow-oom'})
 register('lead', lead, {'allow-oom'})
 register('inspect', inspect, {'no-writes', 'allow-oom'})
 register('told', told, {'allow-oom'})
+register('mark', mark, {'allow-oom'})
 register('forget', forget, {'allow-oom'})
 register('sweep', sweep, {'allow-oom'})

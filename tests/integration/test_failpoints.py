@@ -24,6 +24,7 @@ POINTS = {
     "store.forget": "supervisor",
     "store.inspect": "scheduler",
     "store.lead": "supervisor",
+    "store.mark": "scheduler",
     "store.record": "scheduler",
     "store.renew": "scheduler",
     "store.settle_owed": "scheduler",

@@ -146,7 +146,7 @@ LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 
 # Who calls which functions.
 FUNCTIONS = {
     SCHEDULER: {"version", "define", "submit", "record", "renew", "drive", "steer", "settle_owed",
-                "inspect", "told"},
+                "inspect", "told", "mark"},
     SUPERVISOR: {"version", "lead", "expire", "forget", "sweep"},
 }
 
@@ -213,6 +213,8 @@ STORE_OPERATIONS = {
     "drop notices: `settle_owed`": ([function("settle_owed", "bare", 1)], {SCHEDULER}),
     "tell of alerts: `told`": ([
         function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
+    "see whether the store went back: `mark`": ([
+        function("mark", "run", "id", "some"), ("HSET", f"{KEYS}mark", "run", "run")], {SCHEDULER}),
     "lead a partition: `lead`": ([
         function("lead", "me", 0), ("SET", f"{KEYS}leader", "me"), ("GET", f"{KEYS}leader"),
         ("HSET", f"{KEYS}supervisors", "me", "1")],

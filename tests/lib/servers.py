@@ -496,7 +496,10 @@ class Redis(Server):
     def _spawn(self):
         command = ["redis-server", "--bind", HOST, "--port", self.port, "--dir", self.directory]
         command += ["--appendonly", "yes", "--save", "", "--daemonize", "no", *self.options]
-        return Process.spawn(command, self.log)
+        return Process.spawn(command, self.log, self._spawn_environment())
+
+    def _spawn_environment(self):
+        """None: as this process."""
 
     def _serves(self):
         """Also where nobody gets in without a password."""

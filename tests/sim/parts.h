@@ -91,7 +91,8 @@ struct world {
     struct definition definitions[PLAN_DEFINITIONS];
     struct client_job *jobs;
     struct simqueue *replies;
-    int64_t store_skew; /* of the store's clock */
+    const char *run;    /* of the store's server */
+    int64_t store_skew; /* of its clock */
     int64_t store_gone_until;
     int64_t store_full_until;
     struct event calm;  /* the faults stop */

@@ -95,7 +95,7 @@ static void tell_record(const struct call *c, struct ops_reader r)
 static bool is_quiet(const struct call *c)
 {
     return strcmp(c->function, "lead") == 0 || strcmp(c->function, "forget") == 0 ||
-           strcmp(c->function, "sweep") == 0;
+           strcmp(c->function, "sweep") == 0 || strcmp(c->function, "mark") == 0;
 }
 
 static void tell_call(const struct call *c, const struct store_answer *answer)

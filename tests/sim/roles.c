@@ -50,8 +50,9 @@ static void scheduler_born(struct process *p)
     for (uint32_t i = 0; i < w->plan->n_definitions; i++)
         if (w->definitions[i].registered)
             ok(scheduler_register(p->scheduler, w->definitions[i].workflow));
-    scheduler_event(
-        p, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = w->plan->partitions});
+    scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_STORE_UP,
+                                                .partitions = w->plan->partitions,
+                                                .run = w->run});
     for (size_t i = 0; p->life == life && p->alive && i < array_size(queues); i++)
         simlink_consume(&p->link, simbus_queue(w->bus, queues[i].queue, false), queues[i].source,
                         w->plan->prefetch);

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "model/store_ops.h"
 #include "model/wire.h"
+#include "replay.h"
 #include "scheduler/scheduler.h"
 #include "store.h"
 
@@ -45,6 +46,8 @@ struct job {
 
 struct world {
     struct simstore *store;
+    struct replay *calls; /* of the store */
+    const char *run;      /* of its server */
     struct scheduler *peers[PEERS_];
     int64_t next[PEERS_]; /* when they want a tick */
     int64_t now;
@@ -75,6 +78,8 @@ static void call(struct world *w, enum peer peer, const struct effect *e)
 {
     struct store_answer answer;
 
+    replay_keep(w->calls, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
+                e->store.args, e->store.n);
     simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
                   e->store.args, e->store.n, &answer);
     if (w->deaf_to && strcmp(e->store.function, w->deaf_to) == 0) {
@@ -193,7 +198,9 @@ static void peer_new(struct world *w, enum peer peer)
 
     rng_seed(&rng, (uint64_t)w->now + peer);
     assert_int_equal(scheduler_new(&w->peers[peer], "AB", &rng, SCHEDULER_UNCONFIRMED), 0);
-    feed(w, peer, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = PARTITIONS});
+    feed(w, peer,
+         (struct scheduler_event){
+             .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = w->run});
 }
 
 /* Dies, and another takes its place. */
@@ -206,7 +213,7 @@ static void die(struct world *w, enum peer peer)
 /* ---- what happens to jobs ---- */
 
 /* A job of one step for actor "hand"; with so many labels, of the greatest size. */
-static void submit_labelled(struct world *w, const char *id, int n)
+static void submit_labelled(struct world *w, enum peer peer, const char *id, int n)
 {
     Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
     Drover__V1__Workflow workflow = DROVER__V1__WORKFLOW__INIT;
@@ -239,13 +246,18 @@ static void submit_labelled(struct world *w, const char *id, int n)
     m.definition = &workflow;
     m.labels = list;
     m.n_labels = (size_t)n;
-    deliver_message(w, A, SCHEDULER_SUBMIT, &m.base);
+    deliver_message(w, peer, SCHEDULER_SUBMIT, &m.base);
+}
+
+static void submit_to(struct world *w, enum peer peer, const char *id)
+{
+    submit_labelled(w, peer, id, 0);
+    assert_true(job_of(w, id)->request.len > 0);
 }
 
 static void submit(struct world *w, const char *id)
 {
-    submit_labelled(w, id, 0);
-    assert_true(job_of(w, id)->request.len > 0);
+    submit_to(w, A, id);
 }
 
 /* Asks in JSON; the answer is the caller's. */
@@ -422,7 +434,7 @@ static void test_list_too_large(void **state)
 
     for (int i = 0; i < jobs; i++) {
         snprintf(id, sizeof(id), "bulky-%d", i);
-        submit_labelled(w, id, WIRE_LABELS_MAX);
+        submit_labelled(w, A, id, WIRE_LABELS_MAX);
     }
     do {
         struct wire_message m;
@@ -470,7 +482,9 @@ static void register_large(struct world *w)
     m.n_steps = 3;
     assert_int_equal(workflow_new(&known, &m, "", NULL), 0);
     assert_int_equal(scheduler_register(w->peers[A], known), 0);
-    feed(w, A, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = PARTITIONS});
+    feed(w, A,
+         (struct scheduler_event){
+             .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = w->run});
     free(text);
 }
 
@@ -495,7 +509,9 @@ static void register_many(struct world *w, int n)
         assert_int_equal(workflow_new(&known, &m, "", NULL), 0);
         assert_int_equal(scheduler_register(w->peers[A], known), 0);
     }
-    feed(w, A, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = PARTITIONS});
+    feed(w, A,
+         (struct scheduler_event){
+             .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = w->run});
 }
 
 /* Registered workflows come in pages, by name. */
@@ -583,6 +599,167 @@ static void test_causes_are_forgotten(void **state)
                     210); /* the new ones, the first, and hardly one of the others */
 }
 
+/* ---- a store that goes back in time ---- */
+
+/* The server ends, and comes back without its last calls. */
+static void lose_calls(struct world *w, uint32_t from, const char *run)
+{
+    replay_back(w->calls, w->store, 0, from);
+    w->run = run;
+}
+
+static void reconnect(struct world *w, enum peer peer)
+{
+    feed(w, peer,
+         (struct scheduler_event){
+             .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = w->run});
+    pass(w, MINUTE);
+}
+
+/* Each lists what it accepted itself, in its order, and nothing that is still there. */
+static void test_store_went_back(void **state)
+{
+    struct world *w = *state;
+    uint32_t kept;
+
+    submit(w, "j0");
+    kept = replay_calls(w->calls);
+    submit(w, "j1");
+    submit_to(w, B, "j2");
+    submit(w, "j3");
+    lose_calls(w, kept, "second");
+    reconnect(w, A);
+    expect(w, "A STORE_WENT_BACK , A JOB_LOST j1, A JOB_LOST j3");
+    reconnect(w, B);
+    expect(w, "B STORE_WENT_BACK , B JOB_LOST j2");
+    reconnect(w, A);
+    expect(w, "");
+    served(w, A, "j1"); /* whoever had a lost one is not answered, and does no harm */
+    served(w, A, "j0");
+    submit(w, "j1");
+    served(w, B, "j1");
+    expect(w, "");
+}
+
+/* The answer of the first look is lost, and with it the connection, or not. */
+static void test_store_went_back_unseen(void **state)
+{
+    struct world *w = *state;
+    uint32_t kept = replay_calls(w->calls);
+
+    submit(w, "j0");
+    submit_to(w, B, "j1");
+    lose_calls(w, kept, "second");
+    w->deaf_to = "mark";
+    reconnect(w, A);
+    expect(w, "A STORE_WENT_BACK , A JOB_LOST j0");
+    w->deaf_to = "mark";
+    feed(w, B,
+         (struct scheduler_event){
+             .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = w->run});
+    assert_true(scheduler_idle(w->peers[B])); /* it may end meanwhile */
+    reconnect(w, B);
+    expect(w, "B STORE_WENT_BACK , B JOB_LOST j1");
+}
+
+/* A restart that loses nothing is none of anybody's business. */
+static void test_store_restarts(void **state)
+{
+    struct world *w = *state;
+
+    submit(w, "j0");
+    served(w, A, "j0");
+    lose_calls(w, replay_calls(w->calls), "second");
+    reconnect(w, A);
+    reconnect(w, B);
+    expect(w, "");
+}
+
+/* Others are connected first, and accept more than was lost. */
+static void test_store_went_back_and_on(void **state)
+{
+    struct world *w = *state;
+    uint32_t kept = replay_calls(w->calls);
+
+    submit_to(w, B, "j0");
+    lose_calls(w, kept, "second");
+    reconnect(w, A);
+    for (int i = 1; i < 8; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "j%d", i);
+        submit(w, id);
+    }
+    expect(w, "");
+    reconnect(w, B);
+    expect(w, "B STORE_WENT_BACK , B JOB_LOST j0");
+}
+
+/* The same, and the server has been started twice by then: of the first start nothing is left. */
+static void test_store_went_back_twice(void **state)
+{
+    struct world *w = *state;
+    uint32_t kept = replay_calls(w->calls);
+
+    submit_to(w, B, "j0");
+    lose_calls(w, kept, "second");
+    reconnect(w, A);
+    for (int i = 1; i < 8; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "j%d", i);
+        submit(w, id);
+    }
+    lose_calls(w, replay_calls(w->calls), "third");
+    reconnect(w, A);
+    expect(w, "");
+    reconnect(w, B);
+    expect(w, "B STORE_WENT_BACK , B JOB_LOST j0");
+}
+
+/* What nobody accepted is lost as well: a job that had ended has not. */
+static void test_settling_lost(void **state)
+{
+    struct world *w = *state;
+    uint32_t kept;
+
+    submit(w, "j0");
+    kept = replay_calls(w->calls);
+    served(w, B, "j0");
+    lose_calls(w, kept, "second");
+    reconnect(w, A);
+    expect(w, "");
+    reconnect(w, B);
+    expect(w, "B STORE_WENT_BACK ");
+}
+
+/* Somebody empties it, and no connection is lost: whoever accepts the next job sees it. */
+static void test_store_emptied(void **state)
+{
+    struct world *w = *state;
+
+    submit(w, "j0");
+    lose_calls(w, 0, "first");
+    submit(w, "j0");
+    expect(w, "A STORE_LOST "); /* the job is there again */
+    submit_to(w, B, "j1");
+    reconnect(w, B);
+    expect(w, "B STORE_LOST ");
+}
+
+/* What was accepted long before a restart was on disk by then. */
+static void test_old_jobs_are_not_looked_for(void **state)
+{
+    struct world *w = *state;
+
+    submit(w, "j0");
+    pass(w, MINUTE);
+    submit(w, "j1");
+    lose_calls(w, 0, "second");
+    reconnect(w, A);
+    expect(w, "A STORE_LOST , A JOB_LOST j1");
+}
+
 /* ---- life ---- */
 
 static int setup(void **state)
@@ -592,6 +769,8 @@ static int setup(void **state)
     if (!w)
         return -1;
     w->store = simstore_new(SIM_DROVER_LUA);
+    w->calls = replay_new();
+    w->run = "first";
     peer_new(w, A);
     peer_new(w, B);
     *state = w;
@@ -609,6 +788,7 @@ static int teardown(void **state)
     buf_deinit(&w->reply);
     buf_deinit(&w->story);
     simstore_free(w->store);
+    replay_free(w->calls);
     free(w);
     return 0;
 }
@@ -627,6 +807,14 @@ int main(void)
         TEST(test_many_workflows),
         TEST(test_definition_too_large),
         TEST(test_causes_are_forgotten),
+        TEST(test_store_went_back),
+        TEST(test_store_went_back_unseen),
+        TEST(test_store_restarts),
+        TEST(test_store_went_back_and_on),
+        TEST(test_store_went_back_twice),
+        TEST(test_settling_lost),
+        TEST(test_store_emptied),
+        TEST(test_old_jobs_are_not_looked_for),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));

@@ -135,6 +135,7 @@ struct world *world_new(const struct world_config *config)
     w->script = config->script;
     w->script_ctx = config->script_ctx;
     w->faults = w->plan->faults;
+    w->run = "first";
     simstore_reset(w->store, w->plan->budget);
     w->bus = simbus_new(t, &w->faults.bus);
     w->checker = checker_new(t, w->store, w->plan);
