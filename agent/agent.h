@@ -20,8 +20,11 @@
  *                 leaves the failure before it as it is
  *   ON refusal    of a reply: publish it again after a while, as long as its lease lasts
  *   ON deadline   stop the handler, say nothing, ack when it is gone
- *   ON heartbeat  due for a step that asks for it: publish Progress; an answer that says
- *                 `wanted = false` stops the handler
+ *   ON heartbeat  due for a step that asks for it, the first when its handler starts: publish
+ *                 Progress. An answer that says `wanted = false` stops the handler, and so do three
+ *                 heartbeats without a Progress that the broker has taken: the store has, or will
+ *                 have, given the step to somebody else. The reply is then DEFER, uncounted; a
+ *                 handler that ends well all the same is believed
  *   ON drain      start nothing new, leave to the broker what waits; finish what runs
  *
  * One file each: on_requests.c, run.c, replies.c.
@@ -119,6 +122,7 @@ struct agent_stats {
     uint64_t retries;    /* within a lease */
     uint64_t stopped;    /* at their deadline */
     uint64_t unwanted;   /* stopped because the job wants them no more */
+    uint64_t cut_off;    /* stopped because no Progress got through */
     uint64_t deferred;   /* given back because no slot came free */
     uint64_t silent;     /* attempts of which nothing was said because their lease was over */
     uint64_t replies;    /* confirmed */

@@ -25,9 +25,6 @@
 #define BREAKER_OPEN_MAX_MS MINUTE_MS
 #define BREAKER_TIME_MAX_MS (60 * MINUTE_MS)
 
-/* Half of RabbitMQ's default consumer_timeout: longer, and it might take the request away. */
-#define EARLY_ACK_MS (15 * MINUTE_MS)
-
 static const char RESULT_TYPE[] = "application/octet-stream";
 
 static int read_name(const config_setting_t *group, bool any, char **out, struct problem *problem)
@@ -375,7 +372,7 @@ static int read_actor(struct agent_setup *setup, const config_setting_t *at,
     if (!r)
         r = read_breaker(served, at, problem);
     served->actor.lease_retries = (unsigned)lease_retries;
-    served->actor.early_ack_ms = early ? 1 : EARLY_ACK_MS;
+    served->actor.early_ack_ms = early ? 1 : 0;
     return r ? r : read_actions(served, kind, at, problem);
 }
 

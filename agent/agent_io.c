@@ -97,6 +97,17 @@ static void on_done(struct handler_run *run, const struct agent_result *result)
     driver_perform(io->driver, step(io->agent, driver_now(), event, driver_effects(io->driver)));
 }
 
+static void on_progress(struct handler_run *run, double fraction, const char *note)
+{
+    struct agent_io *io = run->context;
+    struct agent_event event = {
+        .type = AGENT_PROGRESS, .id = run->run->id, .progress = {fraction, note}};
+
+    if (!io->closed)
+        driver_perform(io->driver,
+                       step(io->agent, driver_now(), event, driver_effects(io->driver)));
+}
+
 /* Who does it; what nobody knows is refused by the builtin handler, as a result like any other. */
 static const struct handler *find_handler(const struct agent_io *io,
                                           const Drover__V1__StepRequest *request,
@@ -118,7 +129,7 @@ static void start(struct agent_io *io, struct agent_run *run)
     const struct agent_action *action;
     const struct handler *handler = find_handler(io, run->request, &action);
     const struct handler_run head = {
-        .handler = handler, .run = run, .done = on_done, .context = io};
+        .handler = handler, .run = run, .done = on_done, .progress = on_progress, .context = io};
     struct handler_run *started;
 
     at_run(run->request, "before");
@@ -204,6 +215,7 @@ static const struct metric figures[] = {
     {"retries", METRIC_COUNTER, AT(stats.retries), "runs again within a lease"},
     {"stopped", METRIC_COUNTER, AT(stats.stopped), "runs stopped at the end of their lease"},
     {"unwanted", METRIC_COUNTER, AT(stats.unwanted), "runs stopped because nobody waits for them"},
+    {"cut_off", METRIC_COUNTER, AT(stats.cut_off), "runs stopped because no Progress got through"},
     {"deferred", METRIC_COUNTER, AT(stats.deferred), "requests given back for want of a slot"},
     {"silent", METRIC_COUNTER, AT(stats.silent), "attempts whose lease ended without an answer"},
     {"replies", METRIC_COUNTER, AT(stats.replies), "replies confirmed"},
@@ -253,8 +265,11 @@ static int make_agent(struct agent_io *io, const struct config *config, const st
 
     if (!actors)
         return -ENOMEM;
-    for (size_t i = 0; i < io->setup->n_actors; i++)
+    for (size_t i = 0; i < io->setup->n_actors; i++) {
         actors[i] = io->setup->actors[i].actor;
+        if (actors[i].early_ack_ms == 0) /* a longer lease, and the broker might take it away */
+            actors[i].early_ack_ms = config->agent.consumer_timeout_ms / 2;
+    }
     r = agent_new(&io->agent, &agent_config, seed);
     io->figures.concurrency = agent_config.concurrency;
     free(actors);

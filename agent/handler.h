@@ -25,13 +25,18 @@ struct handler_run;
 /* The run has ended; @run is gone when this returns, and the result with it. */
 typedef void handler_done_fn(struct handler_run *run, const struct agent_result *result);
 
+/* How far the run is: @fraction from 0 to 1, negative where that is not known. @note may be any
+ * text; it is used within the call. */
+typedef void handler_progress_fn(struct handler_run *run, double fraction, const char *note);
+
 /* The head of every handler's own run. */
 struct handler_run {
     struct list link; /* the owner's, unlinked at first; to be unlinked by done() */
     const struct handler *handler;
     const struct agent_run *run;
     handler_done_fn *done;
-    void *context; /* the owner's */
+    handler_progress_fn *progress; /* from the loop, as often as there is something to tell */
+    void *context;                 /* the owner's */
 };
 
 struct handler {

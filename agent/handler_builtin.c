@@ -4,7 +4,8 @@
  *
  *     noop    succeeds with nothing
  *     echo    succeeds with the job's input
- *     sleep   arguments {"ms": 1500}, or just the number: succeeds after that time
+ *     sleep   arguments {"ms": 1500}, or just the number: succeeds after that time; tells its
+ *             progress where the step has a heartbeat
  *     fail    arguments {"times": 2, "class": "x", "permanent": false, "message": "…"}: fails the
  *             first so many attempts, all where times is not given
  */
@@ -15,10 +16,14 @@
 #include "agent/handler.h"
 #include "model/policy.h"
 
+#define TELL_MS 100    /* between two tellings of progress, at least; */
+#define TELL_STEPS 100 /* or so many in all */
+
 struct builtin_run {
     struct handler_run head;
     uv_timer_t timer;
     uint64_t delay_ms;
+    uint64_t begun; /* in the loop's ms */
     struct agent_result result;
     json_t *arguments; /* that the result points into */
 };
@@ -118,10 +123,31 @@ static void on_closed(uv_handle_t *handle)
     free(run);
 }
 
+static void on_timer(uv_timer_t *timer);
+
+/* Until its end, or until there is something to tell. */
+static void sleep_on(struct builtin_run *run, uint64_t waited)
+{
+    uint64_t left = run->delay_ms - waited;
+    uint64_t pause = run->delay_ms / TELL_STEPS;
+
+    if (pause < TELL_MS)
+        pause = TELL_MS;
+    if (run->head.run->request->heartbeat_ms == 0 || pause > left)
+        pause = left;
+    uv_timer_start(&run->timer, on_timer, pause, 0);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct builtin_run *run = timer->data;
+    uint64_t waited = uv_now(timer->loop) - run->begun;
 
+    if (waited < run->delay_ms) {
+        run->head.progress(&run->head, (double)waited / (double)run->delay_ms, "");
+        sleep_on(run, waited);
+        return;
+    }
     run->head.done(&run->head, &run->result);
     uv_close((uv_handle_t *)timer, on_closed);
 }
@@ -152,7 +178,8 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     prepare(run, action);
     uv_timer_init(loop, &run->timer);
     run->timer.data = run;
-    uv_timer_start(&run->timer, on_timer, run->delay_ms, 0);
+    run->begun = uv_now(loop);
+    sleep_on(run, 0);
     return &run->head;
 }
 
@@ -165,6 +192,7 @@ static void stop(struct handler_run *head, bool at_once)
         .message = "stopped before its time",
         .verdict = DROVER__V1__VERDICT__VERDICT_TRANSIENT,
     };
+    run->delay_ms = 0;
     uv_timer_start(&run->timer, on_timer, 0, 0);
 }
 

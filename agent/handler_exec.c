@@ -5,6 +5,7 @@
  *     stdin    the job's input, or the whole request as JSON
  *     stdout   the result, at most WIRE_RESULT_MAX
  *     stderr   its last 4 KiB are the details of a failure
+ *     fd 3     how far it is, a line at a time: progress_lines.h
  *     exit     0: done · 65 (EX_DATAERR) and permanent_exit_codes: never again · else: try again
  *
  * The environment is made anew: PATH, what the configuration says, and
@@ -30,6 +31,7 @@
 #include <unistd.h>
 
 #include "agent/handler.h"
+#include "agent/progress_lines.h"
 #include "base/clock.h"
 #include "io/child.h"
 #include "model/json.h"
@@ -37,6 +39,7 @@
 
 #define EXIT_DATA_ERROR 65 /* sysexits.h: the input was incorrect */
 #define TAIL_MAX ((size_t)4096)
+#define FILES 4                   /* that the process has: 0, 1, 2, and 3 for its progress */
 #define READ_SIZE ((size_t)65536) /* as much as a pipe holds */
 
 static_assert(TAIL_MAX <= WIRE_ERROR_DETAILS_MAX, "details are not cut again");
@@ -54,7 +57,7 @@ struct exec_run {
     enum phase phase;
     uv_process_t process;
     uv_timer_t timer; /* for the next phase */
-    uv_pipe_t in, out, err;
+    uv_pipe_t in, out, err, told;
     unsigned handles; /* to be closed */
     uv_write_t write;
     struct buf request; /* as JSON, for stdin */
@@ -62,6 +65,7 @@ struct exec_run {
     bool too_large;
     char tail[TAIL_MAX]; /* of stderr */
     size_t tail_len;
+    struct progress_lines progress;
     int error; /* why it was not started */
 };
 
@@ -93,6 +97,7 @@ static void finish(struct exec_run *run, const struct agent_result *result)
     close_once(&run->in);
     close_once(&run->out);
     close_once(&run->err);
+    close_once(&run->told);
 }
 
 static void finish_failed(struct exec_run *run, const char *class, bool permanent,
@@ -264,10 +269,18 @@ static void add_tail(struct exec_run *run, const char *data, size_t len)
     run->tail_len = kept + fresh;
 }
 
+static void add_progress(struct exec_run *run, const char *data, size_t len)
+{
+    if (progress_lines_add(&run->progress, bytes_of(data, len)))
+        run->head.progress(&run->head, run->progress.fraction, run->progress.note);
+}
+
 static void add(struct exec_run *run, const void *pipe, const char *data, size_t len)
 {
     if (pipe == &run->err)
         add_tail(run, data, len);
+    else if (pipe == &run->told)
+        add_progress(run, data, len);
     else if (!run->too_large)
         add_result(run, data, len);
 }
@@ -311,6 +324,7 @@ static void on_end(uv_process_t *process, int64_t status, int signal)
     child_signal(&run->process, SIGKILL);
     read_rest(run, &run->out);
     read_rest(run, &run->err);
+    read_rest(run, &run->told);
     finish_ended(run, (int)status, signal);
 }
 
@@ -332,7 +346,7 @@ static void make_environment(struct child_env *env, const struct exec_run *run)
 
 /* The child's ends of its pipes; -1 where there is none. */
 struct child_ends {
-    int fds[3];
+    int fds[FILES];
 };
 
 /* Makes one pipe, of which @ours reads or writes the other end. Return: 0 or -errno. */
@@ -358,6 +372,8 @@ static int open_pipes(struct exec_run *run, struct child_ends *childs)
         r = open_pipe(&run->out, &childs->fds[1], false);
     if (!r)
         r = open_pipe(&run->err, &childs->fds[2], false);
+    if (!r)
+        r = open_pipe(&run->told, &childs->fds[3], false);
     return r;
 }
 
@@ -365,18 +381,18 @@ static int open_pipes(struct exec_run *run, struct child_ends *childs)
 static int spawn(uv_loop_t *loop, struct exec_run *run, const struct child_ends *childs)
 {
     CLEANUP(child_env_deinit) struct child_env env;
-    uv_stdio_container_t stdio[3];
+    uv_stdio_container_t stdio[FILES];
     const uv_process_options_t options = {
         .exit_cb = on_end,
         .file = run->action->command[0],
         .args = run->action->command,
-        .stdio_count = 3,
+        .stdio_count = FILES,
         .stdio = stdio,
     };
     int r;
 
     make_environment(&env, run);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < FILES; i++)
         stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = childs->fds[i]};
     r = child_spawn(loop, &run->process, options, &env);
     run->process.data = run;
@@ -390,19 +406,20 @@ static void init_handles(uv_loop_t *loop, struct exec_run *run)
     uv_pipe_init(loop, &run->in, 0);
     uv_pipe_init(loop, &run->out, 0);
     uv_pipe_init(loop, &run->err, 0);
-    run->timer.data = run->in.data = run->out.data = run->err.data = run;
-    run->handles = 4;
+    uv_pipe_init(loop, &run->told, 0);
+    run->timer.data = run->in.data = run->out.data = run->err.data = run->told.data = run;
+    run->handles = 5;
 }
 
 /* Return: 0 or -errno. */
 static int launch(uv_loop_t *loop, struct exec_run *run)
 {
-    struct child_ends childs = {{-1, -1, -1}};
+    struct child_ends childs = {{-1, -1, -1, -1}};
     int r = open_pipes(run, &childs);
 
     if (!r)
         r = spawn(loop, run, &childs);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < FILES; i++)
         if (childs.fds[i] >= 0)
             close(childs.fds[i]);
     return r;
@@ -417,6 +434,7 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     run->head = *head;
     list_init(&run->head.link);
     run->action = action;
+    progress_lines_init(&run->progress);
     left = time_left(run);
     init_handles(loop, run);
     run->error = launch(loop, run);
@@ -429,6 +447,7 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     write_input(run);
     uv_read_start((uv_stream_t *)&run->out, on_room, on_read);
     uv_read_start((uv_stream_t *)&run->err, on_room, on_read);
+    uv_read_start((uv_stream_t *)&run->told, on_room, on_read);
     return &run->head;
 }
 

@@ -8,6 +8,7 @@
  *     delivery ── run ── reply ──┐
  *             └── run ── reply ──┴─ publish ── confirmed: runs end, deliveries are acknowledged
  *             └── publish (dead letter)
+ *                 run ── publish (Progress) ── confirmed: the lease is renewed
  *
  * States of a run, and where each leads:
  *
@@ -15,6 +16,7 @@
  *     RUNNING   the driver has it, it holds a slot    → BACKOFF · REPLYING · STOPPING
  *     BACKOFF   between two tries, keeps its slot     → RUNNING · REPLYING
  *     STOPPING  told to end, holds its slot until it has → REPLYING if in time · silence
+ *               before its time, because of `cut`: what it fails with is not its own fault
  *     REPLYING  in agent.replies, then in a publish   → ended by the confirm, or by its deadline
  */
 #pragma once
@@ -28,7 +30,8 @@
 #include "base/list.h"
 #include "model/wire.h"
 
-#define MACHINE_PACE_MS 1 /* between two flushes of replies */
+#define MACHINE_PACE_MS 1    /* between two flushes of replies */
+#define MACHINE_HEARTBEATS 3 /* that the store waits for Progress */
 #define MACHINE_RETRY_MS 100
 #define MACHINE_REFUSED_MS 200            /* before a refused publish is made again; doubles ... */
 #define MACHINE_REFUSED_DOUBLINGS 6       /* ... up to 12.8 s */
@@ -74,14 +77,15 @@ struct run {
     UT_hash_handle by_token;
     struct list link; /* in agent.waiting, or in agent.replies[] */
     struct delivery *delivery;
-    bool settled;          /* the delivery does not wait for this run any more */
-    bool unwanted;         /* by the answer to a Progress */
-    struct list followers; /* struct follower: deliveries of the same token */
+    bool settled;                   /* the delivery does not wait for this run any more */
+    const struct agent_result *cut; /* short: what is said in place of a failure; NULL: it is not */
+    struct list followers;          /* struct follower: deliveries of the same token */
     struct timer deadline;
     struct timer beat;
     struct timer again;
-    int64_t started; /* the first try */
-    int64_t tried;   /* the present one */
+    int64_t started;    /* the first try */
+    int64_t tried;      /* the present one */
+    int64_t held_until; /* by the last Progress that the broker has taken */
     double fraction;
     char note[WIRE_NOTE_MAX + 1];
     Drover__V1__StepReply reply; /* the next three belong to it */
@@ -95,14 +99,16 @@ struct follower {
     struct delivery *delivery;
 };
 
-/* One message without an outcome: replies of these runs, or else a dead letter. */
+/* One message without an outcome: replies of these runs, or a dead letter, or Progress. */
 struct publish {
     uint64_t id;
     UT_hash_handle hh;
     struct timer again;
     unsigned refusals;
     struct delivery *dead;
-    char *reason; /* of the dead letter; owned */
+    char *reason;      /* of the dead letter; owned */
+    uint64_t progress; /* of the run with this id; 0: it is none */
+    int64_t sent;
     size_t n;
     struct run *runs[AGENT_REPLIES];
 };
@@ -148,6 +154,8 @@ void runs_start(struct agent *a);
 void run_done(struct agent *a, uint64_t id, const struct agent_result *result);
 void run_progress(struct agent *a, uint64_t id, double fraction, const char *note);
 void run_unwanted(struct agent *a, struct run *run);
+/* The broker has taken the Progress that was published at @sent. */
+void run_renewed(struct agent *a, uint64_t id, int64_t sent);
 /* Its lease is over: nothing is said. */
 void run_silent(struct agent *a, struct run *run);
 void run_end(struct agent *a, struct run *run);

@@ -137,14 +137,24 @@ static void set_headers(struct agent *a, struct bus_message *m, const struct run
         m->traceparent = effects_str(a->out, request->traceparent);
 }
 
-/* Not mandatory, not kept: what matters is that the next one comes. One that is older than the
- * next would renew a lease for an agent that may be gone. */
+static struct publish *publish_new(struct agent *a)
+{
+    struct publish *p = or_abort(calloc(1, sizeof(*p)));
+
+    p->id = ++a->last_id;
+    HASH_ADD(hh, a->publishes, id, sizeof(p->id), p);
+    return p;
+}
+
+/* Not mandatory, never made again: what matters is that the next one comes. One that is older than
+ * the next would renew a lease for an agent that may be gone. */
 void progress_publish(struct agent *a, const struct run *run)
 {
     const Drover__V1__StepRequest *request = run->seen.request;
     Drover__V1__Replies body = DROVER__V1__REPLIES__INIT;
     Drover__V1__Progress progress = DROVER__V1__PROGRESS__INIT;
     Drover__V1__Progress *list[] = {&progress};
+    struct publish *p = publish_new(a);
     struct bus_message *m;
 
     progress.job_id = request->job_id;
@@ -155,7 +165,9 @@ void progress_publish(struct agent *a, const struct run *run)
     progress.agent = (char *)a->config.name;
     body.progress = list;
     body.n_progress = 1;
-    m = replies_message(a, 0, &body, run->delivery->message.json);
+    p->progress = run->seen.id;
+    p->sent = a->now;
+    m = replies_message(a, p->id, &body, run->delivery->message.json);
     set_headers(a, m, run);
     m->reply_to = "amq.rabbitmq.reply-to";
     m->not_after = a->now + request->heartbeat_ms;
@@ -164,15 +176,6 @@ void progress_publish(struct agent *a, const struct run *run)
 }
 
 /* ---- publishes ---- */
-
-static struct publish *publish_new(struct agent *a)
-{
-    struct publish *p = or_abort(calloc(1, sizeof(*p)));
-
-    p->id = ++a->last_id;
-    HASH_ADD(hh, a->publishes, id, sizeof(p->id), p);
-    return p;
-}
 
 void publish_free(struct agent *a, struct publish *p)
 {
@@ -338,12 +341,23 @@ static void on_refused(struct agent *a, struct publish *p)
     timer_set(a, &p->again, when < end ? when : end, on_publish_again);
 }
 
+static void on_progress_outcome(struct agent *a, struct publish *p, enum bus_outcome outcome)
+{
+    if (outcome == BUS_CONFIRMED)
+        run_renewed(a, p->progress, p->sent);
+    publish_free(a, p);
+}
+
 void on_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome)
 {
     struct publish *p;
 
     HASH_FIND(hh, a->publishes, &id, sizeof(id), p);
     assert(p);
+    if (p->progress) {
+        on_progress_outcome(a, p, outcome);
+        return;
+    }
     switch (outcome) {
     case BUS_CONFIRMED:
         on_confirmed(a, p);

@@ -48,6 +48,14 @@ static int64_t stop_time(const struct agent *a, const struct run *run)
     return run->seen.deadline - (margin < half ? margin : half);
 }
 
+/* Whichever is over first: the lease as it was given, or as it was renewed. */
+static void watch_lease(struct agent *a, struct run *run)
+{
+    int64_t stop = stop_time(a, run);
+
+    timer_set(a, &run->deadline, run->held_until < stop ? run->held_until : stop, on_deadline);
+}
+
 void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest *request)
 {
     struct run *run;
@@ -63,6 +71,7 @@ void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest 
     run->seen.deadline = a->now + request->lock_ms;
     run->seen.repeated = d->repeated;
     run->fraction = -1;
+    run->held_until = INT64_MAX; /* until there is Progress the store waits for all of the lease */
     run->delivery = d;
     delivery_hold(d);
     list_init(&run->followers);
@@ -160,10 +169,10 @@ static void start(struct agent *a, struct run *run)
     }
     a->stats.running++;
     run->started = a->now;
-    timer_set(a, &run->deadline, stop_time(a, run), on_deadline);
+    watch_lease(a, run);
     try(a, run);
     if (request->heartbeat_ms > 0)
-        timer_set(a, &run->beat, a->now + request->heartbeat_ms, on_beat);
+        on_beat(a, &run->beat); /* from now on a death shows early */
     if (early > 0 && request->lock_ms >= early)
         settle(a, run);
 }
@@ -253,17 +262,14 @@ void run_done(struct agent *a, uint64_t id, const struct agent_result *result)
 
     HASH_FIND(by_id, a->runs, &id, sizeof(id), run);
     assert(run && (run->state == RUN_RUNNING || run->state == RUN_STOPPING));
-    if (run->unwanted) {
-        leave_slot(a, run);
-        run_end(a, run);
-        return;
-    }
     if (a->now >= run->seen.deadline) {
         leave_slot(a, run);
         run_silent(a, run);
         return;
     }
-    if (put_off_after_a_failure(run, result))
+    if (run->cut && !result->ok)
+        reply_set(a, run, run->cut);
+    else if (put_off_after_a_failure(run, result))
         run->error.retry_after_ms = result->retry_after_ms > 0 ? result->retry_after_ms : 0;
     else
         reply_set(a, run, result);
@@ -310,13 +316,32 @@ static void on_no_slot(struct agent *a, struct timer *t)
     reply_gather(a, run);
 }
 
+/* The store has given it up, and another agent may have it. */
+static void cut_off(struct agent *a, struct run *run)
+{
+    static const struct agent_result result = {
+        .class = "CUT_OFF",
+        .message = "stopped: for three heartbeats the broker took no Progress",
+        .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
+        .effect = DROVER__V1__EFFECT__EFFECT_UNKNOWN,
+    };
+
+    a->stats.cut_off++;
+    log_warn("step_cut_off", LOG_S("job", run->seen.request->job_id),
+             LOG_S("step", run->seen.request->step));
+    run->cut = &result;
+}
+
 static void on_deadline(struct agent *a, struct timer *t)
 {
     struct run *run = container_of(t, struct run, deadline);
 
     switch (run->state) {
     case RUN_RUNNING:
-        a->stats.stopped++;
+        if (a->now < stop_time(a, run))
+            cut_off(a, run);
+        else
+            a->stats.stopped++;
         stop(a, run);
         break;
     case RUN_BACKOFF: /* the tick came late: replies_flush() says it, if there is time */
@@ -329,20 +354,39 @@ static void on_deadline(struct agent *a, struct timer *t)
     }
 }
 
+void run_renewed(struct agent *a, uint64_t id, int64_t sent)
+{
+    struct run *run;
+
+    HASH_FIND(by_id, a->runs, &id, sizeof(id), run);
+    if (!run || (run->state != RUN_RUNNING && run->state != RUN_BACKOFF))
+        return;
+    run->held_until = sent + MACHINE_HEARTBEATS * run->seen.request->heartbeat_ms;
+    watch_lease(a, run);
+}
+
+/* What it was doing ends all the same, and the store is to know that it has. */
 void run_unwanted(struct agent *a, struct run *run)
 {
+    static const struct agent_result result = {
+        .class = "UNWANTED",
+        .message = "stopped: the job does not want it any more",
+        .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
+        .effect = DROVER__V1__EFFECT__EFFECT_UNKNOWN,
+    };
+
     if (run->state != RUN_RUNNING && run->state != RUN_BACKOFF)
         return;
     a->stats.unwanted++;
     log_info("step_unwanted", LOG_S("job", run->seen.request->job_id),
              LOG_S("step", run->seen.request->step));
-    run->unwanted = true;
+    run->cut = &result;
     if (run->state == RUN_RUNNING) {
         stop(a, run);
         return;
     }
-    leave_slot(a, run);
-    run_end(a, run);
+    reply_set(a, run, &result);
+    answer(a, run);
 }
 
 void run_progress(struct agent *a, uint64_t id, double fraction, const char *note)

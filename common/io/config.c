@@ -187,6 +187,9 @@ static const struct setting settings[] = {
 
     {"agent.concurrency", INTEGER, CONFIG_AGENT, AT(agent.concurrency), "4", 1, 10000,
      .text = "requests an agent works on at a time, shared evenly among its actors"},
+    {"agent.consumer_timeout", DURATION, CONFIG_AGENT, AT(agent.consumer_timeout_ms), "30m", 0,
+     365 * DAY,
+     .text = "the broker's; a lease of half of it or longer is acknowledged early; 0: it has none"},
     {"agent.actors", TREE, CONFIG_AGENT,
      .text = "list of groups: which actors the agent serves, and how"},
 };

@@ -93,7 +93,8 @@ struct config {
     } supervisor;
     struct {
         int64_t concurrency;
-    } agent; /* and the list `actors`, see config_root() */
+        int64_t consumer_timeout_ms; /* the broker's; 0: it has none */
+    } agent;                         /* and the list `actors`, see config_root() */
 };
 
 struct config_source {

@@ -13,7 +13,8 @@ static const struct {
     {"name", "of the actor; of an action, where \"\\*\" is any that is not listed; needed"},
     {"handler", "builtin, exec or http; needed"},
     {"lease_retries", "further tries within one lease; default: 2 for http, else 0"},
-    {"ack", "late (default), or early: when the handler starts"},
+    {"ack", "late (default): with the reply, but of a long lease when the handler starts "
+            "(agent.consumer_timeout); early: always then"},
     {"actions", "a list of groups, one for each action; builtin has its own and needs none"},
     {"builtin", "builtin: the one that does an action of another name"},
     {"command", "exec: the program and its arguments; there is no shell"},

@@ -288,6 +288,12 @@ static void outcome(struct world *w, enum bus_outcome what)
     step(w, (struct agent_event){.type = AGENT_OUTCOME, .id = id, .outcome = what});
 }
 
+static void all_confirmed(struct world *w)
+{
+    while (w->n_open > 0)
+        outcome(w, BUS_CONFIRMED);
+}
+
 /* ---- life ---- */
 
 static int setup(void **state)
@@ -662,7 +668,7 @@ static void test_heartbeats(void **state)
 
     deliver(w, 1, {.step = "a", .lock = 5000, .heartbeat = 300});
     until(w, 300);
-    expect(w, "0: start a\n300: progress a -1.00 \n");
+    expect(w, "0: start a\n0: progress a -1.00 \n300: progress a -1.00 \n");
     progress.id = take_run(w, "a", false);
     progress.progress.fraction = 0.5;
     progress.progress.note = "half\nway";
@@ -674,6 +680,55 @@ static void test_heartbeats(void **state)
     expect(w, "899: reply a=x\n");
 }
 
+/* The broker is away, or reads nothing: soon the store will give the step to somebody else. */
+static void test_cut_off(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "a", .lock = 5000, .heartbeat = 300},
+            {.step = "b", .lock = 1000, .heartbeat = 300});
+    all_confirmed(w);
+    until(w, 300);
+    outcome(w, BUS_CONFIRMED); /* of a at 300; of b only the first one was */
+    buf_clear(&w->story);
+    until(w, 900);
+    expect(w, "600: progress a -1.00 \n600: progress b -1.00 \n"
+              "900: stop b\n900: progress a -1.00 \n");
+    fail_as(w, "b", "SIGNAL_15", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    turn_ends(w);
+    expect(w, "900: reply b!CUT_OFF(deferred)\n");
+    until(w, 1200);
+    expect(w, "1200: stop a\n");
+    succeed(w, "a", "all the same");
+    turn_ends(w);
+    expect(w, "1200: reply a=all the same\n");
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.cut_off, 2);
+    assert_int_equal(stats.stopped, 0);
+    outcome(w, BUS_EXPIRED); /* the Progress of what has ended */
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "");
+}
+
+/* Where none got through the store still waits for all of the lease, and so does the agent. */
+static void test_never_renewed(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 2000, .heartbeat = 500});
+    until(w, 500);
+    while (w->n_open > 0)
+        outcome(w, BUS_EXPIRED);
+    until(w, 1999);
+    buf_clear(&w->story);
+    until(w, 2000);
+    expect(w, "2000: stop a\n");
+    fail_as(w, "a", "TIMEOUT", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    turn_ends(w);
+    expect(w, "2000: ack 1\n");
+}
+
 static void test_unwanted_is_stopped(void **state)
 {
     struct world *w = *state;
@@ -682,6 +737,7 @@ static void test_unwanted_is_stopped(void **state)
     deliver(w, 1, {.step = "a", .lock = 5000, .heartbeat = 300},
             {.step = "b", .lock = 5000, .heartbeat = 300, .actor = "retrying"});
     until(w, 300);
+    all_confirmed(w);
     buf_clear(&w->story);
     answer(w, "a", true);
     answer(w, "nobody", false);
@@ -692,9 +748,11 @@ static void test_unwanted_is_stopped(void **state)
     fail_as(w, "b", "BUSY", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     answer(w, "b", false); /* between two tries */
     until(w, 1000);
-    expect(w, "");
+    expect(w, "300: reply b!UNWANTED(deferred)\n");
     fail_as(w, "a", "SIGNAL_15", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     turn_ends(w);
+    expect(w, "1000: reply a!UNWANTED(deferred)\n");
+    all_confirmed(w);
     expect(w, "1000: ack 1\n");
     agent_stats(w->agent, &stats);
     assert_int_equal(stats.unwanted, 2);
@@ -855,6 +913,8 @@ int main(void)
         TEST(test_one_bad_among_good),
         TEST(test_nothing_good),
         TEST(test_heartbeats),
+        TEST(test_cut_off),
+        TEST(test_never_renewed),
         TEST(test_unwanted_is_stopped),
         TEST(test_drain),
         TEST(test_early_ack),

@@ -79,7 +79,7 @@ static void test_all_keys(void **state)
     assert_string_equal(action->result_type, "application/octet-stream");
     served = agent_setup_actor(setup, "demo");
     assert_ptr_equal(served->handler, &handler_builtin);
-    assert_int_equal(served->actor.early_ack_ms, 15 * 60 * 1000);
+    assert_int_equal(served->actor.early_ack_ms, 0);
     assert_null(agent_served_action(served, "echo"));
     served = agent_setup_actor(setup, "mock");
     assert_string_equal(agent_served_action(served, "charge")->builtin, "noop");

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "agent/handler.h"
+#include "agent/progress_lines.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/wire.h"
@@ -51,6 +52,7 @@ struct trial {
     struct buf result;
     struct buf details;
     int64_t ended;
+    struct buf progress; /* all that was told */
 };
 
 /* ---- runs ---- */
@@ -70,6 +72,14 @@ static void on_done(struct handler_run *run, const struct agent_result *result)
     t->ended = clock_monotonic_ms();
     t->handler_run = NULL;
     t->world->under_way--;
+}
+
+static void on_progress(struct handler_run *run, double fraction, const char *note)
+{
+    struct trial *t = run->context;
+
+    assert_true(run == t->handler_run);
+    buf_printf(&t->progress, "%.2f %s\n", fraction, note);
 }
 
 static void trial_init(struct world *w, struct trial *t)
@@ -94,6 +104,7 @@ static void trial_deinit(struct trial *t)
 {
     buf_deinit(&t->result);
     buf_deinit(&t->details);
+    buf_deinit(&t->progress);
 }
 
 static void set_payload(Drover__V1__Payload *payload, const char *type, const char *text)
@@ -105,7 +116,8 @@ static void set_payload(Drover__V1__Payload *payload, const char *type, const ch
 
 static void trial_start(const struct handler *handler, struct trial *t)
 {
-    struct handler_run head = {.handler = handler, .run = &t->run, .done = on_done, .context = t};
+    struct handler_run head = {
+        .handler = handler, .run = &t->run, .done = on_done, .progress = on_progress, .context = t};
 
     t->world->under_way++;
     t->handler_run = handler->start(&t->world->loop, &t->world->action, &head);
@@ -369,7 +381,7 @@ static void test_no_file_is_inherited(void **state)
     trial_init(w, &t);
     trial_start(&handler_exec, &t);
     finish(w);
-    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n"); /* 3 is the folder it reads */
+    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n4\n"); /* 4 is the folder it reads */
     assert_int_equal(open_files(), files);
     trial_deinit(&t);
 }
@@ -417,6 +429,59 @@ static void test_stderr_tail(void **state)
     assert_int_equal(t.details.data[0], 'x');
     assert_int_equal(t.details.data[4096 - 8 - 4001], 'x');
     assert_int_equal(t.details.data[4096 - 8 - 4000], 'y');
+    trial_deinit(&t);
+}
+
+static void test_progress_lines(void **state)
+{
+    static const struct {
+        const char *text;
+        bool ended;
+        double fraction;
+        const char *note;
+    } pieces[] = {
+        {"0.2", false, -1, ""},
+        {"5\n", true, 0.25, ""},
+        {"0.5 half way\n0.75 ", true, 0.5, "half way"},
+        {"on\n1\n", true, 1, ""},
+        {"copying\n", true, 1, "copying"},
+        {"2 of 4\n", true, 1, "2 of 4"},
+        {"0x1\n", true, 1, "0x1"},
+        {"1st\n", true, 1, "1st"},
+        {"-1\n", true, 1, "-1"},
+        {"- 1 of 4\n", true, -1, "1 of 4"},
+        {"nan\n", true, -1, "nan"},
+        {"\n", true, -1, ""},
+    };
+    struct progress_lines p;
+    char *text = calloc(1, (size_t)2 * PROGRESS_LINE_MAX);
+
+    progress_lines_init(&p);
+    for (size_t i = 0; i < array_size(pieces); i++) {
+        assert_int_equal(progress_lines_add(&p, bytes_str(pieces[i].text)), pieces[i].ended);
+        assert_true(p.fraction == pieces[i].fraction);
+        assert_string_equal(p.note, pieces[i].note);
+    }
+    memset(text, 'x', (size_t)2 * PROGRESS_LINE_MAX);
+    assert_false(progress_lines_add(&p, bytes_of(text, (size_t)2 * PROGRESS_LINE_MAX)));
+    assert_true(progress_lines_add(&p, bytes_str("\n")));
+    assert_int_equal(strlen(p.note), PROGRESS_LINE_MAX);
+    free(text);
+}
+
+/* One that says nothing is none the worse for it; what is said last counts, read at once or not. */
+static void test_progress(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    run_script(w, &t, "echo 0.5 half way >&3; echo done");
+    assert_true(t.ok);
+    assert_string_equal(buf_str(&t.result), "done\n");
+    assert_string_equal(buf_str(&t.progress), "0.50 half way\n");
+    trial_deinit(&t);
+    run_script(w, &t, "exec 3>&-; echo done");
+    assert_true(t.ok);
     trial_deinit(&t);
 }
 
@@ -623,6 +688,30 @@ static void test_builtin(void **state)
     assert_true(t.ok);
 }
 
+static void test_builtin_progress(void **state)
+{
+    struct world *w = *state;
+    double last = 0, fraction;
+    struct trial t;
+    unsigned n = 0;
+    int used;
+
+    trial_init(w, &t);
+    t.request.action = (char *)"sleep";
+    t.request.heartbeat_ms = 1000;
+    set_payload(&t.arguments, "application/json", "350");
+    trial_start(&handler_builtin, &t);
+    finish(w);
+    assert_true(t.ok);
+    for (const char *at = buf_str(&t.progress); sscanf(at, "%lf %n", &fraction, &used) == 1; n++) {
+        assert_true(fraction > 0.25 && fraction >= last && fraction <= 1);
+        last = fraction;
+        at += used;
+    }
+    assert_in_range(n, 1, 3);
+    trial_deinit(&t);
+}
+
 static void test_builtin_stop(void **state)
 {
     struct world *w = *state;
@@ -652,12 +741,15 @@ int main(void)
         TEST(test_no_file_is_inherited),
         TEST(test_result_limit),
         TEST(test_stderr_tail),
+        TEST(test_progress_lines),
+        TEST(test_progress),
         TEST(test_deadline),
         TEST(test_polite_end),
         TEST(test_stop),
         TEST(test_children_left_behind),
         TEST(test_many),
         TEST(test_builtin),
+        TEST(test_builtin_progress),
         TEST(test_builtin_stop),
     };
 

@@ -1560,7 +1560,7 @@ static void test_connections_are_not_inherited(void **state)
     w->under_way++;
     t.handler_run = handler_exec.start(&w->loop, &action, &head);
     finish_one(&t);
-    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n"); /* 3 is the folder it reads */
+    assert_string_equal(buf_str(&t.result), "0\n1\n2\n3\n4\n"); /* 4 is the folder it reads */
     trial_deinit(&t);
     expect_stopped(&hanging);
 }

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work that takes long: what it tells meanwhile, how soon its death shows, and how it is stopped."""
+
+import contextlib
+import pathlib
+import socket
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import frozen
+import servers
+import tap
+import wire
+
+LONG_MS = 600_000  # a lease that no test waits for
+
+# Says when it begins and when it is told to end, tells its progress, and ends when it may.
+SCRIPT = """\
+folder=$1 manner=$2
+say() { echo "$1 $DROVER_JOB $DROVER_ATTEMPT $$" >>"$folder/said"; }
+trap 'say term; [ "$manner" = stubborn ] || exit 1' TERM
+echo "0.25 a quarter" >&3
+say begin
+until [ -e "$folder/go" ]; do sleep 0.05; done
+echo done
+"""
+
+
+class Work:
+    """The program of actor `long`, which does what a test tells it."""
+
+    def __init__(self, folder):
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        self._script = self.folder / "work.sh"
+        self._script.write_text(SCRIPT)
+        self._said = self.folder / "said"
+        self._said.touch()
+
+    def actor(self, manner="polite", **more):
+        command = ["/bin/sh", str(self._script), str(self.folder), manner]
+        action = {"name": "*", "command": command, "kill_grace": "300ms"}
+        return {"name": "long", "handler": "exec", "actions": [action], **more}
+
+    def said(self, what, job_id):
+        """(attempt, process) of each run that has said it."""
+        lines = [line.split() for line in self._said.read_text().splitlines()]
+        return [(int(attempt), int(pid)) for word, job, attempt, pid in lines if (word, job) == (what, job_id)]
+
+    def await_said(self, what, job_id, times=1):
+        servers.wait_for(lambda: len(self.said(what, job_id)) >= times, f"{job_id} to {what}")
+        return self.said(what, job_id)[-1]
+
+    def go(self):
+        (self.folder / "go").touch()
+
+
+def gone(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    return True
+
+
+class LongWork(cluster.TestCase):
+    def start(self, agents=1, agent=None, **actor):
+        self.work = Work(self.directory)
+        settings = {"agent": {"actors": [cluster.BUILTIN, self.work.actor(**actor)], **(agent or {})}}
+        return self.cluster(agents=agents, settings={"agent": settings})
+
+    def submit(self, c, job_id, **fields):
+        step = wire.step("work", "long", **{"lock_ms": LONG_MS, "heartbeat_ms": 1000, **fields})
+        c.client.submit(wire.submit(job_id, [step]))
+        c.client.receipt(job_id)
+
+    def status(self, c, job_id):
+        return c.client.status(job_id).steps[0]
+
+    def await_step(self, c, job_id, condition, what):
+        servers.wait_for(lambda: condition(self.status(c, job_id)), what)
+
+    def succeeded(self, c, job_id):
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled(job_id).outcome)
+
+    def test_progress_is_shown_and_renews(self):
+        """B6: what the program tells is seen by whoever asks, and it outlives three heartbeats."""
+        c = self.start()
+        self.submit(c, "job", heartbeat_ms=1500)
+        self.work.await_said("begin", "job")
+        self.await_step(c, "job", lambda s: (s.fraction, s.note) == (0.25, "a quarter"), "progress")
+        first = self.status(c, "job").until
+        self.assertLess(first, c.client.status("job").now + LONG_MS / 2)
+        # renewed when the first renewal would have been over
+        self.await_step(c, "job", lambda s: s.until > first + 3 * 1500, "renewals")
+        self.work.go()
+        self.succeeded(c, "job")
+        self.assertEqual(1, c.dispatches("job"))
+
+    def test_builtin_sleep_tells(self):
+        c = self.start()
+        nap = wire.payload(b'{"ms": 60000}', "application/json")
+        step = wire.step("nap", action="sleep", arguments=nap, lock_ms=2 * LONG_MS, heartbeat_ms=300)
+        c.client.submit(wire.submit("job", [step]))
+        c.client.receipt("job")
+        self.await_step(c, "job", lambda s: 0 < s.fraction < 0.5, "its fraction")
+        c.client.control("job", cancel=wire.Cancel())
+        self.assertEqual(wire.OUTCOME_CANCELLED, c.client.settled("job").outcome)
+
+    def test_death_shows_early(self):
+        """B6.F20: acknowledged at its start because its lease is long, it is nobody's to redeliver: the
+        heartbeats that stop tell the store, long before the lease ends."""
+        c = self.start(agents=2, agent={"consumer_timeout": "20s"})
+        self.submit(c, "job", heartbeat_ms=500)
+        self.work.await_said("begin", "job")
+        self.await_step(c, "job", lambda s: s.until < c.client.status("job").now + 10_000, "Progress")
+        busy = next(agent for agent in c.agents if self.children(agent))
+        busy.kill()
+        self.assertEqual(2, self.work.await_said("begin", "job", times=2)[0])  # another attempt, by another
+        self.assertEqual(1, len(c.store.events("job", "expired")))
+        self.work.go()
+        self.succeeded(c, "job")
+        self.assertEqual([1, 2], [attempt for attempt, _ in self.work.said("begin", "job")])
+
+    def children(self, daemon):
+        tasks = pathlib.Path(f"/proc/{daemon.pid}/task").glob("*/children")
+        return [pid for task in tasks for pid in task.read_text().split()]
+
+    def test_late_ack_is_redelivered(self):
+        """B6.F20: a lease that is not long enough for that comes back from the broker: same attempt."""
+        c = self.start(agents=2, agent={"consumer_timeout": "2h"})
+        self.submit(c, "job", heartbeat_ms=20_000)
+        self.work.await_said("begin", "job")
+        next(agent for agent in c.agents if self.children(agent)).kill()
+        self.assertEqual(1, self.work.await_said("begin", "job", times=2)[0])
+        self.work.go()
+        self.succeeded(c, "job")
+        self.assertEqual([], c.store.events("job", "expired"))
+
+    def cancel_in_mid_flight(self, c):
+        self.submit(c, "job", heartbeat_ms=300)
+        pid = self.work.await_said("begin", "job")[1]
+        c.client.control("job", cancel=wire.Cancel())
+        self.assertEqual(wire.OUTCOME_CANCELLED, c.client.settled("job").outcome)
+        servers.wait_for(lambda: gone(pid), "the program to be gone")
+        self.assertEqual(1, len(c.store.events("job", "deferred")))
+        self.assertEqual("UNWANTED", getattr(self.status(c, "job").last_error, "class"))
+        c.await_idle()
+
+    def test_unwanted_is_terminated(self):
+        """B6: a cancel reaches the program as SIGTERM, and the store hears that it has ended."""
+        c = self.start()
+        self.cancel_in_mid_flight(c)
+        self.assertEqual(1, len(self.work.said("term", "job")))
+
+    def test_unwanted_and_stubborn_is_killed(self):
+        """B6: what ignores SIGTERM is killed after kill_grace."""
+        c = self.start(manner="stubborn")
+        self.cancel_in_mid_flight(c)
+        self.assertEqual(1, len(self.work.said("term", "job")))
+
+    def test_unwanted_request_is_aborted(self):
+        """B6: a request over HTTP that the job wants no more is given up."""
+        server = socket.create_server((servers.HOST, 0))
+        self.addCleanup(server.close)
+        closed = threading.Event()
+
+        def serve():  # reads all there is, and never answers
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(ConnectionError):
+                while connection.recv(4096):
+                    pass
+            closed.set()
+
+        threading.Thread(target=serve, daemon=True).start()
+        action = {"name": "*", "url": f"http://{servers.HOST}:{server.getsockname()[1]}/"}
+        actor = {"name": "long", "handler": "http", "actions": [action]}
+        c = self.cluster(settings={"agent": {"agent": {"actors": [cluster.BUILTIN, actor]}}})
+        self.submit(c, "job", heartbeat_ms=300)
+        self.await_step(c, "job", lambda s: s.state == wire.STEP_STATE_RUNNING, "the request")
+        c.client.control("job", cancel=wire.Cancel())
+        self.assertEqual(wire.OUTCOME_CANCELLED, c.client.settled("job").outcome)
+        self.assertTrue(closed.wait(60))
+        self.assertEqual([], c.store.events("job", "failed"))
+
+    def test_cut_off(self):
+        """B6.F8: where no Progress gets through, the agent stops before others have begun for long."""
+        c = self.start()
+        self.submit(c, "job", heartbeat_ms=500)
+        self.work.await_said("begin", "job")
+        self.await_step(c, "job", lambda s: s.until < c.client.status("job").now + 10_000, "Progress")
+        try:
+            thread = frozen.Thread(c.agents[0].pid, "bus-publish")
+        except PermissionError:
+            self.skipTest("this machine lets nobody trace")
+        with thread:
+            self.work.await_said("term", "job")
+            self.assertEqual(1, len(c.agents[0].records("step_cut_off")))
+        self.work.go()
+        self.succeeded(c, "job")
+        self.assertEqual([], c.store.events("job", "failed"))
+
+
+if __name__ == "__main__":
+    tap.main()
