@@ -84,6 +84,7 @@ int agent_new(struct agent **out, const struct agent_config *config, const struc
     a->rng = *seed;
     a->flushed = -MACHINE_PACE_MS;
     list_init(&a->deliveries);
+    list_init(&a->suspects);
     list_init(&a->waiting);
     list_init(&a->replies[0]);
     list_init(&a->replies[1]);
@@ -107,6 +108,11 @@ struct agent *agent_free(struct agent *a)
         publish_free(a, publish);
     HASH_ITER(by_id, a->runs, run, next_run)
         run_free(a, run);
+    for (struct list *l; (l = list_pop(&a->suspects));)
+        suspect_free(list_entry(l, struct suspect, link));
+    if (a->suspect)
+        suspect_free(a->suspect);
+    timer_stop(a, &a->alone);
     assert(list_empty(&a->deliveries));
     heap_deinit(&a->timers);
     free_config(&a->config);
@@ -161,6 +167,7 @@ int64_t agent_step(struct agent *a, const struct agent_event *event, struct effe
         replies_flush(a);
         break;
     }
+    suspects_admit(a);
     runs_start(a);
     return next_tick(a);
 }

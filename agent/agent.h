@@ -13,7 +13,9 @@
  * handler starts instead (early_ack_ms); then a crash costs a lease.
  *
  *   ON Requests   start a handler for each, or let it wait for a free slot for a while;
- *                 a token that is here already is no second run
+ *                 a token that is here already, or has been answered, is no second run
+ *   ON suspect    Requests that the broker delivers again, and that we have not read before: an
+ *                 agent may have died of them. Acknowledged first, then read, one at a time
  *   ON result     gather the reply; replies of one turn travel together, at most AGENT_REPLIES
  *   ON failure    transient, lease_retries left, no long pause asked for, and as much time as the
  *                 last try took: again, within the same lease; else reply. A try that is deferred
@@ -27,7 +29,7 @@
  *                 handler that ends well all the same is believed
  *   ON drain      start nothing new, leave to the broker what waits; finish what runs
  *
- * One file each: on_requests.c, run.c, replies.c.
+ * One file each: on_requests.c, suspects.c, run.c, replies.c.
  */
 #pragma once
 
@@ -127,7 +129,8 @@ struct agent_stats {
     uint64_t silent;     /* attempts of which nothing was said because their lease was over */
     uint64_t replies;    /* confirmed */
     uint64_t refusals;   /* of a publish: returned, or refused by the broker */
-    uint64_t duplicates; /* a request whose token is already here */
+    uint64_t duplicates; /* a request whose token is already here, or was */
+    uint64_t suspects;
     uint64_t dead_letters;
     uint64_t running, waiting;
 };

@@ -220,6 +220,7 @@ static const struct metric figures[] = {
     {"silent", METRIC_COUNTER, AT(stats.silent), "attempts whose lease ended without an answer"},
     {"replies", METRIC_COUNTER, AT(stats.replies), "replies confirmed"},
     {"refusals", METRIC_COUNTER, AT(stats.refusals), "messages returned or refused by the broker"},
+    {"suspects", METRIC_COUNTER, AT(stats.suspects), "requests an agent may have died of"},
     {"duplicates", METRIC_COUNTER, AT(stats.duplicates), "requests that were here already"},
     {"dead_letters", METRIC_COUNTER, AT(stats.dead_letters), "messages put into drover.dead"},
 };

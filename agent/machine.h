@@ -31,6 +31,7 @@
 #include "model/wire.h"
 
 #define MACHINE_PACE_MS 1    /* between two flushes of replies */
+#define MACHINE_RECENT 1024  /* requests that are remembered for a while */
 #define MACHINE_HEARTBEATS 3 /* that the store waits for Progress */
 #define MACHINE_RETRY_MS 100
 #define MACHINE_REFUSED_MS 200            /* before a refused publish is made again; doubles ... */
@@ -58,6 +59,8 @@ struct delivery {
     unsigned open; /* of the refs, those that hold the ack back */
     bool repeated; /* delivered or sent before */
     bool left;     /* to the broker: never acknowledged, delivered to another agent */
+    bool acked;    /* before its time: see suspects.c */
+    int64_t received;
     struct wire_message message;
     struct bytes body; /* of a dead letter; owned */
 };
@@ -99,6 +102,20 @@ struct follower {
     struct delivery *delivery;
 };
 
+/* Digests of what was seen lately; all zero has seen nothing. */
+struct recent {
+    uint64_t digests[MACHINE_RECENT];
+    size_t next;
+};
+
+/* A delivery that has not been read, or has just been. */
+struct suspect {
+    struct list link; /* in agent.suspects */
+    struct delivery *delivery;
+    struct bus_delivery seen; /* its body, owned, and whether that is all of it */
+    bool begun;
+};
+
 /* One message without an outcome: replies of these runs, or a dead letter, or Progress. */
 struct publish {
     uint64_t id;
@@ -123,6 +140,11 @@ struct agent {
     struct list deliveries;
     struct run *runs; /* by id */
     struct run *runs_by_token;
+    struct recent bodies;    /* that were read, and did not kill us */
+    struct recent ended;     /* tokens of which all is said */
+    struct list suspects;    /* to be looked at, one after the other */
+    struct suspect *suspect; /* the one that is */
+    struct timer alone;
     struct list waiting;    /* for a slot */
     struct list replies[2]; /* for the turn's end; [1] as JSON */
     int64_t flushed;        /* when they last left */
@@ -141,10 +163,24 @@ const struct agent_actor *actor_find(const struct agent *a, const char *name);
 
 void on_requests(struct agent *a, const struct bus_delivery *d);
 void on_answers(struct agent *a, const struct bus_delivery *d);
+/* Reads it, and begins what it asks for; takes over the first hold on @delivery. */
+void requests_begin(struct agent *a, struct delivery *delivery, const struct bus_delivery *d);
 void delivery_hold(struct delivery *d);
 /* What was held is done with: the ack, where it was the last. */
 void delivery_settle(struct agent *a, struct delivery *d);
 void delivery_drop(struct delivery *d);
+
+/* ---- suspects.c ---- */
+
+void recent_add(struct recent *r, struct bytes b);
+bool recent_has(const struct recent *r, struct bytes b);
+bool suspect(const struct agent *a, const struct bus_delivery *d);
+/* Keeps it until it may be read; takes over the first hold on @delivery. */
+void suspect_new(struct agent *a, struct delivery *delivery, const struct bus_delivery *d);
+void suspect_free(struct suspect *s);
+/* Ends a step: the next one, where there is a slot for it and the one before is done with. */
+void suspects_admit(struct agent *a);
+void suspects_drain(struct agent *a);
 
 /* ---- run.c ---- */
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Requests: each good request becomes a run. A bad one among good ones is put aside with the
- * whole message, and the good ones are run. ON ProgressAnswers: what is not wanted any more is
- * stopped.
+ * ON Requests: what may have killed an agent waits (suspects.c). Each good request becomes a run. A
+ * bad one among good ones is put aside with the whole message, and the good ones are run. ON
+ * ProgressAnswers: what is not wanted any more is stopped.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@ static struct delivery *delivery_new(struct agent *a, const struct bus_delivery 
 
     delivery->handle = d->handle;
     delivery->repeated = d->redelivered || d->resent;
+    delivery->received = a->now;
     list_append(&a->deliveries, &delivery->link);
     delivery_hold(delivery); /* until all it asks for has been begun */
     return delivery;
@@ -33,7 +34,7 @@ void delivery_hold(struct delivery *d)
 void delivery_settle(struct agent *a, struct delivery *d)
 {
     assert(d->open > 0);
-    if (--d->open == 0 && !d->left)
+    if (--d->open == 0 && !d->left && !d->acked)
         effects_add(a->out, EFFECT_ACK, d->handle);
 }
 
@@ -81,12 +82,13 @@ static const char *run_good(struct agent *a, struct delivery *delivery, struct p
     return bad > 0 ? "INVALID" : NULL;
 }
 
-void on_requests(struct agent *a, const struct bus_delivery *d)
+void requests_begin(struct agent *a, struct delivery *delivery, const struct bus_delivery *d)
 {
-    struct delivery *delivery = delivery_new(a, d);
     struct problem problem = {0};
-    const char *bad = decode(WIRE_REQUESTS, d, &delivery->message, &problem);
+    const char *bad;
 
+    recent_add(&a->bodies, d->body);
+    bad = decode(WIRE_REQUESTS, d, &delivery->message, &problem);
     if (!bad)
         bad = run_good(a, delivery, &problem);
     if (bad)
@@ -95,6 +97,16 @@ void on_requests(struct agent *a, const struct bus_delivery *d)
                                    problem.field, *problem.reason ? " " : "", problem.reason));
     delivery_settle(a, delivery);
     delivery_drop(delivery);
+}
+
+void on_requests(struct agent *a, const struct bus_delivery *d)
+{
+    struct delivery *delivery = delivery_new(a, d);
+
+    if (suspect(a, d))
+        suspect_new(a, delivery, d);
+    else
+        requests_begin(a, delivery, d);
 }
 
 /* ---- answers ---- */

@@ -313,8 +313,10 @@ void dead_letter(struct agent *a, struct delivery *d, const struct bus_delivery 
 static void on_confirmed(struct agent *a, struct publish *p)
 {
     a->stats.replies += p->n;
-    for (size_t i = 0; i < p->n; i++)
+    for (size_t i = 0; i < p->n; i++) {
+        recent_add(&a->ended, bytes_str(p->runs[i]->seen.request->token));
         run_end(a, p->runs[i]);
+    }
     if (p->dead)
         delivery_settle(a, p->dead);
     publish_free(a, p);

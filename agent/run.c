@@ -15,12 +15,15 @@
 
 /* ---- birth and end ---- */
 
-/* The same token is here already: acknowledged together with the run that is under way. */
-static void follow(struct agent *a, struct run *run, struct delivery *d)
+static void note_duplicate(struct agent *a, const Drover__V1__StepRequest *request)
 {
     a->stats.duplicates++;
-    log_info("request_duplicate", LOG_S("job", run->seen.request->job_id),
-             LOG_S("step", run->seen.request->step));
+    log_info("request_duplicate", LOG_S("job", request->job_id), LOG_S("step", request->step));
+}
+
+/* The same token is here already: acknowledged together with the run that is under way. */
+static void follow(struct run *run, struct delivery *d)
+{
     if (run->settled)
         return;
     struct follower *f = or_abort(malloc(sizeof(*f)));
@@ -62,13 +65,18 @@ void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest 
 
     HASH_FIND(by_token, a->runs_by_token, request->token, strlen(request->token), run);
     if (run) {
-        follow(a, run, d);
+        note_duplicate(a, request);
+        follow(run, d);
+        return;
+    }
+    if (d->repeated && recent_has(&a->ended, bytes_str(request->token))) {
+        note_duplicate(a, request); /* the broker has our reply, only the ack was lost */
         return;
     }
     run = or_abort(calloc(1, sizeof(*run)));
     run->seen.id = ++a->last_id;
     run->seen.request = request;
-    run->seen.deadline = a->now + request->lock_ms;
+    run->seen.deadline = d->received + request->lock_ms;
     run->seen.repeated = d->repeated;
     run->fraction = -1;
     run->held_until = INT64_MAX; /* until there is Progress the store waits for all of the lease */
@@ -77,7 +85,7 @@ void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest 
     list_init(&run->followers);
     HASH_ADD(by_id, a->runs, seen.id, sizeof(run->seen.id), run);
     HASH_ADD_KEYPTR(by_token, a->runs_by_token, request->token, strlen(request->token), run);
-    timer_set(a, &run->deadline, a->now + patience(request), on_no_slot);
+    timer_set(a, &run->deadline, d->received + patience(request), on_no_slot);
     run->state = RUN_WAITING;
     list_append(&a->waiting, &run->link);
     a->stats.waiting++;
@@ -121,6 +129,7 @@ void run_end(struct agent *a, struct run *run)
 void run_silent(struct agent *a, struct run *run)
 {
     a->stats.silent++;
+    recent_add(&a->ended, bytes_str(run->seen.request->token));
     log_warn("lease_over", LOG_S("job", run->seen.request->job_id),
              LOG_S("step", run->seen.request->step), LOG_I("attempt", run->seen.request->attempt));
     run_end(a, run);
@@ -293,7 +302,7 @@ static void stop(struct agent *a, struct run *run)
 
 /* Where early acknowledged runs have all slots the broker sends more: another agent may have one.
  */
-static void on_no_slot(struct agent *a, struct timer *t)
+static void defer(struct agent *a, struct run *run)
 {
     static const struct agent_result busy = {
         .class = "NO_SLOT",
@@ -301,9 +310,9 @@ static void on_no_slot(struct agent *a, struct timer *t)
         .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
         .effect = DROVER__V1__EFFECT__EFFECT_NONE,
     };
-    struct run *run = container_of(t, struct run, deadline);
 
     a->stats.waiting--;
+    timer_stop(a, &run->deadline);
     list_remove(&run->link);
     if (a->now >= run->seen.deadline) {
         run_silent(a, run);
@@ -314,6 +323,11 @@ static void on_no_slot(struct agent *a, struct timer *t)
     reply_set(a, run, &busy);
     run->state = RUN_REPLYING;
     reply_gather(a, run);
+}
+
+static void on_no_slot(struct agent *a, struct timer *t)
+{
+    defer(a, container_of(t, struct run, deadline));
 }
 
 /* The store has given it up, and another agent may have it. */
@@ -414,8 +428,11 @@ void runs_drain(struct agent *a)
     struct run *run, *next;
 
     a->draining = true;
+    suspects_drain(a);
     HASH_ITER(by_id, a->runs, run, next) {
-        if (run->state == RUN_WAITING)
+        if (run->state == RUN_WAITING && run->delivery->acked)
+            defer(a, run);
+        else if (run->state == RUN_WAITING)
             leave(a, run);
         else if (run->state == RUN_BACKOFF)
             answer(a, run);

@@ -456,7 +456,8 @@ static void test_repeated(void **state)
     deliver(w, 1, {.step = "a", .lock = 1000});
     w->redelivered = true;
     deliver(w, 2, {.step = "b", .lock = 1000});
-    expect(w, "0: start a\n0: start b repeated\n");
+    until(w, 20);
+    expect(w, "0: start a\n0: ack 2\n20: start b repeated\n");
     succeed(w, "a", "");
     succeed(w, "b", "");
     w->redelivered = false;
@@ -464,7 +465,102 @@ static void test_repeated(void **state)
     deliver(w, 3, {.step = "c", .lock = 1000});
     w->resent = false;
     deliver(w, 4, {.step = "d", .lock = 1000});
-    expect(w, "0: start c repeated\n0: start d\n");
+    expect(w, "20: start c repeated\n20: start d\n");
+}
+
+/* Each by itself, acknowledged before it is read: what kills us takes none of the others along. */
+static void test_suspects(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "fresh", .lock = 5000});
+    w->redelivered = true;
+    deliver(w, 2, {.step = "a", .lock = 5000});
+    deliver(w, 3, {.step = "b", .lock = 5000});
+    deliver_body(w, 4, AGENT_REQUESTS, bytes_str("\xff"));
+    deliver(w, 5, {.step = "c", .lock = 5000});
+    until(w, 19);
+    expect(w, "0: start fresh\n0: ack 2\n");
+    until(w, 30);
+    succeed(w, "a", "x");
+    turn_ends(w);
+    expect(w, "20: start a repeated\n30: reply a=x\n");
+    outcome(w, BUS_CONFIRMED); /* that one is done with */
+    until(w, 149);
+    expect(w, "30: ack 3\n50: start b repeated\n"); /* this one takes its time, but we live */
+    succeed(w, "fresh", "y");
+    until(w, 170);
+    assert_non_null(strstr(buf_str(&w->story), "150: ack 4\n170: dead letter: MALFORMED"));
+    all_confirmed(w); /* what is put aside is no attempt: nothing is acknowledged twice */
+    assert_null(strstr(buf_str(&w->story), "170: ack 4\n"));
+    assert_non_null(strstr(buf_str(&w->story), "170: ack 5\n"));
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.suspects, 4);
+}
+
+/* For a slot they wait unread, where another agent may have them yet. */
+static void test_suspects_without_a_slot(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000});
+    w->redelivered = true;
+    deliver(w, 2, {.step = "c", .lock = 5000});
+    until(w, 1000);
+    expect(w, "0: start a\n0: start b\n");
+    succeed(w, "a", "x");
+    until(w, 1020);
+    expect(w, "1000: ack 2\n1000: reply a=x\n1020: start c repeated\n");
+    deliver(w, 3, {.step = "d", .lock = 5000});
+    step(w, (struct agent_event){.type = AGENT_DRAIN});
+    succeed(w, "b", "y");
+    succeed(w, "c", "z");
+    turn_ends(w);
+    all_confirmed(w);
+    expect(w, "1020: reply b=y c=z\n1020: ack 1\n"); /* 3 stays the broker's */
+    assert_true(agent_idle(w->agent));
+}
+
+/* Acknowledged, it is ours to answer, also on the way out. */
+static void test_suspect_while_draining(void **state)
+{
+    struct world *w = *state;
+
+    w->redelivered = true;
+    deliver(w, 1, {.step = "a", .lock = 5000});
+    step(w, (struct agent_event){.type = AGENT_DRAIN});
+    until(w, 100);
+    expect(w, "0: ack 1\n0: reply a!NO_SLOT(deferred)\n");
+    all_confirmed(w);
+    assert_true(agent_idle(w->agent));
+}
+
+/* Only the connection was lost: what is at work goes on, and what is answered is answered. */
+static void test_redelivered_to_the_same_process(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "a", .lock = 5000});
+    deliver(w, 2, {.step = "b", .lock = 5000});
+    succeed(w, "a", "x");
+    turn_ends(w);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "0: start a\n0: start b\n0: reply a=x\n0: ack 1\n"); /* which does not get there */
+    w->redelivered = true;
+    deliver(w, 3, {.step = "a", .lock = 5000});
+    deliver(w, 4, {.step = "b", .lock = 5000});
+    expect(w, "0: ack 3\n");
+    succeed(w, "b", "y");
+    until(w, 1);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "1: reply b=y\n1: ack 2\n1: ack 4\n");
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.runs, 2);
+    assert_int_equal(stats.duplicates, 2);
+    assert_int_equal(stats.suspects, 0);
+    assert_true(agent_idle(w->agent));
 }
 
 /* Whoever failed may ask for time; what does not fit the lease any more is for the scheduler. */
@@ -902,6 +998,10 @@ int main(void)
         TEST(test_expired_publish),
         TEST(test_retries_within_the_lease),
         TEST(test_repeated),
+        TEST(test_suspects),
+        TEST(test_suspects_without_a_slot),
+        TEST(test_suspect_while_draining),
+        TEST(test_redelivered_to_the_same_process),
         TEST(test_retry_when_it_was_asked_for),
         TEST(test_no_retry_after_a_long_pause),
         TEST(test_put_off_after_a_failure),

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that kill the agent itself: the step parks, the queue is free of them, and innocents that were
+beside them end as they should."""
+
+import collections
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import client
+import cluster
+import servers
+import tap
+import wire
+
+INNOCENTS = 20
+EXPIRIES = 3  # of the poisoned step, until it parks
+LIVES = 3  # that one dispatch of it may cost: its first delivery, its second, and one more if an ack was slow
+POISON = {
+    "lock_ms": 1000,
+    "retry": wire.Policy(maximum_expiries=EXPIRIES, initial_interval_ms=50, park_interval_ms=300),
+}
+
+
+class Poison(cluster.TestCase):
+    def start(self):
+        self.c = self.cluster(
+            agents=2,
+            settings={"agent": {"agent": {"concurrency": 16}}},
+            failpoints={"agent": "run.before=crash@poison"},
+        )
+        self.deaths, self.alerts = 0, collections.Counter()
+
+        def on_event(channel, method, _properties, body):
+            event = wire.JobEvent.FromString(body)
+            if event.kind == wire.EVENT_KIND_ALERT:
+                self.alerts[event.job_id] += 1
+            channel.basic_ack(method.delivery_tag)
+
+        listener = client.Listener(self.c.client, on_event, exchange="drover.events")
+        self.addCleanup(listener.stop)
+
+    def revive(self):
+        """Whatever runs the agents starts those again that have ended."""
+        for agent in self.c.agents:
+            if not agent.alive():
+                self.deaths += 1
+                agent.start()
+
+    def until(self, condition, what):
+        def check():
+            self.revive()
+            return condition()
+
+        servers.wait_for(check, what, 120)
+
+    def submit(self, job_id, **fields):
+        self.c.client.submit(wire.submit(job_id, [wire.step("s", "effect", **fields)]))
+        return job_id
+
+    def settled(self, job_ids):
+        self.c.client.pump()
+        return all(job_id in self.c.client.events for job_id in job_ids)
+
+    def test_parks_and_innocents_live(self):
+        """B6.F14, B5.F14: each dispatch costs two lives, and after the last one it is left alone."""
+        self.start()
+        jobs = [self.submit(f"before-{i}", lock_ms=2000) for i in range(INNOCENTS)]
+        self.submit("poison", **POISON)
+        jobs += [self.submit(f"after-{i}", lock_ms=2000) for i in range(INNOCENTS)]
+        self.until(lambda: self.c.store.events("poison", "parked"), "the poisoned step to park")
+        self.until(lambda: self.settled(jobs), "the innocents to settle")
+        for event in self.c.client.all_settled(jobs):
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+        effects = collections.Counter(key for key, _ in self.c.journal.runs("effect"))
+        self.assertEqual(collections.Counter(f"{job}/s/1" for job in jobs), effects)
+
+        self.assertEqual(EXPIRIES, len(self.c.store.events("poison", "expired")))
+        self.assertEqual(EXPIRIES, self.c.dispatches("poison"))
+        self.assertLessEqual(self.deaths, EXPIRIES * LIVES)
+        self.assertGreaterEqual(self.deaths, EXPIRIES)
+        servers.wait_for(lambda: self.alerts["poison"] == 1, "the alert")
+        step = self.c.client.status("poison").steps[0]
+        self.assertEqual((wire.STEP_STATE_PARKED, 0), (step.state, step.until))  # no next try
+        self.assertEqual(0, self.c.client.queue("drover.task.effect")[0])
+        tap.narrate(f"{self.deaths} deaths of agents, {EXPIRIES} dispatches")
+
+    def test_no_more_traffic(self):
+        """What has parked by deaths sends nothing more, whatever its park interval, until a person says so."""
+        self.start()
+        self.submit("poison", **{**POISON, "retry": wire.Policy(maximum_expiries=1, park_interval_ms=100)})
+        self.until(lambda: self.c.store.events("poison", "parked"), "the poisoned step to park")
+        deaths = self.deaths
+        for i in range(3):  # longer than the park interval
+            job_id = self.submit(f"later-{i}")
+            self.until(lambda j=job_id: self.settled([j]), "an innocent to settle")
+        self.until(lambda: self.c.client.status("poison").now > self.parked_at() + 1000, "a while")
+        self.assertEqual(1, self.c.dispatches("poison"))
+        self.revive()
+        self.assertEqual(deaths, self.deaths)
+        for agent in self.c.agents:
+            agent.fail("")
+        answer = self.c.client.control("poison", retry=wire.Retry())
+        self.assertEqual(wire.ANSWER_CODE_DONE, answer.code)
+        self.until(lambda: self.settled(["poison"]), "the mended step to settle")
+
+    def parked_at(self):
+        return next(int(entry[1]) for entry in self.c.store.history("poison") if entry[2] == "parked")
+
+
+if __name__ == "__main__":
+    tap.main()
