@@ -19,9 +19,8 @@
 #define FORGET_JOBS 20           /* in one call */
 #define REPEAT_MS 500            /* after a call that was not answered */
 #define HOLD_BACKLOG 10          /* leases: replies are queued, and will be read */
-#define HOLD_ALL UINT32_C(1000000) /* leases: nobody reads replies, or the clock has jumped */
+#define HOLD_ALL UINT32_C(1000000) /* leases: nobody reads replies */
 #define JUMP_MS 2000               /* how far the store's clock may run ahead of ours unnoticed */
-#define JUMP_GRACE_MS 60000        /* one default lease, in which nothing expires after a jump */
 
 /* What a partition is asked, each at a time of its own and one call of a kind at a time. */
 enum chore {
@@ -38,8 +37,8 @@ struct partition {
     int64_t due[CHORES_];    /* monotonic: when the next call is to be made */
     uint64_t call[CHORES_];  /* its id while it is under way, else 0 */
     int64_t called[CHORES_]; /* when */
-    uint32_t sweep_rank;
-    uint32_t sweep_step;
+    char sweep[OPS_SWEEP_CURSOR];
+    bool sweeps_back; /* this round derives the bounds of before the clock stepped back */
 };
 
 struct supervisor {
@@ -53,8 +52,10 @@ struct supervisor {
     uint64_t last_id;
     uint64_t unconfirmed;
     uint32_t queue_hold; /* leases, because of what drover.replies looks like */
-    int64_t grace_until; /* monotonic; nothing expires before */
     int64_t offset_most; /* the store's clock less ours, at most; INT64_MAX: not known */
+    int64_t offset_at;   /* when that was asked for, monotonic */
+    int64_t known_at;    /* since when it is known, monotonic */
+    struct op_clock clock;
     int64_t now;
     struct effects *out;
     struct supervisor_stats stats;
@@ -67,15 +68,13 @@ static bool leads(const struct supervisor *s, const struct partition *p)
     return !s->config.election || (p->leads && s->now < p->leads_until);
 }
 
-static uint32_t hold(const struct supervisor *s)
+/* As it looks from here, now. */
+static void tell_clock(struct supervisor *s)
 {
-    return s->now < s->grace_until ? HOLD_ALL : s->queue_hold;
-}
-
-/* What the store's clock can show by now, unless it jumps. */
-static int64_t latest(const struct supervisor *s)
-{
-    return s->offset_most == INT64_MAX ? 0 : s->now + s->offset_most + JUMP_MS;
+    if (s->offset_most == INT64_MAX)
+        return;
+    s->clock.latest = s->now + s->offset_most + JUMP_MS;
+    s->clock.since = s->known_at + s->offset_most;
 }
 
 static void call(struct supervisor *s, uint32_t i, enum chore chore)
@@ -90,11 +89,12 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
         break;
     case CHORE_EXPIRE:
         s->stats.expires++;
-        s->stats.held += hold(s) > 0;
-        ops_expire(s->out, p->call[chore], i, JOBS_PER_LOOK, hold(s), latest(s));
+        s->stats.held += s->queue_hold > 0;
+        tell_clock(s);
+        ops_expire(s->out, p->call[chore], i, JOBS_PER_LOOK, s->queue_hold, &s->clock);
         break;
     case CHORE_SWEEP:
-        ops_sweep(s->out, p->call[chore], i, p->sweep_rank, p->sweep_step);
+        ops_sweep(s->out, p->call[chore], i, p->sweep);
         break;
     case CHORE_FORGET:
         ops_forget(s->out, p->call[chore], i, s->config.retention_ms, FORGET_JOBS);
@@ -188,19 +188,27 @@ static void notify(struct supervisor *s, const struct ops_owed *owed, int64_t st
 /*
  * The store read its clock somewhere between call and answer, so its offset to ours lies between
  * store_now - now and store_now - called. When the least it can be now exceeds the most it could be
- * before, the store's clock has jumped ahead, and leases look older than they are.
+ * before, the store's clock has jumped ahead, and leases look older than they are. Each partition
+ * is told by how much; told too much, they last a moment longer.
  */
 static void watch_clock(struct supervisor *s, int64_t store_now, int64_t called)
 {
     int64_t least = store_now - s->now;
     int64_t most = store_now - called;
 
-    if (s->offset_most != INT64_MAX && least > s->offset_most + JUMP_MS) {
+    if (s->offset_most == INT64_MAX) {
+        s->known_at = s->now;
+    } else if (least > s->offset_most + JUMP_MS) {
+        s->clock.jump = most - s->offset_most + JUMP_MS;
+        s->clock.after = least + s->offset_at;
+        s->clock.at = store_now;
         s->stats.clock_jumps++;
-        s->grace_until = s->now + JUMP_GRACE_MS;
         log_warn("store_clock_jumped", LOG_I("ms", least - s->offset_most));
+    } else if (most < s->offset_most - JUMP_MS) {
+        s->clock = (struct op_clock){0}; /* it stepped back: what was told of it is void */
     }
     s->offset_most = most;
+    s->offset_at = called;
 }
 
 /* ---- answers ---- */
@@ -212,12 +220,29 @@ static void on_lead(struct supervisor *s, struct partition *p, struct ops_reader
 
     if (ops_read_leading(r, &leading))
         leading.leads = false;
+    else
+        watch_clock(s, leading.now, called);
     if (leading.leads != p->leads)
         log_info("leadership", LOG_I("partition", p - s->partitions),
                  LOG_S("now", leading.leads ? "leads" : "follows"));
     p->leads = leading.leads;
     p->leads_until = called + s->config.lease_ms;
     p->due[CHORE_LEAD] = s->stopping ? s->now : called + s->config.lease_ms / 3;
+}
+
+/* A round from the beginning, at once. */
+static void sweep_anew(struct supervisor *s, struct partition *p)
+{
+    p->sweep[0] = '\0';
+    p->call[CHORE_SWEEP] = 0; /* of the round under way */
+    p->due[CHORE_SWEEP] = s->now;
+}
+
+static void on_clock_back(struct supervisor *s, struct partition *p)
+{
+    log_warn("store_clock_stepped_back", LOG_I("partition", p - s->partitions));
+    p->sweeps_back = true;
+    sweep_anew(s, p);
 }
 
 static void on_expired(struct supervisor *s, struct partition *p, struct ops_reader *r)
@@ -231,6 +256,8 @@ static void on_expired(struct supervisor *s, struct partition *p, struct ops_rea
         return;
     }
     watch_clock(s, expired.now, p->called[CHORE_EXPIRE]);
+    if (expired.back && !p->sweeps_back)
+        on_clock_back(s, p);
     for (uint32_t i = 0; i < expired.n_due; i++)
         recover(s, &expired.due[i], expired.now);
     for (uint32_t i = 0; i < expired.n_owed; i++)
@@ -244,15 +271,19 @@ static void on_expired(struct supervisor *s, struct partition *p, struct ops_rea
 
 static void on_swept(struct supervisor *s, struct partition *p, struct ops_reader *r)
 {
-    struct ops_swept swept = {0};
+    struct ops_swept swept;
 
-    if (ops_read_swept(r, &swept) == 0 && swept.mended > 0) {
-        s->stats.mended += swept.mended;
-        log_warn("mended", LOG_I("partition", p - s->partitions), LOG_I("places", swept.mended));
+    if (ops_read_swept(r, &swept)) {
+        log_error("store_answer_broken", LOG_I("partition", p - s->partitions));
+        swept = (struct ops_swept){0};
     }
-    p->sweep_rank = swept.rank;
-    p->sweep_step = swept.step;
-    p->due[CHORE_SWEEP] = s->now + (swept.rank || swept.step ? SWEEP_PACE_MS : s->config.sweep_ms);
+    if (swept.n_mended > 0) {
+        s->stats.mended += swept.n_mended;
+        log_warn("mended", LOG_I("partition", p - s->partitions), LOG_I("places", swept.n_mended));
+    }
+    memcpy(p->sweep, swept.cursor, sizeof(p->sweep));
+    p->sweeps_back = p->sweeps_back && *p->sweep;
+    p->due[CHORE_SWEEP] = s->now + (*p->sweep ? SWEEP_PACE_MS : s->config.sweep_ms);
 }
 
 static void on_forgotten(struct supervisor *s, struct partition *p, struct ops_reader *r)
@@ -296,10 +327,8 @@ static void on_answer(struct supervisor *s, uint64_t id, const struct store_answ
 /* A store that comes back may be an older one. */
 static void sweep_all(struct supervisor *s)
 {
-    for (uint32_t i = 0; i < s->n; i++) {
-        s->partitions[i].due[CHORE_SWEEP] = s->now;
-        s->partitions[i].sweep_rank = s->partitions[i].sweep_step = 0;
-    }
+    for (uint32_t i = 0; i < s->n; i++)
+        sweep_anew(s, &s->partitions[i]);
 }
 
 static void on_store_up(struct supervisor *s, uint32_t n)

@@ -887,13 +887,17 @@ int ops_read_leading(struct ops_reader *r, struct ops_leading *out)
 }
 
 void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold,
-                int64_t latest)
+                const struct op_clock *clock)
 {
-    struct args a = args_new(fx, 3);
+    struct args a = args_new(fx, 7);
 
     put_int(&a, limit);
     put_int(&a, hold);
-    put_int(&a, latest);
+    put_int(&a, clock->latest);
+    put_int(&a, clock->since);
+    put_int(&a, clock->jump);
+    put_int(&a, clock->after);
+    put_int(&a, clock->at);
     emit(&a, id, partition, "expire");
 }
 
@@ -911,6 +915,7 @@ int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expire
     *out = (struct ops_expired){.now = get_ms(r)};
     out->head = get_ms(r);
     out->more = get_flag(r);
+    out->back = get_flag(r);
     out->n_due = get_count(r, 2);
     out->due = effects_alloc(fx, out->n_due * sizeof(*out->due));
     for (uint32_t i = 0; i < out->n_due; i++)
@@ -941,20 +946,23 @@ int ops_read_forgotten(struct ops_reader *r, struct ops_forgotten *out)
     return result_of(r);
 }
 
-void ops_sweep(struct effects *fx, uint64_t id, uint32_t partition, uint32_t rank, uint32_t step)
+void ops_sweep(struct effects *fx, uint64_t id, uint32_t partition, const char *cursor)
 {
-    struct args a = args_new(fx, 2);
+    struct args a = args_new(fx, 1);
 
-    put_int(&a, rank);
-    put_int(&a, step);
+    put_str(&a, cursor);
     emit(&a, id, partition, "sweep");
 }
 
 int ops_read_swept(struct ops_reader *r, struct ops_swept *out)
 {
-    out->rank = get_u32(r);
-    out->step = get_u32(r);
-    out->mended = get_u32(r);
+    struct bytes cursor = get(r);
+
+    *out = (struct ops_swept){.job = get(r), .mended = r->items, .n_mended = r->left};
+    if (cursor.len >= sizeof(out->cursor))
+        return -EPROTO;
+    if (cursor.len > 0)
+        memcpy(out->cursor, cursor.data, cursor.len);
     return result_of(r);
 }
 

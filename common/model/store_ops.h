@@ -415,11 +415,19 @@ struct ops_leading {
 
 int ops_read_leading(struct ops_reader *r, struct ops_leading *out);
 
-/* @hold: how many times its length a lease may be past before it is given up; usually 0.
- * @latest: store time past which nothing is looked at, because the clock must have jumped; 0: any.
- */
+/* What a supervisor knows of the store's clock, in store time; all 0: nothing. */
+struct op_clock {
+    int64_t latest; /* what it can show by now; past that it has jumped, and nothing is looked at */
+    int64_t since;  /* when that was first known */
+    /* the last jump ahead that it has seen: */
+    int64_t jump;  /* ms, at most; 0: none */
+    int64_t after; /* it was not before ... */
+    int64_t at;    /* ... nor after */
+};
+
+/* @hold: how many times its length a lease may be past before it is given up; usually 0. */
 void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold,
-                int64_t latest);
+                const struct op_clock *clock);
 
 struct ops_due {
     struct bytes job;
@@ -436,6 +444,7 @@ struct ops_expired {
     int64_t now;
     int64_t head; /* when the next job is due, 0 for none */
     bool more;    /* call again at once */
+    bool back;    /* the clock has stepped back: sweep */
     struct ops_due *due;
     uint32_t n_due;
     struct ops_owed *owed;
@@ -454,12 +463,16 @@ struct ops_forgotten {
 
 int ops_read_forgotten(struct ops_reader *r, struct ops_forgotten *out);
 
-void ops_sweep(struct effects *fx, uint64_t id, uint32_t partition, uint32_t rank, uint32_t step);
+#define OPS_SWEEP_CURSOR (ID_NAME_MAX + 128) /* bytes, with a NUL */
+
+/* @cursor: "" begins a round. */
+void ops_sweep(struct effects *fx, uint64_t id, uint32_t partition, const char *cursor);
 
 struct ops_swept {
-    uint32_t rank; /* where to go on; 0: the round is over */
-    uint32_t step;
-    uint32_t mended;
+    char cursor[OPS_SWEEP_CURSOR]; /* where to go on; "": the round is over */
+    struct bytes job;
+    const struct bytes *mended; /* in the job: "due", "open", or the number of a step */
+    uint32_t n_mended;
 };
 
 int ops_read_swept(struct ops_reader *r, struct ops_swept *out);

@@ -25,11 +25,12 @@
 --   p owed          zset   "<job> <seq>" notices, by the time to look after them
 --   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
 --   p leader        string "<supervisor> <until> <lease>"
+--   p clock         string "<seen> <quiet until> <stepped back> <jumped at> <by>", see watch_clock()
 --   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 8
+local BUILD = 9
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -51,6 +52,9 @@ local TELLING = 60000            -- ms that whoever is to tell of a cause has fo
 local TOLD = 7200000             -- ms after its last sign that a cause counts as over
 local TOLD_LOOKED_AT = 10        -- causes that a new one makes be looked at, whether they are over
 local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
+local QUIET = 60000              -- ms after a jump of the clock in which nothing expires: a default lease
+local CLOCK_NOTED = 10000        -- ms between two notes of what the clock shows
+local CLOCK_STEP = 2000          -- ms by which it may go back unnoticed
 local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
 
 -- While a library is loaded, Redis offers no standard library: these are set at the first call.
@@ -1430,20 +1434,70 @@ local function renew(keys, a)
   return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now)}
 end
 
+-- The clock, as those saw it who looked for what is due: they note what it shows, so that also one that
+-- has just started knows of a jump.
+--   Ahead: whoever lived through it says by how much. Leases of before last so much longer, because their
+--          time has not passed. One that has just started, and finds that nobody has looked for longer
+--          than a lease, cannot tell. Either way nothing expires for a while (`quiet`).
+--   Back:  the bounds of before lie too far ahead, until a sweep has derived all of them again (`back`).
+
+local function read_clock(p)
+  local seen, quiet, back, jumped, by = match(call('GET', p .. 'clock') or '',
+    '^(%d+) (%d+) (%d) (%d+) (%d+)$')
+  return {seen = tonumber(seen), quiet = tonumber(quiet) or 0, back = back == '1',
+    jumped = tonumber(jumped) or 0, by = tonumber(by) or 0}
+end
+
+local function write_clock(p, clock)
+  call('SET', p .. 'clock', concat({int(clock.seen), int(clock.quiet), clock.back and '1' or '0',
+    int(clock.jumped), int(clock.by)}, ' '))
+end
+
+-- The caller has watched the clock since then, or not at all (0); the last jump ahead that it has seen was
+-- `jump` long, not before `after` and not after `at`.
+local function watch_clock(p, now, since, jump, after, at)
+  local clock = read_clock(p)
+  local seen, changed = clock.seen or now, not clock.seen
+  if now < seen - CLOCK_STEP then
+    clock.back, clock.quiet, clock.jumped, clock.by, changed = true, 0, 0, 0, true
+  elseif jump > 0 and at <= now and (clock.by == 0 or clock.quiet < after + QUIET) then -- else it is known
+    clock.quiet, clock.jumped, clock.by, changed = at + QUIET, after, jump, true
+  elseif (since == 0 or since > seen) and now > seen + QUIET then
+    clock.quiet, changed = now + QUIET, true
+  end
+  if changed or now >= seen + CLOCK_NOTED then
+    clock.seen = now
+    write_clock(p, clock)
+  end
+  return clock
+end
+
+-- What depends on the time alone is left for now.
+local function is_quiet(p, now)
+  local clock = read_clock(p)
+  return now < clock.quiet or now > (clock.seen or now) + QUIET
+end
+
+-- When a lease is over that was given until then.
+local function lease_end(clock, till, given)
+  return till - given < clock.jumped and till + clock.by or till
+end
+
 -- expire: what is due at a job. Leases are given up when they are past by `hold` times their length,
 -- and the death is counted; other moments are only named. Everything named is marked, so that Recover acts once.
-local function expire_step(job, i, text, hold, named)
+local function expire_step(job, i, text, hold, clock, named)
   local rec = parse_record(text)
   if rec.state == 'R' then
-    if rec.till > job.now then
-      local t = terms_of(job.def, i, rec.asked)
-      local longest = job.now + wait_of(t, rec) + t.lock
-      if rec.till > longest then -- the clock stepped back since: no dispatch gives more than that
-        rec.till = longest
-        job.records[i] = rec
-      end
-      return rec.till
-    elseif hold > 0 and rec.till + hold * terms_of(job.def, i, rec.asked).lock > job.now then
+    local t = terms_of(job.def, i, rec.asked)
+    local given = wait_of(t, rec) + t.lock
+    if rec.till > job.now + given then -- no dispatch gives more than that: the clock has stepped back
+      rec.till = job.now + given
+      job.records[i] = rec
+    end
+    local till = lease_end(clock, rec.till, given)
+    if till > job.now then
+      return till
+    elseif job.now < clock.quiet or hold > 0 and till + hold * t.lock > job.now then
       return job.now + NAMED_AGAIN
     end
     job.records[i] = rec
@@ -1466,7 +1520,7 @@ local function expire_step(job, i, text, hold, named)
 end
 
 -- Looks at up to BUDGET steps; true when the job was seen whole and its bound is exact again.
-local function expire_scan(job, hold, named)
+local function expire_scan(job, hold, clock, named)
   local scan = job.scan or {offset = 0, least = job.now + SWEEP_BOUND}
   local last = min(scan.offset + BUDGET, job.n)
   local fields = {}
@@ -1475,7 +1529,7 @@ local function expire_scan(job, hold, named)
   end
   for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
     if has_moment(text) then
-      local t = expire_step(job, scan.offset + k - 1, text, hold, named)
+      local t = expire_step(job, scan.offset + k - 1, text, hold, clock, named)
       scan.least = min(scan.least, t or scan.least)
     end
   end
@@ -1497,13 +1551,14 @@ local function overdue(job)
     and job.phase == 'PROCESSING' and job.ending == ''
 end
 
-local function touch_deadline(job)
-  if job.complete_by > job.now and job.desired == 'A' then
-    touch(job, job.complete_by)
+local function touch_deadline(job, clock)
+  local at = overdue(job) and clock.quiet or job.complete_by
+  if at > job.now and job.desired == 'A' then
+    touch(job, at)
   end
 end
 
-local function expire_job(p, id, now, hold, out)
+local function expire_job(p, id, now, hold, clock, out)
   local job = load(p, id, now, '0')
   if not job or finished(job) then
     call('ZREM', p .. 'due', id)
@@ -1511,8 +1566,8 @@ local function expire_job(p, id, now, hold, out)
   end
   local named = {}
   if job.phase == 'PENDING' then
-    local early = job.start_at > now or job.hold ~= ''
-    local later = job.hold ~= '' and now + SWEEP_BOUND or job.start_at
+    local early = job.start_at > now or job.hold ~= '' or now < clock.quiet
+    local later = job.hold ~= '' and now + SWEEP_BOUND or max(job.start_at, clock.quiet)
     job.due, job.due_changed = early and later or now + NAMED_AGAIN, true
     save(job)
     if not early then
@@ -1520,12 +1575,12 @@ local function expire_job(p, id, now, hold, out)
     end
     return early and 0 or 1, true
   end
-  local whole = expire_scan(job, hold, named)
-  local go = unfinished(job) or overdue(job)
+  local whole = expire_scan(job, hold, clock, named)
+  local go = unfinished(job) or overdue(job) and now >= clock.quiet
   if go then
     touch(job, now + NAMED_AGAIN)
   end
-  touch_deadline(job)
+  touch_deadline(job, clock)
   save(job)
   if #named == 0 and not go then
     return 0, whole
@@ -1553,14 +1608,16 @@ local function expire_owed(p, now, limit, out)
   return #out / 2
 end
 
--- expire: limit hold latest -> now, head of due or 0, more, n × (job k step…), n × (job seq)
+-- expire: limit hold latest since jump after at -> now, head of due or 0, more, back, n × (job k step…), n × (job seq)
 -- Past `latest` the clock has jumped, or the call was long on its way: the caller is to find out first.
+-- `back`: the clock stepped back, and the partition is to be swept.
 local function expire(keys, a)
   local p, now = keys[1], now_ms()
   local limit, hold, latest = tonumber(a[1]), tonumber(a[2]), tonumber(a[3])
   if latest > 0 and now > latest then
-    return {int(now), '0', '0', '0', '0'}
+    return {int(now), '0', '0', '0', '0', '0'}
   end
+  local clock = watch_clock(p, now, tonumber(a[4]), tonumber(a[5]), tonumber(a[6]), tonumber(a[7]))
   local jobs, owed = {}, {}
   local n_jobs, more, seen = 0, false, 0
   local list = call('ZRANGEBYSCORE', p .. 'due', '-inf', int(now), 'LIMIT', 0, limit)
@@ -1571,14 +1628,15 @@ local function expire(keys, a)
       break
     end
     seen = seen + min(steps, BUDGET)
-    local named, whole = expire_job(p, id, now, hold, jobs)
+    local named, whole = expire_job(p, id, now, hold, clock, jobs)
     n_jobs = n_jobs + named
     more = more or not whole
   end
   more = more or #list == limit
   local n_owed = expire_owed(p, now, limit, owed)
   local head = call('ZRANGE', p .. 'due', 0, 0, 'WITHSCORES')
-  local out = {int(now), head[2] and int(tonumber(head[2])) or '0', more and '1' or '0'}
+  local out = {int(now), head[2] and int(tonumber(head[2])) or '0', more and '1' or '0',
+    clock.back and '1' or '0'}
   put(out, int(n_jobs), unpack(jobs))
   put(out, int(n_owed), unpack(owed))
   return out
@@ -1638,7 +1696,7 @@ local function drive_job(keys, a)
     note(job, 'started', by)
     job.spreads[1] = {from = 'r', offset = 0, edge = 0}
   end
-  if overdue(job) then
+  if overdue(job) and not is_quiet(p, now) then
     on_deadline(job)
   elseif job.hold == 'deadline' and a[4] == '1' then
     alert(job, NO_STEP, 'DEADLINE')
@@ -2375,6 +2433,9 @@ end
 local function forget(keys, a)
   local p, now = keys[1], now_ms()
   local limit = tonumber(a[2])
+  if is_quiet(p, now) then
+    return {'0', '0'}
+  end
   local list = call('ZRANGEBYSCORE', p .. 'settled', '-inf', int(now - tonumber(a[1])), 'LIMIT', 0,
     limit)
   local forgotten = 0
@@ -2396,87 +2457,121 @@ local function forget(keys, a)
   return {int(forgotten), #list == limit and '1' or '0'}
 end
 
--- sweep: rank step -> next rank, next step, mended
--- Trusts no index: looks at one unfinished job (by rank), from one of its steps on, and derives its
--- bound and its join counters again. Rank 0 again means the round is over.
+-- sweep: cursor -> next cursor, job, place…: what had to be mended there
+-- Trusts no index: looks at one unfinished job (by rank) and derives its bound and its join counters
+-- again. The cursor is "" at the beginning and at the end of a round; else
+--   rank job step edge missing seq back
+-- Of a step with more neighbours than one call reads, so many are missing up to that edge; that is good only
+-- while nothing has happened to the job since seq.
 
--- How many of those that come before a step are not where the job wants them.
-local function missing_before(job, i)
-  local missing, step = 0, step_of(job.def, i)
-  local there = job.desired == 'A' and '^A . W' or '^D . W'
-  for offset = 0, n_before(job, step) - 1, CHUNK do
-    local list, fields, first = nil, {}, 0
-    if job.desired == 'A' then
-      step.after = step.after or numbers(step.after_text)
-      list = step.after
-    else
-      list, first = dependents_at(job.def, i, offset)
-    end
-    for k = offset - first + 1, min(offset - first + CHUNK, #list) do
-      fields[#fields + 1] = int(list[k])
-    end
-    for _, other in ipairs(call('HMGET', job.key, unpack(fields))) do
-      local is = other and match(other, there) or not other and job.desired == 'D'
-      missing = missing + (is and 0 or 1)
-    end
+-- How many of those that come before step i, from the at.edge-th on, are not where the job wants them is
+-- added to at.missing. Return: how many were read; all, where at.edge is n_before then.
+local function count_missing(job, i, at)
+  local step, list, first = step_of(job.def, i), nil, 0
+  if job.desired == 'A' then
+    step.after = step.after or numbers(step.after_text)
+    list = step.after
+  else
+    list, first = dependents_at(job.def, i, at.edge)
   end
-  return missing
+  local there, fields = job.desired == 'A' and '^A . W' or '^D . W', {}
+  for k = at.edge - first + 1, min(at.edge - first + CHUNK, #list) do
+    fields[#fields + 1] = int(list[k])
+  end
+  for _, other in ipairs(call('HMGET', job.key, unpack(fields))) do
+    local is = other and match(other, there) or not other and job.desired == 'D'
+    at.missing = at.missing + (is and 0 or 1)
+  end
+  at.edge = at.edge + #fields
+  return #fields
 end
 
-local function sweep_steps(job, from)
-  local i, mended, edges = from, 0, 0
-  while i < job.n and edges < BUDGET do
-    local step = step_of(job.def, i)
+-- From at.step and at.edge on; where at.step is n afterwards the job is done.
+local function sweep_steps(job, at, places)
+  local seen = 0
+  if at.edge > 0 and at.seq ~= job.seq then
+    at.step, at.edge, at.missing = at.step + 1, 0, 0 -- the next round will tell
+  end
+  while at.step < job.n and seen < BUDGET do
+    local i = at.step
     local rec = record_of(job, i, call('HGET', job.key, int(i)))
-    if rec.state == 'W' and rec.current ~= job.desired then
-      local missing = missing_before(job, i)
-      if missing ~= rec.waiting or missing == 0 then
-        rec.waiting = missing
-        if missing == 0 then
+    local waits = rec.state == 'W' and rec.current ~= job.desired
+    local before = waits and n_before(job, step_of(job.def, i)) or 0
+    seen = seen + 1 + (at.edge < before and count_missing(job, i, at) or 0)
+    if at.edge >= before then
+      if waits and (at.missing ~= rec.waiting or at.missing == 0) then
+        rec.waiting = at.missing
+        if rec.waiting == 0 then
           set_state(job, i, rec, 'M', job.now)
         end
         job.records[i] = rec
-        mended = mended + 1
+        places[#places + 1] = int(i)
         note(job, 'mended', i)
       end
+      at.step, at.edge, at.missing = i + 1, 0, 0
     end
-    edges = edges + 1 + n_before(job, step)
-    i = i + 1
   end
-  return i, mended
+end
+
+local function sweep_job(job, at, places)
+  local score = call('ZSCORE', job.p .. 'due', job.id)
+  local latest = max(job.phase == 'PENDING' and job.start_at or 0, job.now + SWEEP_BOUND)
+  if at.back then
+    touch(job, job.now)
+  elseif not score or tonumber(score) > job.due or job.due > latest then
+    job.due, job.due_changed = job.now, true
+    places[#places + 1] = 'due'
+    note(job, 'mended', 'due')
+  end
+  if moving(job) and #job.spreads == 0 then
+    sweep_steps(job, at, places)
+  else
+    at.step = job.n
+  end
+  if job.due_changed or #places > 0 then
+    save(job)
+  end
+  at.seq = job.seq
+end
+
+local function sweep_end(p, at)
+  local clock = read_clock(p)
+  if at.back and clock.back then
+    clock.back = false
+    write_clock(p, clock)
+  end
+  return {'', ''}
+end
+
+local function sweep_cursor(p, text)
+  local rank, job, step, edge, missing, seq, back = match(text,
+    '^(%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d)$')
+  if not rank then
+    return {rank = 0, step = 0, edge = 0, missing = 0, back = read_clock(p).back}
+  end
+  return {rank = tonumber(rank), job = job, step = tonumber(step), edge = tonumber(edge),
+    missing = tonumber(missing), seq = tonumber(seq), back = back == '1'}
 end
 
 local function sweep(keys, a)
-  local p, now = keys[1], now_ms()
-  local rank, from = tonumber(a[1]), tonumber(a[2])
-  local id = call('ZRANGE', p .. 'open', rank, rank)[1]
+  local p, now, places = keys[1], now_ms(), {}
+  local at = sweep_cursor(p, a[1])
+  local id = call('ZRANGE', p .. 'open', at.rank, at.rank)[1]
   if not id then
-    return {'0', '0', '0'}
+    return sweep_end(p, at)
+  elseif id ~= at.job then -- those before it have moved up
+    at.job, at.step, at.edge, at.missing = id, 0, 0, 0
   end
   local job = load(p, id, now, '0')
   if not job or finished(job) then
-    call('ZREM', p .. 'open', id)
-    return {int(rank), '0', '1'}
+    at.rank, at.seq = at.rank + 1 - call('ZREM', p .. 'open', id), 0
+    places[1] = 'open'
+  else
+    sweep_job(job, at, places)
+    at.rank = at.rank + (at.step >= job.n and 1 or 0)
   end
-  local mended, score = 0, call('ZSCORE', p .. 'due', id)
-  local latest = job.phase == 'PENDING' and max(job.start_at, now + SWEEP_BOUND) or now + SWEEP_BOUND
-  if not score or tonumber(score) > job.due or job.due > latest then
-    job.due, job.due_changed, mended = now, true, 1
-    note(job, 'mended', 'due')
-  end
-  local i = job.n
-  if moving(job) and #job.spreads == 0 then
-    local more
-    i, more = sweep_steps(job, from)
-    mended = mended + more
-  end
-  if mended > 0 then
-    save(job)
-  end
-  if i < job.n then
-    return {int(rank), int(i), int(mended)}
-  end
-  return {int(rank + 1), '0', int(mended)}
+  return {concat({int(at.rank), id, int(at.step), int(at.edge), int(at.missing), int(at.seq),
+    at.back and '1' or '0'}, ' '), id, unpack(places)}
 end
 
 local function version()

@@ -220,9 +220,9 @@ STORE_OPERATIONS = {
         ("HSET", f"{KEYS}supervisors", "me", "1")],
         {SUPERVISOR}),
     "look for what is due: `expire`": ([
-        function("expire", 1, 1, 0), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)], {SUPERVISOR}),
+        function("expire", 1, 0, 0, 1, 0, 0, 0), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)], {SUPERVISOR}),
     "prove the indexes: `sweep`": ([
-        function("sweep", 0, 0), ("ZRANGE", f"{KEYS}open", 0, 1)], {SUPERVISOR}),
+        function("sweep", ""), ("ZRANGE", f"{KEYS}open", 0, 1)], {SUPERVISOR}),
     "forget jobs: `forget`": ([
         function("forget", 1, 1),
         ("UNLINK", f"{KEYS}job:other", f"{KEYS}data:other", f"{KEYS}hist:other")], {SUPERVISOR}),

@@ -148,7 +148,7 @@ class Supervisors(cluster.TestCase):
         self.assertEqual(0, c.client.queue("drover.task.hand")[0])
 
     def keys_of_jobs(self, c):
-        own = ("}:leader", "}:supervisors")
+        own = ("}:leader", "}:supervisors", "}:clock")
         return [key for key in c.store.keys() if not key.endswith(own)]
 
     def test_retention(self):

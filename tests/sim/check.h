@@ -73,7 +73,7 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m);
 void checker_status(struct checker *c, const Drover__V1__JobStatus *m);
 
 /* The store's clock has been set: bounds are no bounds for a while, and sweeps may find that. */
-void checker_clock_set(struct checker *c);
+void checker_clock_set(struct checker *c, int64_t by);
 
 /* A queue of a client is gone: notices to it may be given up. */
 void checker_deaf(struct checker *c);

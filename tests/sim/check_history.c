@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #define WORDS 8
+#define JUMP_MS 2000 /* by which leases may expire early, where the clock of the store jumps */
 
 struct entry {
     struct bytes words[WORDS];
@@ -166,6 +167,9 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
             "I9 %s: step %u expired, not in flight", job->id, i);
     if (c->violated)
         return;
+    require(c, c->t->now + c->unseen + JUMP_MS >= step->flying->ends,
+            "I7 %s: step %u expired %" PRId64 " ms early", job->id, i,
+            step->flying->ends - c->t->now);
     step->expiries++;
     step->current = 'U';
     land(job, step);

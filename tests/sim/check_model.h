@@ -28,6 +28,8 @@ struct token {
     uint32_t turn;               /* of its key */
     int64_t minted;              /* store time */
     int64_t wait_until;          /* store time: nobody may take the request later */
+    int64_t till;                /* store time: its lease, as the store has it */
+    int64_t ends;                /* the same in the world's time; 0: heartbeats change it */
     const struct token *trigger; /* whose completion caused it; NULL: something else */
     bool by_submit;              /* the submission caused it */
     bool published;              /* the broker has told what became of the request */
@@ -114,6 +116,7 @@ struct checker {
     int64_t store_now;
     bool deaf;
     bool clock_set;
+    int64_t unseen; /* ms by which it was set ahead so little that nobody may have noticed */
     bool violated;
     char violation[512];
     /* the call under way */

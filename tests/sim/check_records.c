@@ -99,6 +99,16 @@ static void compare_counts(struct checker *c, const struct job *job, uint32_t i,
             "I9 %s: step %u is tried again too early", job->id, i);
 }
 
+static void note_lease(struct checker *c, const struct job *job, uint32_t i, int64_t till)
+{
+    struct token *token = job->steps[i].flying;
+
+    token->wait_until = till - check_terms_of(job, i)->lock_ms;
+    if (token->till != till && check_terms_of(job, i)->heartbeat_ms == 0)
+        token->ends = c->t->now + till - c->store_now;
+    token->till = till;
+}
+
 static void compare_step(struct checker *c, const struct job *job, uint32_t i, struct bytes text,
                          struct facts *f)
 {
@@ -123,7 +133,7 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
         (r.state == 'R' || r.since == job->since))
         compare_moment(c, job, i, &r, f);
     if (r.state == 'R')
-        job->steps[i].flying->wait_until = r.till - check_terms_of(job, i)->lock_ms;
+        note_lease(c, job, i, r.till);
 }
 
 static void compare_indexes(struct checker *c, const struct job *job, int64_t due)

@@ -223,7 +223,7 @@ static void draw_faults(struct timeline *t, struct plan_faults *f)
     f->store_error = rate(t, 1 * PERCENT);
     f->store_outage = rate(t, PERCENT / 5);
     f->store_full = rate(t, PERCENT / 5);
-    f->clock_jump = timeline_chance(t, 5 * PERCENT) ? rate(t, PERCENT / 2) : 0;
+    f->clock_jump = timeline_chance(t, 15 * PERCENT) ? rate(t, PERCENT / 2) : 0;
     f->queue_gone = timeline_chance(t, 20 * PERCENT) ? rate(t, PERCENT / 2) : 0;
     f->restart_ms = timeline_between(t, 1, 5 * SECOND);
     f->stall_ms = timeline_between(t, 100, 10 * SECOND);

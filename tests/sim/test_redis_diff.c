@@ -435,7 +435,9 @@ static void random_upkeep(struct both *b)
 {
     switch (timeline_between(&b->t, 0, 5)) {
     case 0:
-        ops_sweep(&b->t.arena, 0, 0, (uint32_t)timeline_between(&b->t, 0, 3), 0);
+        ops_sweep(&b->t.arena, 0, 0,
+                  effects_printf(&b->t.arena, "%d %s 0 0 0 0 0", (int)timeline_between(&b->t, 0, 3),
+                                 any_job(b)));
         break;
     case 1:
         ops_lead(&b->t.arena, 0, 0, timeline_chance(&b->t, 500000) ? "one" : "two",
@@ -445,7 +447,8 @@ static void random_upkeep(struct both *b)
         ops_forget(&b->t.arena, 0, 0, timeline_between(&b->t, 0, 60000), 2);
         break;
     default:
-        ops_expire(&b->t.arena, 0, 0, 10, (uint32_t)timeline_between(&b->t, 0, 5) / 5, 0);
+        ops_expire(&b->t.arena, 0, 0, 10, (uint32_t)timeline_between(&b->t, 0, 5) / 5,
+                   &(struct op_clock){.jump = 5000, .after = b->clock - 90, .at = b->clock - 50});
         break;
     }
     call_both(b, NULL);

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "model/store_ops.h"
+#include "model/wire.h"
 #include "store.h"
 #include "supervisor/supervisor.h"
 
@@ -22,6 +23,8 @@
 #define SUPERVISORS 5
 #define LEASE_MS 5000
 #define PERIOD_MS 1000
+#define MINUTE INT64_C(60000)
+#define HOUR (60 * MINUTE)
 #define STORE_EPOCH INT64_C(1700000000000)
 
 struct peer {
@@ -35,9 +38,15 @@ struct world {
     struct peer peers[SUPERVISORS];
     int64_t now;
     int64_t skew; /* of the store's clock */
+    struct buf named;
 };
 
 /* ---- the world around the machines ---- */
+
+static int64_t store_now(const struct world *w)
+{
+    return STORE_EPOCH + w->now + w->skew;
+}
 
 static void feed(struct world *w, struct peer *p, struct supervisor_event event);
 
@@ -45,10 +54,19 @@ static void call(struct world *w, struct peer *p, const struct effect *e)
 {
     struct store_answer answer;
 
-    simstore_call(w->store, STORE_EPOCH + w->now + w->skew, false, e->store.partition,
-                  e->store.function, e->store.args, e->store.n, &answer);
+    simstore_call(w->store, store_now(w), false, e->store.partition, e->store.function,
+                  e->store.args, e->store.n, &answer);
     feed(w, p,
          (struct supervisor_event){.type = SUPERVISOR_ANSWER, .id = e->id, .answer = &answer});
+}
+
+static void publish(struct world *w, struct peer *p, const struct effect *e)
+{
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    assert_int_equal(wire_decode(WIRE_CONTROL, e->publish.body, NULL, &m, NULL), 0);
+    buf_printf(&w->named, "%s%s", w->named.len ? " " : "", m.control->job_id);
+    feed(w, p, (struct supervisor_event){.type = SUPERVISOR_OUTCOME, .id = e->id});
 }
 
 static void feed(struct world *w, struct peer *p, struct supervisor_event event)
@@ -63,7 +81,7 @@ static void feed(struct world *w, struct peer *p, struct supervisor_event event)
         if (e->type == EFFECT_STORE)
             call(w, p, e);
         else
-            feed(w, p, (struct supervisor_event){.type = SUPERVISOR_OUTCOME, .id = e->id});
+            publish(w, p, e);
     }
     effects_deinit(&out);
 }
@@ -156,6 +174,91 @@ static void assert_shared(struct world *w, unsigned n)
     assert_int_equal(sum, PARTITIONS);
 }
 
+/* ---- jobs ---- */
+
+static void ask_store(struct world *w, struct effects *fx)
+{
+    struct store_answer answer;
+    const struct effect *e = &fx->items[fx->n - 1];
+
+    simstore_call(w->store, store_now(w), false, e->store.partition, e->store.function,
+                  e->store.args, e->store.n, &answer);
+    assert_int_equal(answer.result, STORE_OK);
+}
+
+static void submit_workflow(struct world *w, const char *id, const Drover__V1__Workflow *definition,
+                            int64_t start_at, int64_t complete_by)
+{
+    struct effects fx = {0};
+    struct workflow *workflow = NULL;
+    const uint32_t partition = id_partition(id, PARTITIONS);
+    struct problem problem;
+    bool whole = false;
+
+    assert_int_equal(workflow_new(&workflow, definition, "", &problem), 0);
+    for (uint32_t piece = 0; !whole; piece++) {
+        whole = ops_define(&fx, 0, partition, workflow, piece, false);
+        ask_store(w, &fx);
+    }
+    ops_submit(&fx, 0, partition,
+               &(struct op_submit){.job = id,
+                                   .digest = "d",
+                                   .definition = workflow->digest,
+                                   .workflow = "",
+                                   .fresh = "0123456789abcdef",
+                                   .by = "test",
+                                   .active = true,
+                                   .start_at = start_at,
+                                   .complete_by = complete_by,
+                                   .reply_to = "",
+                                   .correlation = "",
+                                   .traceparent = "",
+                                   .submitter = ""});
+    ask_store(w, &fx);
+    effects_deinit(&fx);
+    workflow_unref(workflow);
+}
+
+/* A job of one step, in flight with a lease of @lease from now on, or waiting for @start_at. */
+static void submit(struct world *w, const char *id, int64_t lease, int64_t start_at,
+                   int64_t complete_by)
+{
+    Drover__V1__Workflow definition = DROVER__V1__WORKFLOW__INIT;
+    Drover__V1__Step step = DROVER__V1__STEP__INIT;
+    Drover__V1__Step *steps[] = {&step};
+
+    step.name = (char *)"s";
+    step.actor = (char *)"a";
+    step.lock_ms = lease - lease / 2;
+    step.wait_ms = lease / 2;
+    definition.steps = steps;
+    definition.n_steps = 1;
+    submit_workflow(w, id, &definition, start_at, complete_by);
+}
+
+/* How often its history tells of that. */
+static unsigned events(struct world *w, const char *id, const char *event)
+{
+    char key[64], word[32];
+    unsigned count = 0;
+    uint32_t n;
+
+    snprintf(key, sizeof(key), "hist:%s", id);
+    snprintf(word, sizeof(word), " %s", event);
+    n = simstore_list(w->store, id_partition(id, PARTITIONS), key);
+    for (uint32_t i = 0; i < n; i++) {
+        struct bytes entry = simstore_entry(w->store, i);
+
+        count += memmem(entry.data, entry.len, word, strlen(word)) != NULL;
+    }
+    return count;
+}
+
+static bool named(struct world *w, const char *id)
+{
+    return w->named.len > 0 && strstr(buf_str(&w->named), id);
+}
+
 /* ---- leads ---- */
 
 static void test_partitions_are_shared(void **state)
@@ -222,6 +325,182 @@ static void test_leads_when_the_clock_is_set(void **state)
     }
 }
 
+/* ---- the clock of the store ---- */
+
+/* A lease lasts as long as it was given for, not until the clock shows its end. */
+static void test_the_clock_jumps_ahead(void **state)
+{
+    struct world *w = *state;
+
+    birth(w, 0);
+    birth(w, 1);
+    pass(w, LEASE_MS);
+    submit(w, "short", 2 * MINUTE, 0, 0);
+    submit(w, "long", 30 * MINUTE, 0, 0);
+    pass(w, MINUTE);
+    w->skew += HOUR;
+    submit(w, "later", 5 * MINUTE, 0, 0);
+    pass(w, MINUTE - 10);
+    death(w, 0); /* whoever comes after it knows as well */
+    birth(w, 2);
+    assert_int_equal(events(w, "short", "expired"), 0);
+    pass(w, 15000);
+    assert_int_equal(events(w, "short", "expired"), 1);
+    pass(w, 3 * MINUTE);
+    assert_int_equal(events(w, "later", "expired"), 0);
+    pass(w, 2 * MINUTE);
+    assert_int_equal(events(w, "later", "expired"), 1);
+    pass(w, 22 * MINUTE);
+    assert_int_equal(events(w, "long", "expired"), 0);
+    pass(w, 2 * MINUTE);
+    assert_int_equal(events(w, "long", "expired"), 1);
+}
+
+/* Nobody was there who could tell the jump from an hour without a supervisor. */
+static void test_the_clock_jumps_while_nobody_looks(void **state)
+{
+    struct world *w = *state;
+
+    birth(w, 0);
+    pass(w, LEASE_MS);
+    submit(w, "job", MINUTE / 2, 0, 0);
+    submit(w, "deadline", 10 * MINUTE, 0, store_now(w) + HOUR / 2);
+    submit(w, "start", MINUTE, store_now(w) + HOUR / 2, 0);
+    death(w, 0);
+    w->skew += HOUR;
+    birth(w, 0);
+    pass(w, MINUTE - 1000);
+    assert_int_equal(events(w, "job", "expired"), 0);
+    assert_false(named(w, "deadline") || named(w, "start"));
+    pass(w, 10000);
+    assert_int_equal(events(w, "job", "expired"), 1);
+    assert_true(named(w, "deadline") && named(w, "start"));
+}
+
+/* A supervisor that was away for a moment needs no time to look around. */
+static void test_restart(void **state)
+{
+    struct world *w = *state;
+
+    birth(w, 0);
+    pass(w, LEASE_MS);
+    submit(w, "job", 10000, 0, 0);
+    death(w, 0);
+    pass(w, 12000);
+    birth(w, 0);
+    pass(w, LEASE_MS);
+    assert_int_equal(events(w, "job", "expired"), 1);
+}
+
+/* What was to end in a moment does not end in an hour. */
+static void test_the_clock_steps_back(void **state)
+{
+    static const struct {
+        const char *id;
+        int64_t by;
+        bool seen; /* by one that lives */
+    } steps[] = {{"far", HOUR, true}, {"near", 5 * MINUTE, true}, {"unseen", HOUR, false}};
+    struct world *w = *state;
+
+    for (size_t i = 0; i < array_size(steps); i++) {
+        const char *id = steps[i].id;
+
+        birth(w, 0);
+        pass(w, LEASE_MS);
+        submit(w, id, MINUTE / 2, 0, 0);
+        if (!steps[i].seen)
+            death(w, 0);
+        w->skew -= steps[i].by;
+        if (!steps[i].seen)
+            birth(w, 0);
+        pass(w, MINUTE / 2 - 1000);
+        assert_int_equal(events(w, id, "expired"), 0);
+        pass(w, MINUTE / 2);
+        assert_int_equal(events(w, id, "expired"), 1);
+        death(w, 0);
+    }
+}
+
+/* Ahead and back again: what was told of the jump is void. */
+static void test_the_clock_is_mended(void **state)
+{
+    struct world *w = *state;
+
+    birth(w, 0);
+    pass(w, LEASE_MS);
+    w->skew += HOUR;
+    pass(w, 10000);
+    w->skew -= HOUR;
+    pass(w, 10000);
+    submit(w, "job", MINUTE / 2, 0, 0);
+    pass(w, MINUTE / 2 + 10000);
+    assert_int_equal(events(w, "job", "expired"), 1);
+    pass(w, 2 * HOUR);
+    submit(w, "again", MINUTE / 2, 0, 0);
+    pass(w, MINUTE / 2 + 10000);
+    assert_int_equal(events(w, "again", "expired"), 1);
+}
+
+/* ---- sweeps ---- */
+
+#define WIDE 1200
+
+/* A job of WIDE steps side by side and one that waits for all of them. */
+static void submit_wide(struct world *w, const char *id)
+{
+    static char names[WIDE + 1][8];
+    static Drover__V1__Step steps[WIDE + 1], *list[WIDE + 1];
+    static char *after[WIDE];
+    Drover__V1__Workflow definition = DROVER__V1__WORKFLOW__INIT;
+
+    for (size_t i = 0; i <= WIDE; i++) {
+        snprintf(names[i], sizeof(names[i]), "s%zu", i);
+        drover__v1__step__init(&steps[i]);
+        list[i] = &steps[i];
+        steps[i].name = names[i];
+        steps[i].actor = (char *)"a";
+        steps[i].lock_ms = steps[i].wait_ms = 12 * HOUR;
+        if (i < WIDE)
+            after[i] = names[i];
+    }
+    steps[WIDE].after = after;
+    steps[WIDE].n_after = WIDE;
+    definition.steps = list;
+    definition.n_steps = WIDE + 1;
+    submit_workflow(w, id, &definition, 0, 0);
+    for (int i = 0; i < WIDE / OPS_BUDGET; i++) {
+        struct effects fx = {0};
+
+        ops_drive(&fx, 0, id_partition(id, PARTITIONS), id, "fedcba9876543210", "test", false, NULL,
+                  0);
+        ask_store(w, &fx);
+        effects_deinit(&fx);
+    }
+}
+
+/* A counter of more neighbours than one call reads is proven piece by piece. */
+static void test_a_wide_join_is_mended(void **state)
+{
+    struct world *w = *state;
+    const uint32_t partition = id_partition("wide", PARTITIONS);
+    struct ops_step_record join;
+    CLEANUP(buf_deinit) struct buf key = {0}, reply = {0};
+
+    submit_wide(w, "wide");
+    buf_printf(&key, "drover:{p%u}:job:wide", (unsigned)partition);
+    simstore_command(w->store,
+                     (const char *[]){"HSET", buf_str(&key), "1200", "D A W 0 0 - 0 0 0 7 0"}, 4,
+                     &reply);
+    birth(w, 0);
+    pass(w, 15 * MINUTE);
+    assert_true(simstore_hash(w->store, partition, "job:wide"));
+    assert_int_equal(ops_read_step_record(simstore_step(w->store, WIDE), &join), 0);
+    assert_int_equal(join.waiting, WIDE);
+    assert_int_equal(events(w, "wide", "mended"), 1);
+    pass(w, HOUR);
+    assert_int_equal(events(w, "wide", "mended"), 1);
+}
+
 /* ---- life ---- */
 
 static int setup(void **state)
@@ -242,6 +521,7 @@ static int teardown(void **state)
 
     for (int i = 0; i < SUPERVISORS; i++)
         death(w, i);
+    buf_deinit(&w->named);
     simstore_free(w->store);
     free(w);
     return 0;
@@ -256,6 +536,12 @@ int main(void)
         TEST(test_another_takes_over),
         TEST(test_goodbye),
         TEST(test_leads_when_the_clock_is_set),
+        TEST(test_the_clock_jumps_ahead),
+        TEST(test_the_clock_jumps_while_nobody_looks),
+        TEST(test_restart),
+        TEST(test_the_clock_steps_back),
+        TEST(test_the_clock_is_mended),
+        TEST(test_a_wide_join_is_mended),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));
