@@ -21,6 +21,7 @@
  *     {"ms": 20,        how long a run takes
  *      "fail": 2,       runs of a key that fail before one does it
  *      "hang": 1,       runs after those that do not end
+ *      "deaf": true,    SIGTERM does not end them either
  *      "half": 1,       runs after those that do it, and fail
  *      "deny": true}    it fails for good, and has done nothing
  */
@@ -28,6 +29,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +175,8 @@ static int run(const json_t *arguments, const char *forward_key)
     int64_t half = hang + integer(arguments, "half");
     int code;
 
+    if (json_is_true(json_object_get(arguments, "deaf")))
+        signal(SIGTERM, SIG_IGN);
     sleep_ms(integer(arguments, "ms"));
     if (json_is_true(json_object_get(arguments, "deny")))
         return EXIT_DATA_ERROR;

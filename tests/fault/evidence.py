@@ -18,6 +18,7 @@ hears. Handlers write what they do themselves (effect.c). Nothing of this asks D
 import base64
 import json
 import pathlib
+import subprocess
 import threading
 import time
 
@@ -148,7 +149,7 @@ class Tracer(threading.Thread):
         while not self._stopping.is_set():
             try:
                 connection = self._open()
-            except (*client.LOST, servers.ServerError):
+            except (*client.LOST, servers.ServerError, subprocess.TimeoutExpired):
                 self._stopping.wait(0.1)
                 continue
             if lost:

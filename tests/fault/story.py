@@ -179,6 +179,8 @@ class Story:
             terms, revert = self.replay.definition.forward[i], self.replay.definition.revert[i]
             if terms.actor not in self.world.journaled or step.current not in ("A", "D"):
                 continue
+            if step.flying:  # of a job that was killed: nobody asks what became of it
+                continue
             if revert and revert.actor not in self.world.journaled:
                 continue
             keys = self.done[i]

@@ -84,15 +84,20 @@ class Client:
         self.watch(submit)
         self.publish("drover.submit", "submit", submit)
 
-    def control(self, job_id, **command):
-        """Sends a command, such as query=wire.Query(), and returns its Answer."""
+    def command(self, job_id, **command):
+        """Sends a command, such as query=wire.Query(), and returns its id."""
         command_id = f"c{next(self._commands)}"
         message = wire.Control(
             job_id=job_id, command_id=command_id, reply_to=self.REPLIES, **command
         )
         self.watch(message)
         self.publish("drover.control", "control", message)
-        return self.until(lambda: self.answers.get(command_id), f"the answer to {message}")
+        return command_id
+
+    def control(self, job_id, **command):
+        """The same, and returns its Answer."""
+        command_id = self.command(job_id, **command)
+        return self.until(lambda: self.answers.get(command_id), f"the answer to {command}")
 
     def status(self, job_id):
         return self.control(job_id, query=wire.Query()).status
@@ -112,12 +117,17 @@ class Client:
             self.answers[message.command_id] = message
 
     def pump(self):
-        """Takes all that is in the reply queue."""
-        while True:
-            method, properties, body = self.call(lambda c: c.basic_get(self.REPLIES, auto_ack=True))
-            if method is None:
-                return
-            self._take(properties, body)
+        """Takes all that is in the reply queue; what was not acknowledged before it died comes again."""
+
+        def take(channel):
+            method, properties, body = channel.basic_get(self.REPLIES)
+            if method:
+                self._take(properties, body)
+                channel.basic_ack(method.delivery_tag)
+            return method
+
+        while self.call(take):
+            pass
 
     def until(self, condition, what, timeout=60):
         def check():

@@ -420,6 +420,11 @@ class Cluster:
             self.add_supervisor()
         self.await_ready()
 
+    def restore_vhost(self, timeout=60):
+        """To a broker that has lost all it had; until everybody has found it."""
+        self.rabbit.add_vhost(self.name)
+        self.await_ready(timeout)
+
     def _check_alive(self):
         dead = [d for d in self.daemons if d in _running and not d.alive()]
         if dead:

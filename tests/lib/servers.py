@@ -345,20 +345,29 @@ class Rabbit(Server):
         if done.returncode != 0:
             raise ServerError(f"{expression}: {done.stdout}")
 
-    @contextlib.contextmanager
-    def vhost(self, name=None):
-        """A fresh vhost for the time of the block, in which the user may do everything."""
-        name = name or f"test-{random.SystemRandom().getrandbits(48):012x}"
+    def add_vhost(self, name):
+        """In which the user may do everything."""
         self._evaluate(
             f'ok = rabbit_vhost:add(<<"{name}">>, <<"test">>), '
             f'rabbit_auth_backend_internal:set_permissions(<<"{self.user}">>, <<"{name}">>, '
             '<<".*">>, <<".*">>, <<".*">>, <<"test">>)'
         )
+
+    @contextlib.contextmanager
+    def vhost(self, name=None):
+        """A fresh vhost for the time of the block."""
+        name = name or f"test-{random.SystemRandom().getrandbits(48):012x}"
+        self.add_vhost(name)
         try:
             yield name
         finally:
             if self.process and self.process.alive():
                 self._evaluate(f'rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
+
+    def wipe(self):
+        """Kills it and removes all it knew: queues, users, vhosts. start() makes a new one."""
+        self.kill()
+        shutil.rmtree(self.directory / "mnesia")
 
     def trace(self, vhost):
         """Has every message of a vhost published to its exchange amq.rabbitmq.trace, until the node
