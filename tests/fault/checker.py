@@ -38,6 +38,7 @@ import fsck
 import replay
 import story
 import terms
+import wire
 
 SHOWN = 20
 
@@ -58,9 +59,9 @@ def _replays(book, trace):
 
 
 def _answers(book):
-    """I6: a command gets one answer, however often."""
+    """I6: a command gets one answer, however often, but where it has overtaken its job."""
     for command_id, answers in book.answers.items():
-        codes = {told.message.code for told in answers}
+        codes = {told.message.code for told in answers} - {wire.ANSWER_CODE_UNKNOWN_JOB}
         if len(codes) > 1:
             job_id = answers[0].message.job_id
             yield books.Violation("I6", job_id, "", f"command {command_id} was answered {codes}")

@@ -362,6 +362,11 @@ class Planted(unittest.TestCase):
         self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_UNCHANGED))
         self.found("I6", "was answered")
 
+    def test_I6_excused_where_the_command_came_first(self):
+        self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_UNKNOWN_JOB))
+        self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_DONE))
+        self.assertEqual([], self.judge())
+
     # --- I7: overlapping runs ---
 
     def overlap(self):
