@@ -5,8 +5,9 @@
     audit.py --db shop.db [--inventory URL] [--payment URL] [--shipping URL]
 
 For every completed order there is exactly one reservation of what was ordered, one charge of its
-amount and one parcel to its customer, which refers to these two; for every other order there is at
-most one of each; and no book has a row without an order. Exit status 0: all is well.
+amount and one parcel to its customer, which refers to these two; for one that failed, was cancelled
+or taken back there is nothing that was not undone; for every other order there is at most one of
+each; and no book has a row without an order. Exit status 0: all is well.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import sys
 import urllib.request
 
 SERVICES = {"inventory": "reserve", "payment": "charge", "shipping": "ship"}
+UNDONE = ("failed", "cancelled", "taken back")  # states of orders
 PORTS = {"inventory": 8001, "payment": 8002, "shipping": 8003}
 
 
@@ -61,11 +63,11 @@ def expected(order, numbers):
 
 def check_order(order, rows):
     """What is wrong with an order; @rows: service -> its rows in force."""
-    completed = order["state"] == "completed"
+    completed, limit = order["state"] == "completed", 0 if order["state"] in UNDONE else 1
     wrong = [
         f"{len(found)} times in the book of {name}"
         for name, found in rows.items()
-        if len(found) > 1 or completed and not found
+        if len(found) > limit or completed and not found
     ]
     if completed and not wrong:
         right = expected(order, {name: rows[name][0]["number"] for name in SERVICES})
@@ -94,20 +96,27 @@ class Audit:
                 if row["order_id"] not in orders
             ]
 
+    def effects_of(self, order_id):
+        """What was done for an order and what was undone, in that order: action/turn of each."""
+        rows = [row for book in self.books.values() for row in book["rows"]]
+        mine = [row for row in rows if row["order_id"] == order_id]
+        mine.sort(key=lambda row: row["at"])
+        return [f"{row['action']}/{row['key'].rpartition('/')[2]}" for row in mine]
+
     def table(self):
         amount = sum(order["amount"] for order in self.completed)
         lines = [
-            f"{'':10}{'effects':>9}{'EUR':>11}{'calls':>7}{'repeated':>10}",
-            f"{'shop':10}{len(self.completed):>9}{amount / 100:>11.2f}{'':17}"
+            f"{'':10}{'in force':>9}{'EUR':>11}{'done':>7}{'undone':>8}",
+            f"{'shop':10}{len(self.completed):>9}{amount / 100:>11.2f}{'':15}"
             f"  orders completed, of {len(self.orders)}",
         ]
         for name, action in SERVICES.items():
-            book = self.books[name]
             rows = [row for rows in self.effects[name].values() for row in rows]
             money = sum(row["content"].get("amount", 0) for row in rows) / 100
+            done = sum(row["undoes"] is None for row in self.books[name]["rows"])
             lines.append(
                 f"{name:10}{len(rows):>9}{f'{money:.2f}' if money else '':>11}"
-                f"{book['calls']:>7}{book['repeated']:>10}  {action}"
+                f"{done:>7}{done - len(rows):>8}  {action}"
             )
         return "\n".join(lines)
 

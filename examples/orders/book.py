@@ -19,6 +19,7 @@ import signal
 import sqlite3
 import sys
 import threading
+import time
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS book (
@@ -27,14 +28,17 @@ CREATE TABLE IF NOT EXISTS book (
     order_id TEXT NOT NULL,
     action   TEXT NOT NULL,
     content  TEXT NOT NULL,         -- JSON: what was reserved, charged or sent
-    undoes   TEXT                   -- the key that this row takes back
+    undoes   TEXT,                  -- the key that this row takes back
+    at       REAL NOT NULL          -- unix time
 );
 CREATE INDEX IF NOT EXISTS undone ON book (undoes);
 """
 
 
 class Refused(Exception):
-    """What would be wrong however often it is tried: the caller gets a 4xx."""
+    """What would be wrong however often it is tried."""
+
+    status = 409
 
 
 class Book:
@@ -56,10 +60,10 @@ class Book:
                 raise Refused(f"{key} was taken back")
             row = self._find("key", key)
             if row is None:
-                new = (key, order_id, action, content, undoes)
-                insert = "INSERT INTO book VALUES (NULL, ?, ?, ?, ?, ?)"
+                new = (key, order_id, action, content, undoes, time.time())
+                insert = "INSERT INTO book VALUES (NULL, ?, ?, ?, ?, ?, ?)"
                 return self._db.execute(insert, new).lastrowid, False
-            if tuple(row)[2:] != (order_id, action, content, undoes):
+            if tuple(row)[2:-1] != (order_id, action, content, undoes):
                 raise Refused(f"{key} was used for something else")
             return row["number"], True
 
@@ -102,7 +106,7 @@ class Service(http.server.BaseHTTPRequestHandler):
             else:
                 answer = self.respond(action, order_id, key, document)
         except Refused as refusal:
-            answer = 409, {"error": str(refusal)}, {}
+            answer = refusal.status, {"error": str(refusal)}, {}
         except (ValueError, KeyError, TypeError) as problem:
             answer = 400, {"error": f"{type(problem).__name__}: {problem}"}, {}
         if answer:

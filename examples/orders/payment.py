@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Payment: charges a customer, or pays back; where the command line says so, not always at once
+"""Payment: charges a customer, declines what is too much, or pays back; if told so, not at once
 
 Each rate is a share of the calls, from 0 to 1. What becomes of the n-th call depends on the seed
 and on n alone.
@@ -14,6 +14,10 @@ import book
 RETRY_AFTER_S = 1
 
 
+class Declined(book.Refused):
+    status = 402  # Payment Required
+
+
 class Payment(book.Service):
     do, undo = "charge", "refund"
     chance = random.Random()
@@ -22,6 +26,8 @@ class Payment(book.Service):
         amount = document["input"]["amount"]
         if amount < 1:
             raise book.Refused("nothing to charge")
+        if amount > self.server.options.limit:
+            raise Declined(f"more than {self.server.options.limit}")
         return {"amount": amount, "currency": document["arguments"]["currency"]}
 
     def trouble(self):
@@ -46,6 +52,9 @@ class Payment(book.Service):
 
 def main():
     parser = book.parser("payment", 8002, __doc__)
+    parser.add_argument(
+        "--limit", type=int, default=100000, help="declines charges above, in cents (%(default)s)"
+    )
     parser.add_argument("--unavailable", type=float, default=0, help="rate of 503 with Retry-After")
     parser.add_argument("--slow", type=float, default=0, help="rate of answers after --delay")
     parser.add_argument("--delay", type=float, default=2, help="seconds (%(default)s)")

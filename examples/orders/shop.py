@@ -31,11 +31,15 @@ RECONNECT_S = 1
 
 CUSTOMERS = ("Ada", "Barbara", "Edsger", "Grace", "Leslie", "Tony")
 PRICES = {"atlas": 4900, "comic": 895, "cookbook": 2450, "novel": 1290}  # in cents
-ENDS = {"OUTCOME_SUCCEEDED": "completed"}  # other outcomes are called as they are
+ENDS = {  # of jobs; others are called as they are
+    ("SUCCEEDED", ""): "completed",
+    ("COMPENSATED", "FAILURE"): "failed",
+    ("COMPENSATED", "REQUESTED"): "taken back",
+}
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS orders (
     id TEXT PRIMARY KEY, customer TEXT, item TEXT, quantity INTEGER, amount INTEGER,
-    state TEXT DEFAULT 'placed',        -- then received, and completed; or refused, cancelled, ...
+    state TEXT DEFAULT 'placed',        -- then received, and completed; or failed, refused, ...
     seq INTEGER DEFAULT 0);             -- of the end that was told; an older one is not news
 CREATE TABLE IF NOT EXISTS outbox (
     order_id TEXT PRIMARY KEY REFERENCES orders,
@@ -85,9 +89,11 @@ class Shop:
             self.db.execute("UPDATE outbox SET receipt = ? WHERE order_id = ?", [code, order_id])
             self._advance(order_id, state, 0, "seq = 0 AND state != :state")
 
-    def end(self, order_id, outcome, seq):
+    def end(self, order_id, outcome, reason, seq):
+        """A job that is taken back, or brought forward again, ends once more: the latest counts."""
+        outcome = outcome.removeprefix("OUTCOME_")
+        state = ENDS.get((outcome, reason), outcome.lower())
         with self.db:
-            state = ENDS.get(outcome) or outcome.removeprefix("OUTCOME_").lower()
             self._advance(order_id, state, seq, "seq < :seq")
 
     def _advance(self, order_id, state, seq, condition):
@@ -154,7 +160,8 @@ class Session:
         elif kind in ("drover.v1.JobEvent", "drover.v1.Answer"):
             news = message.get("status", message)
             if news.get("outcome"):
-                self.shop.end(order_id, news["outcome"], int(news["seq"]))
+                reason = news.get("reason", "")
+                self.shop.end(order_id, news["outcome"], reason, int(news["seq"]))
 
     def run(self, until_done):
         """Returns at the end; raises where the connection ends first."""
@@ -192,10 +199,10 @@ def run(shop, parameters, until_done):
             time.sleep(RECONNECT_S)
 
 
-def place(shop, count):
-    for _ in range(count):
-        customer, item = random.choice(CUSTOMERS), random.choice(list(PRICES))
-        print(shop.place(customer, item, random.randint(1, 3)), flush=True)
+def place(shop, options):
+    for _ in range(options.count):
+        customer, item = random.choice(CUSTOMERS), options.item or random.choice(list(PRICES))
+        print(shop.place(customer, item, options.quantity or random.randint(1, 3)), flush=True)
 
 
 def show(shop):
@@ -210,7 +217,10 @@ def main():
     parser.add_argument("--url", default="amqp://guest:guest@127.0.0.1/%2F", help="of the broker")
     parser.add_argument("--password-file", help="has the password, so that no command line does")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("place", help="place orders").add_argument("count", type=int)
+    placer = verbs.add_parser("place", help="place orders")
+    placer.add_argument("count", type=int)
+    placer.add_argument("--item", choices=list(PRICES), help="any, unless given")
+    placer.add_argument("--quantity", type=int, help="of each order; 1 to 3, unless given")
     runner = verbs.add_parser("run", help="hand orders to Drover and listen, until SIGTERM")
     runner.add_argument("--until-done", action="store_true", help="end when every order has")
     verbs.add_parser("list", help="show all orders")
@@ -218,7 +228,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     shop = Shop(options.db)
     if options.verb == "place":
-        place(shop, options.count)
+        place(shop, options)
     elif options.verb == "run":
         run(shop, broker(options.url, options.password_file), options.until_done)
     else:

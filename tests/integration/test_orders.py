@@ -97,6 +97,12 @@ class Services(unittest.TestCase):
         self.assertEqual(409, self.charge(payment, amount=0)[0])
         self.assertEqual([], payment.read()["rows"])
 
+    def test_declined(self):
+        payment = self.service("payment", "--limit", "100")
+        self.assertEqual(402, self.charge(payment, amount=101)[0])
+        self.assertEqual([], payment.read()["rows"])
+        self.assertEqual(200, self.charge(payment, amount=100)[0])
+
     def test_booked_and_not_answered(self):
         payment = self.service("payment", "--mute", "1")
         with self.assertRaises((urllib.error.URLError, ConnectionError)):
@@ -132,7 +138,8 @@ class Audit(unittest.TestCase):
 
     def row(self, name, number=1, order_id="o", **more):
         action = orders.audit.SERVICES[name]
-        row = {"number": number, "key": f"{order_id}/{action}/{number}", "order_id": order_id}
+        key = f"{order_id}/{action}/{number}"
+        row = {"number": number, "key": key, "order_id": order_id, "at": number}
         return {**row, "action": action, "content": self.CONTENTS[name], "undoes": None, **more}
 
     def problems(self, state="completed", **books):
@@ -152,12 +159,24 @@ class Audit(unittest.TestCase):
         for name in orders.audit.SERVICES:
             right = self.row(name)
             back = self.row(name, 2, undoes=right["key"])
-            for state in ("placed", "received", "completed", "cancelled", "refused"):
+            for state in ("placed", "received", "completed", "refused", *orders.audit.UNDONE):
                 with self.subTest(name, state=state):
                     wrong = self.problems(state, **{name: [right, self.row(name, 2)]})
-                    self.assertEqual([f"o: 2 times in the book of {name}"], wrong)
+                    self.assertIn(f"o: 2 times in the book of {name}", wrong)
             once = self.problems("received", **{name: [right, back, self.row(name, 3)]})
             self.assertEqual([], once)
+
+    def test_undone(self):
+        books = {}
+        for name in orders.audit.SERVICES:
+            right = self.row(name)
+            books[name] = [right, self.row(name, 2, undoes=right["key"])]
+        for state in orders.audit.UNDONE:
+            self.assertEqual([], self.problems(state, **books))
+            for name, (right, _) in books.items():
+                with self.subTest(name, state=state):
+                    wrong = self.problems(state, **{**books, name: [right]})
+                    self.assertEqual([f"o: 1 times in the book of {name}"], wrong)
 
     def test_every_fault(self):
         for name in orders.audit.SERVICES:
