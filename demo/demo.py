@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev demo: a whole Drover on private servers, at work while an agent and a scheduler are killed
+"""./dev demo: a whole Drover on private servers, at work while all sorts of things go wrong
 
 Without options: the orders of examples/orders, and at the end their books (story.py). With
 --workloads: recorded workflows, whose steps only sleep (recorded.py).
@@ -11,7 +11,10 @@ import signal
 import sys
 
 import recorded
+import stage
 import story
+
+import servers
 
 
 def main():
@@ -27,11 +30,17 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         if not options.workloads:
-            return story.run(options.orders)
-        files = sorted((pathlib.Path(options.workloads) / "dag").glob("*.json"))
-        if not files:
-            parser.error(f"there is no {options.workloads}/dag/*.json")
-        return recorded.run(files, options.scale)
+            good = story.run(options.orders)
+        else:
+            files = sorted((pathlib.Path(options.workloads) / "dag").glob("*.json"))
+            if not files:
+                parser.error(f"there is no {options.workloads}/dag/*.json")
+            good = recorded.run(files, options.scale)
+        return 0 if good else 1
+    except (stage.NotSo, servers.ServerError) as problem:
+        stage.say(f"FAILED: {problem}")
+        stage.say_logs()
+        return 1
     except KeyboardInterrupt:
         return 130
 

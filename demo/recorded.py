@@ -5,16 +5,13 @@ The end is a check: every job done, no step begun before what it waits for.
 """
 
 import json
-import os
 import re
-import subprocess
 
 import stage
-from stage import say
+from stage import check, say
 
 import cluster
 import servers
-import wire
 
 SCALE = 0.004  # of the runtimes of real workloads, which take up to an hour
 SLOTS = 64  # steps that an agent works on at a time
@@ -64,22 +61,10 @@ class Recorded:
         self.steps = sum(len(job.names) for job in self.jobs)
         self.murders = stage.Murders(drover, "steps")
 
-    def _command(self, *arguments, text=None):
-        done = subprocess.run(
-            [str(wire.BUILD / "cli" / "drover"), *map(str, arguments)],
-            env={**os.environ, "DROVER_URL": self.drover.url},
-            input=text,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise SystemExit(f"drover {arguments[0]} failed with {done.returncode}")
-        return done.stdout
-
     def _import(self, files):
         """Has the files turned into submissions, and gives each an id that a person can read."""
-        lines = self._command("import", "--actor", "demo", "--scale", self.scale, *files)
+        arguments = ["--actor", "demo", "--scale", self.scale, *files]
+        lines = stage.drover(self.drover.url, "import", *arguments)
         jobs = []
         for number, line in enumerate(lines.splitlines(), 1):
             submission = json.loads(line)
@@ -92,7 +77,7 @@ class Recorded:
         edges = sum(job.edges for job in self.jobs)
         say(f"drover submit: {len(self.jobs)} jobs, {self.steps} steps, {edges} edges")
         submissions = "\n".join(json.dumps(job.submission) for job in self.jobs)
-        self._command("submit", "-o", "id", "-", text=submissions)
+        stage.drover(self.drover.url, "submit", "-o", "id", "-", text=submissions)
         say("all are recorded in Redis: whatever happens now, they will be done")
 
     def _look(self):
@@ -110,20 +95,16 @@ class Recorded:
     def follow(self):
         servers.wait_for(self._look, "the jobs to end", GIVE_UP_S)
 
-    def summary(self):
-        """Prints what came of it. Return: whether all is well."""
-        good = [job for job in self.jobs if job.outcome() == "SUCCEEDED"]
-        early = sum(len(job.too_early()) for job in self.jobs)
+    def verify(self):
+        good = sum(job.outcome() == "SUCCEEDED" for job in self.jobs)
+        done = sum(job.count("done") for job in self.jobs)
+        early = [f"{name} of {job.id}" for job in self.jobs for name in job.too_early()]
         requests = sum(job.count("dispatched") for job in self.jobs)
         expired = sum(job.count("expired") for job in self.jobs)
-        unanswered = self.steps - sum(job.count("done") for job in self.jobs)
-        say()
-        print(f"  jobs done            {len(good)} of {len(self.jobs)}")
-        print(f"  steps done           {self.steps - unanswered} of {self.steps}, each once")
-        print(f"  begun too early      {early}")
-        print(f"  requests             {requests}, leases expired {expired}")
-        print("  killed               agent-1, scheduler-1")
-        return len(good) == len(self.jobs) and unanswered == 0 and early == 0
+        say(f"{requests} requests, {expired} leases expired")
+        check(good == len(self.jobs), f"{good} of {len(self.jobs)} jobs are done")
+        check(done == self.steps, f"{done} of {self.steps} steps are done, each once")
+        check(not early, ", ".join(["no step was begun before what it waits for", *early]))
 
 
 def run(files, scale):
@@ -132,5 +113,5 @@ def run(files, scale):
     recorded = Recorded(drover, files, scale)
     recorded.submit()
     recorded.follow()
-    good = recorded.summary()
-    return 0 if stage.end(drover) and good else 1
+    recorded.verify()
+    return stage.end(drover)

@@ -3,7 +3,9 @@
 
 import os
 import pathlib
+import shlex
 import shutil
+import subprocess
 import sys
 import time
 
@@ -14,19 +16,54 @@ import cluster  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
 
+FOLDER = wire.BUILD / "demo"
 START = time.monotonic()
 
 
-def say(text=""):
-    print(f"[{time.monotonic() - START:5.1f} s] {text}" if text else "", flush=True)
+class NotSo(Exception):
+    """Something that the demo shows is not as it says."""
+
+
+def say(text):
+    print(f"[{time.monotonic() - START:5.1f} s] {text}", flush=True)
+
+
+def typed(*words, comment=""):
+    """Tells what a person would type to have done what is done next."""
+    say("$ " + shlex.join(map(str, words)) + (f"    # {comment}" if comment else ""))
+
+
+def check(good, text):
+    """The demo ends here where @text is not so."""
+    if not good:
+        raise NotSo(text)
+    say(f"checked: {text}")
+
+
+def drover(url, *words, text=None):
+    """Runs the command line. @text: its input. Return: what it says."""
+    done = subprocess.run(
+        [str(wire.BUILD / "cli" / "drover"), *map(str, words)],
+        env={**cluster.own_environment(), "DROVER_URL": url},
+        input=text,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise NotSo(f"drover {words[0]} succeeds (it exits with {done.returncode})")
+    return done.stdout
 
 
 def folder():
     """An empty one for logs and data; it stays until the next demo."""
-    directory = wire.BUILD / "demo"
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    return directory
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    return FOLDER
+
+
+def say_logs():
+    say(f"logs are in {os.path.relpath(FOLDER)}")
 
 
 def start(directory, settings, actor="demo"):
@@ -37,7 +74,6 @@ def start(directory, settings, actor="demo"):
         server.begin()
     for server in (rabbit, redis):
         server.await_start()
-    say(f"RabbitMQ on {servers.HOST}:{rabbit.port}, Redis on {servers.HOST}:{redis.port}")
     fast = {"supervisor": {"supervisor": {"period": "200ms", "lease": "2s"}}}
     drover = cluster.Cluster(rabbit, redis, directory, {**fast, **settings}, actor)
     drover.start(schedulers=2, agents=2, supervisors=2)
@@ -56,18 +92,12 @@ class Murders:
             (0.5, drover.schedulers[0], "scheduler-2 knows as much as it did: all is in Redis"),
         ]
 
-    def _under_way(self):
-        """Steps that are with an agent, or in its queue."""
-        store = self.drover.store
-        records = [record for job in store.jobs() for record in store.steps(job).values()]
-        return sum(record[2] == "R" for record in records)
-
     def look(self, done, total):
         while self._to_come and done >= self._to_come[0][0] * total:
             _, victim, comfort = self._to_come.pop(0)
+            typed("kill", "-9", victim.pid, comment=f"{victim.name}; {done} of {total} {self.what}")
             victim.kill()
-            say(f"SIGKILL {victim.name}, after {done} of {total} {self.what}")
-            say(f"    {self._under_way()} steps are under way; {comfort}")
+            say(comfort)
 
 
 def end(drover):
@@ -75,5 +105,5 @@ def end(drover):
     complaints = drover.stop()
     for complaint in complaints:
         say(complaint)
-    print(f"  logs                 {os.path.relpath(drover.directory)}")
+    say_logs()
     return not complaints

@@ -1,69 +1,159 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The orders of examples/orders: a shop, three services, one of them unreliable, and two murders
+"""The orders of examples/orders, in chapters: a shop and three services, and what goes wrong there
 
-The end is a check: every order is completed, and the books of the services balance.
+Each chapter ends with a check, and all of them with another: the books of the services balance.
 """
 
+import time
+
 import stage
-from stage import say
+from stage import check, say, typed
 
 import orders
 import servers
 
 TROUBLE = {"unavailable": 0.1, "slow": 0.15, "delay": 1.5, "mute": 0.15}
 GIVE_UP_S = 120
-TOLD = 8  # times, how far the orders are
+TOLD = 4  # times, how far the orders are
 AT_A_TIME = 4  # customers
-STATES = {"placed": 0, "received": 1}  # in this order; what has ended comes last
+OUTAGE_S = 3  # at least
+OUTAGE_ORDERS = 8
 
 
 class Story:
-    def __init__(self, world, drover, count):
-        self.world, self.drover, self.count = world, drover, count
-        self.murders = stage.Murders(drover, "orders")
-        self._placed = 0
-        self._told = 0
+    """@world: its services are up; its shop, which the first chapter starts, too; @drover: a cluster."""
 
-    def _tell(self, states):
-        done = states.get("completed", 0)
-        if done >= self._told + self.count / TOLD or done == self.count:
-            self._told = done
-            names = sorted(states, key=lambda name: STATES.get(name, len(STATES)))
-            say("    " + ", ".join(f"{states[name]} {name}" for name in names))
+    def __init__(self, world, drover):
+        self.world, self.drover = world, drover
+        self._chapter = 0
 
-    def _look(self):
-        """More customers, and how far they all are. Return: whether all orders have ended."""
-        if self._placed < self.count:
-            self._placed += len(self.world.place(min(AT_A_TIME, self.count - self._placed)))
-        states = self.world.states()
-        self._tell(states)
-        self.murders.look(states.get("completed", 0), self.count)
-        return self._placed == self.count and orders.all_ended(states)
+    def tell(self, count):
+        self.murders(count)
+        self.declined()
+        self.taken_back()
+        self.outage()
+        self.balance()
 
-    def play(self):
-        say(f"{self.count} customers come, and order: each order is one transaction of the shop's")
-        say("database, with the message that the shop then sends until it has a receipt")
+    def _begin(self, title):
+        self._chapter += 1
+        print(f"\n{self._chapter}. {title}", flush=True)
+
+    def _command(self, *words):
+        typed("drover", *words)
+        return stage.drover(self.drover.url, *words)
+
+    def _place(self, *words):
+        typed("shop.py", "place", *words)
+        return self.world.place(*words)
+
+    def _await(self, state, placed):
+        """Until the shop has heard that these orders are in that state."""
+        servers.wait_for(
+            lambda: self.world.states(placed) == {state: len(placed)},
+            f"{', '.join(placed)} to be {state}",
+            GIVE_UP_S,
+        )
+        say(f"the shop hears: {placed[0] if len(placed) == 1 else len(placed)} {state}")
+
+    def _effects(self, order):
+        """What the books say of an order, from first to last: action/turn of each row."""
+        effects = self.world.audit().effects_of(order)
+        say(f"the services' books: {', '.join(effects)}")
+        return effects
+
+    def murders(self, count):
+        self._begin(f"{count} orders, a payment in trouble, two murders")
+        say(
+            f"of its calls payment turns away {TROUBLE['unavailable']:.0%},"
+            f" answers {TROUBLE['slow']:.0%} {TROUBLE['delay']} s late,"
+            f" and {TROUBLE['mute']:.0%} it books without an answer"
+        )
+        typed("shop.py", "place", count)
+        typed("shop.py", "run")
         self.world.start_shop(self.drover.url)
-        servers.wait_for(self._look, f"{self.count} orders to end", GIVE_UP_S)
+        murders = stage.Murders(self.drover, "orders are completed")
+        placed = told = 0
+
+        def ended():
+            nonlocal placed, told
+            if placed < count:
+                placed += len(self.world.place(min(AT_A_TIME, count - placed)))
+            states = self.world.states()
+            completed = states.get("completed", 0)
+            murders.look(completed, count)
+            if completed >= told + count / TOLD:
+                told = completed
+                say(f"{completed} completed")
+            return placed == count and orders.all_ended(states)
+
+        servers.wait_for(ended, f"{count} orders to end", GIVE_UP_S)
+        payment = self.world.services["payment"].read()
+        say(
+            f"payment was called {payment['calls']} times:"
+            f" {payment.get('unavailable', 0)} turned away, {payment.get('slow', 0)} late, {payment.get('mute', 0)} without an answer"
+        )
+        check(
+            self.world.states() == {"completed": count} and not self.world.audit().problems,
+            f"all {count} are completed, each reserved, charged and sent once",
+        )
+
+    def declined(self):
+        self._begin("A payment declined for good")
+        [order] = placed = self._place(1, "--item", "atlas", "--quantity", "40")
+        self._await("failed", placed)
+        check(
+            self._effects(order) == ["reserve/1", "refund/2", "release/2"]
+            and not self.world.audit().problems,
+            "undone in reverse, and nothing is left of it in the books",
+        )
+
+    def taken_back(self):
+        self._begin("An order taken back after its end, and brought forward again")
+        order = self.world.query("SELECT id FROM orders WHERE state = 'completed'")[0][0]
+        self._command("set-desired", order, "disabled", "--reason", "the customer returns it")
+        self._await("taken back", [order])
+        done = ["reserve/1", "charge/1", "ship/1"]
+        undone = ["recall/2", "refund/2", "release/2"]
+        check(self._effects(order) == done + undone, "undone in reverse, nothing is left of it")
+        self._command("set-desired", order, "active", "--reason", "and wants it after all")
+        self._await("completed", [order])
+        again = ["reserve/3", "charge/3", "ship/3"]
+        check(self._effects(order) == done + undone + again, "done again, under new keys")
+
+    def outage(self):
+        self._begin("An outage")
+        store, payment = self.drover.store, self.world.services["payment"]
+        typed("kill", "-9", payment.pid, comment="payment")
+        payment.kill()
+        over = time.monotonic() + OUTAGE_S
+        placed = self._place(OUTAGE_ORDERS)
+
+        def happened(order, *events):
+            return any(store.events(order, event) for event in events)
+
+        def noticed():
+            if any(happened(order, "parked") for order in placed):
+                raise stage.NotSo("an outage parks nothing")
+            return time.monotonic() > over and all(
+                happened(order, "failed", "deferred") for order in placed
+            )
+
+        servers.wait_for(noticed, "all orders to miss payment", GIVE_UP_S)
+        for line in self._command("why", placed[0]).splitlines():
+            say(line)
+        typed("payment.py", comment="it is back")
+        payment.start()
+        self._await("completed", placed)
+        check(
+            not any(happened(order, "parked") for order in placed),
+            "nothing was parked, and nobody had to do anything",
+        )
 
     def balance(self):
-        """Prints what came of it. Return: whether all is well."""
+        self._begin("The books")
         audit = self.world.audit()
-        calls = sum(book["calls"] for book in audit.books.values())
-        repeated = sum(book["repeated"] for book in audit.books.values())
-        trouble = {kind: audit.books["payment"].get(kind, 0) for kind in TROUBLE}
-        print(f"\n{audit.table()}\n")
-        print(f"  orders completed     {len(audit.completed)} of {self.count}")
-        print(f"  HTTP calls           {calls}; {repeated} repeated a key, and changed nothing")
-        print(f"  payment turned away  {trouble['unavailable']} of its calls")
-        print(f"  ... answered late    {trouble['slow']}")
-        print(f"  ... not at all       {trouble['mute']}, having charged")
-        print("  killed               agent-1, scheduler-1")
-        print(f"  the books            {'do not balance' if audit.problems else 'balance'}")
-        for problem in audit.problems:
-            print(f"    {problem}")
-        complete = len(audit.completed) == len(audit.orders) == self.count
-        return complete and not audit.problems
+        print(audit.table())
+        check(not audit.problems, "they balance" + "".join(f"\n    {p}" for p in audit.problems))
 
 
 def run(count):
@@ -71,14 +161,7 @@ def run(count):
     options = [word for kind, value in TROUBLE.items() for word in (f"--{kind}", str(value))]
     world = orders.World(directory, payment=options)
     say("services: " + ", ".join(f"{name} on {s.url}" for name, s in world.services.items()))
-    say(
-        f"of the calls to payment it turns away {TROUBLE['unavailable']:.0%},"
-        f" answers {TROUBLE['slow']:.0%} {TROUBLE['delay']} s late, and books {TROUBLE['mute']:.0%}"
-        " without an answer"
-    )
     drover = stage.start(directory, world.settings(), orders.ACTOR)
-    story = Story(world, drover, count)
-    story.play()
-    good = story.balance()
+    Story(world, drover).tell(count)
     world.close()
-    return 0 if stage.end(drover) and good else 1
+    return stage.end(drover)

@@ -11,6 +11,7 @@
 """
 
 import atexit
+import collections
 import contextlib
 import re
 import signal
@@ -45,6 +46,10 @@ class Program:
 
     def start(self):
         self._process = servers.Process.spawn(self._command, self.log)
+
+    @property
+    def pid(self):
+        return self._process.pid
 
     def alive(self):
         return self._process is not None and self._process.alive()
@@ -129,9 +134,9 @@ class World:
 
     # --- the shop ---
 
-    def place(self, count):
-        """Places orders and returns their ids."""
-        command = [*PYTHON, EXAMPLE / "shop.py", "--db", self.database, "place", str(count)]
+    def place(self, count, *more):
+        """Places orders and returns their ids. @more: options of the command line."""
+        command = [*PYTHON, EXAMPLE / "shop.py", "--db", self.database, "place", str(count), *more]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
     def start_shop(self, url):
@@ -144,9 +149,10 @@ class World:
         with contextlib.closing(sqlite3.connect(self.database, timeout=30)) as db:
             return db.execute(sql).fetchall()
 
-    def states(self):
-        """State -> how many orders are in it."""
-        return dict(self.query("SELECT state, count(*) FROM orders GROUP BY state"))
+    def states(self, placed=None):
+        """State -> how many orders are in it; @placed: of these alone."""
+        rows = self.query("SELECT id, state FROM orders")
+        return dict(collections.Counter(s for i, s in rows if placed is None or i in placed))
 
     def receipts(self):
         """Code -> how many orders have such a receipt; None: no receipt."""
