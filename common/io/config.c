@@ -102,6 +102,7 @@ static const char *listen_fault(const char *text)
 #define STORE_USERS (CONFIG_SCHEDULER | CONFIG_SUPERVISOR)
 
 static const char *const queue_types[] = {"quorum", "classic", NULL};
+static const char *const durabilities[] = {"fast", "strict", NULL};
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const formats[] = {"text", "json", NULL};
 
@@ -153,6 +154,10 @@ static const struct setting settings[] = {
     {"redis.partitions", INTEGER, STORE_USERS, AT(redis.partitions), "16", 1,
      1024,
      .text = "of a new store; an existing one keeps its number"},
+    {"redis.durability", WORD, STORE_USERS, AT(redis.durability), "fast", .words = durabilities,
+     .text = "strict: nothing is confirmed that a power cut or failover of Redis could lose"},
+    {"redis.replicas", INTEGER, STORE_USERS, AT(redis.replicas), "0", 0, 16,
+     .text = "with strict: how many replicas must have what is confirmed"},
     {"redis.call_timeout", DURATION, STORE_USERS, AT(redis.call_timeout_ms), "10s", 100, HOUR,
      .text = "a connection without an answer for this long is given up"},
 
@@ -667,6 +672,10 @@ static int take_redis_uri(struct config *c, struct problem *problem)
 
 static int check_together(const struct config *c, struct problem *problem)
 {
+    if (c->redis.replicas > 0 && c->redis.durability != CONFIG_STRICT) {
+        problem_set(problem, "redis.replicas", "are waited for with redis.durability strict only");
+        return CONFIG_E_INVALID;
+    }
     if (c->supervisor.lease_ms >= 2 * c->supervisor.period_ms)
         return 0;
     problem_set(problem, "supervisor.lease",

@@ -38,6 +38,11 @@ enum config_role {
     CONFIG_CLI = 8,
 };
 
+enum config_durability {
+    CONFIG_FAST,
+    CONFIG_STRICT,
+};
+
 enum config_queue_type {
     CONFIG_QUORUM,
     CONFIG_CLASSIC,
@@ -69,6 +74,8 @@ struct config {
         int64_t database;
         const char *prefix;
         int64_t partitions;
+        int durability; /* enum config_durability */
+        int64_t replicas;
         int64_t call_timeout_ms;
     } redis;
     struct {

@@ -432,6 +432,8 @@ struct store_config driver_store_config(const struct config *config)
         .database = (int)config->redis.database,
         .prefix = config->redis.prefix,
         .partitions = (uint32_t)config->redis.partitions,
+        .strict = config->redis.durability == CONFIG_STRICT,
+        .replicas = (unsigned)config->redis.replicas,
         .call_timeout_ms = (int)config->redis.call_timeout_ms,
     };
 }

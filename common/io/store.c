@@ -18,6 +18,7 @@
 #define KEEPALIVE_S 15  /* an idle connection to a host that is gone ends within minutes */
 #define PREFIX_MAX 128  /* bytes */
 #define FUNCTION_MAX 64 /* bytes */
+#define WAIT_SHARE 4    /* of the time that a call may take, for replicas to come so far */
 
 static const unsigned char built_in_library[] = {
 #include "drover_lua.inc"
@@ -33,11 +34,13 @@ enum state {
 };
 
 struct call {
-    struct list node; /* in store.calls; in store.lost once its connection is gone */
-    store_cb cb;
+    struct list node; /* in store.calls; .held when answered, until replicas have it; .lost
+                         once its connection is gone */
+    store_cb cb;      /* NULL: a WAIT for replicas */
     void *ctx;
-    uint64_t deadline;    /* as uv_now() */
-    const char *function; /* a constant; for the failpoint */
+    uint64_t deadline;           /* as uv_now() */
+    const char *function;        /* a constant; for the failpoint */
+    struct store_answer *answer; /* of one that is held; owned */
 };
 
 /* One connection. It is given up by no longer being store.link; libuv frees it some time later. */
@@ -68,6 +71,9 @@ struct store {
     struct exam exam;
     uint32_t partitions; /* as when it was up last; 0 before */
     struct list calls;   /* sent or about to be, oldest first: Redis answers in order */
+    struct list held;    /* answered, and replicas are waited for: older than calls */
+    bool unconfirmed;    /* replicas were not waited for since the last call */
+    bool behind;         /* they were in vain, and that was told */
     struct list lost;    /* to be answered STORE_UNKNOWN in the next turn */
     uv_timer_t timer;
     uv_idle_t turn; /* active while something waits for the next turn: keeps the loop awake */
@@ -98,12 +104,11 @@ static void turn_set(struct store *s)
 
 static void finish(struct call *call, const struct store_answer *answer)
 {
-    store_cb cb = call->cb;
-    void *ctx = call->ctx;
-
     list_remove(&call->node);
+    if (call->cb)
+        call->cb(call->ctx, answer);
+    free(call->answer);
     free(call);
-    cb(ctx, answer);
 }
 
 static void end_batch(struct store *s)
@@ -163,6 +168,8 @@ static void drop_link(struct store *s)
     if (s->link)
         uv_close(&s->link->handle, on_link_closed);
     s->link = NULL;
+    s->unconfirmed = false;
+    move_all(&s->lost, &s->held);
     move_all(&s->lost, &s->calls);
     if (!list_empty(&s->lost))
         turn_set(s);
@@ -221,13 +228,49 @@ static void refuse(struct store *s, const char *why)
 
 static void on_written(uv_write_t *write, int status);
 
+/* Return: the call, the newest one; NULL where out of memory. */
+static struct call *call_new(struct store *s, const char *function, store_cb cb, void *ctx)
+{
+    struct call *call = malloc(sizeof(*call));
+
+    if (call)
+        *call = (struct call){.function = function,
+                              .cb = cb,
+                              .ctx = ctx,
+                              .deadline = uv_now(s->loop) + (uint64_t)s->config.call_timeout_ms};
+    return call;
+}
+
+/* Behind the calls that are about to leave. It blocks the connection, and what it waits for in vain
+ * is asked for again: so for a part only of the time that a call may take. */
+static void put_wait(struct store *s)
+{
+    struct call *wait = s->unconfirmed ? call_new(s, NULL, NULL, NULL) : NULL;
+    char number[16];
+
+    if (!wait)
+        return; /* out of memory: with the next write */
+    resp_command(&s->link->out, 3);
+    resp_puts(&s->link->out, "WAIT");
+    snprintf(number, sizeof(number), "%u", s->config.replicas);
+    resp_puts(&s->link->out, number);
+    snprintf(number, sizeof(number), "%d", s->config.call_timeout_ms / WAIT_SHARE);
+    resp_puts(&s->link->out, number);
+    list_append(&s->calls, &wait->node);
+    s->unconfirmed = false;
+}
+
 static void flush(struct link *link)
 {
-    struct buf out = link->out;
+    struct buf out;
     uv_buf_t piece;
     int ret;
 
-    if (out.len == 0 || link->sending.len > 0)
+    if (link->sending.len > 0)
+        return;
+    put_wait(link->store);
+    out = link->out;
+    if (out.len == 0)
         return;
     link->out = link->sending;
     link->sending = out;
@@ -310,6 +353,38 @@ static bool calls_for_examination(const struct resp_reply *reply)
     return false;
 }
 
+/* Keeps an answer until replicas have what it tells of. */
+static void hold(struct store *s, struct call *call, const struct store_answer *answer)
+{
+    call->answer = store_answer_copy(answer);
+    list_remove(&call->node);
+    list_append(&s->held, &call->node);
+}
+
+/* Where replicas are behind it may yet be lost: as if there had been no answer. */
+static void on_waited(struct store *s, struct call *wait, const struct resp_reply *reply)
+{
+    static const struct store_answer unknown = {.result = STORE_UNKNOWN};
+    struct list held = LIST_INIT(held);
+    int64_t replicas = 0;
+
+    finish(wait, &unknown);
+    if (reply->error || reply->n != 1 || !bytes_to_i64(reply->items[0], &replicas)) {
+        lose(s, reply->error ? (const char *)reply->items[0].data : "no number of replicas");
+        return;
+    }
+    if (replicas < s->config.replicas && !s->behind)
+        log_warn("store_replicas_behind", LOG_I("replicas", replicas),
+                 LOG_I("wanted", s->config.replicas));
+    s->behind = replicas < s->config.replicas;
+    move_all(&held, &s->held);
+    while (!list_empty(&held)) {
+        struct call *call = list_entry(held.next, struct call, node);
+
+        finish(call, s->behind || !call->answer ? &unknown : call->answer);
+    }
+}
+
 static void on_reply(struct store *s, const struct resp_reply *reply)
 {
     struct store_answer answer = {STORE_OK, reply->items, reply->n};
@@ -324,12 +399,19 @@ static void on_reply(struct store *s, const struct resp_reply *reply)
         return;
     }
     call = list_entry(s->calls.next, struct call, node);
+    s->failures = 0;
+    if (!call->cb) {
+        on_waited(s, call, reply);
+        return;
+    }
     if (reply->error)
         answer.result = resp_is_error(reply, "OOM") ? STORE_OOM : STORE_ERROR;
     if (failpoint("store", call->function, "after", reply->items, reply->n) == FAILPOINT_RETURN)
         answer = (struct store_answer){.result = STORE_UNKNOWN};
-    s->failures = 0;
-    finish(call, &answer);
+    if (s->config.replicas > 0)
+        hold(s, call, &answer);
+    else
+        finish(call, &answer);
 }
 
 static int take_replies(struct link *link)
@@ -589,6 +671,8 @@ static int store_init(struct store *s, uv_loop_t *loop, const struct store_confi
         .database = s->config.database,
         .prefix = s->config.prefix,
         .partitions = s->config.partitions,
+        .strict = s->config.strict,
+        .replicas = s->config.replicas,
         .library = s->config.library,
     };
     ret = rng_seed_system(&s->rng);
@@ -596,6 +680,7 @@ static int store_init(struct store *s, uv_loop_t *loop, const struct store_confi
         return ret;
     s->loop = loop;
     list_init(&s->calls);
+    list_init(&s->held);
     list_init(&s->lost);
     uv_timer_init(loop, &s->timer);
     uv_idle_init(loop, &s->turn);
@@ -656,20 +741,19 @@ int store_call(struct store *s, uint32_t partition, const char *function, const 
                int n, store_cb cb, void *ctx)
 {
     uint64_t timeout = (uint64_t)s->config.call_timeout_ms;
-    CLEANUP(free) struct call *call = malloc(sizeof(*call));
+    CLEANUP(free) struct call *call = call_new(s, function, cb, ctx);
     bool sent = s->state == UP;
     int ret;
 
     if (!call)
         return -ENOMEM;
-    *call = (struct call){
-        .cb = cb, .ctx = ctx, .deadline = uv_now(s->loop) + timeout, .function = function};
     if (sent && failpoint("store", function, "before", args, (size_t)n) == FAILPOINT_RETURN)
         sent = false;
     if (sent) {
         ret = put_call(s, partition, function, args, n);
         if (ret < 0)
             return ret;
+        s->unconfirmed = s->config.replicas > 0;
         if (!uv_is_active((uv_handle_t *)&s->timer))
             timer_set(s, timeout);
     }

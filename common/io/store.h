@@ -10,6 +10,9 @@
  * or may yet happen. Every store function is repeatable for that reason, and the bus redelivers
  * what was not acknowledged; store_call() itself repeats nothing.
  *
+ * Where replicas are to be waited for, each write of calls ends with a WAIT. Answers are held until
+ * that is answered; where too few replicas have come so far they are UNKNOWN.
+ *
  * On every connect the server is examined before the first call: version, role, maxmemory-policy,
  * the namespace's meta record, the function library (loaded where absent or older); see
  * io/store_exam.h. The process must ignore SIGPIPE.
@@ -36,6 +39,8 @@ struct store_config {
     int database;
     const char *prefix;   /* namespace, default "drover:" */
     uint32_t partitions;  /* wanted at first start, default 16; then the store's own count rules */
+    bool strict;          /* the server must confirm nothing that a power cut can lose */
+    unsigned replicas;    /* strict: so many replicas have all before an answer is handed over */
     int call_timeout_ms;  /* default 10000; then the connection is given up */
     int reconnect_min_ms; /* default 100 */
     int reconnect_max_ms; /* default 10000 */

@@ -10,6 +10,8 @@
 
 #define REDIS_MAJOR_MIN 7 /* functions came with 7.0; Valkey has had them from its start */
 
+#define STRICT "redis.durability is strict, and "
+
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
@@ -130,6 +132,8 @@ static enum exam_verdict judge_keeping(struct exam *e, const char *text)
     if (!policy[0])
         snprintf(e->warning, sizeof(e->warning),
                  "Redis does not tell its maxmemory-policy: it must be noeviction");
+    else if (strcmp(INFO(text, "aof_enabled"), "0") == 0 && e->config->strict)
+        return refuse(e, STRICT "appendonly is no: set appendonly yes in Redis");
     else if (strcmp(INFO(text, "aof_enabled"), "0") == 0)
         snprintf(e->warning, sizeof(e->warning),
                  "appendonly is no: a crash of Redis loses jobs; set appendonly yes");
@@ -151,6 +155,67 @@ static enum exam_verdict judge_info(struct exam *e, const struct resp_reply *rep
     info(message(reply), "run_id", e->run, sizeof(e->run));
     verdict = judge_server(e, message(reply));
     return verdict == EXAM_PASSED ? judge_keeping(e, message(reply)) : verdict;
+}
+
+/* ---- strict durability ---- */
+
+static void ask_settings(const struct exam *e, struct buf *command)
+{
+    resp_command(command, 4);
+    resp_puts(command, "CONFIG");
+    resp_puts(command, "GET");
+    resp_puts(command, "appendfsync");
+    resp_puts(command, "min-replicas-to-write");
+}
+
+/* Of name, value, name, value …; "" where it is not among them. */
+static const char *value_of(const struct resp_reply *reply, const char *name)
+{
+    for (uint32_t i = 0; i + 1 < reply->n; i += 2)
+        if (bytes_is(reply->items[i], name))
+            return (const char *)reply->items[i + 1].data;
+    return "";
+}
+
+static enum exam_verdict judge_settings(struct exam *e, const struct resp_reply *reply)
+{
+    const char *appendfsync, *replicas;
+
+    if (reply->error)
+        return refuse(e, STRICT "Redis does not tell its settings: its user needs +config|get (%s)",
+                      message(reply));
+    appendfsync = value_of(reply, "appendfsync");
+    replicas = value_of(reply, "min-replicas-to-write");
+    if (strcmp(appendfsync, "always") != 0)
+        return refuse(e,
+                      STRICT "appendfsync is %s: set appendfsync always in Redis, or "
+                             "redis.durability fast",
+                      appendfsync);
+    if (strtoul(replicas, NULL, 10) < e->config->replicas)
+        return refuse(e,
+                      STRICT "redis.replicas is %u, min-replicas-to-write %s: set "
+                             "min-replicas-to-write %u in Redis",
+                      e->config->replicas, replicas, e->config->replicas);
+    return EXAM_PASSED;
+}
+
+/* Only whether it may be asked. */
+static void ask_wait(const struct exam *e, struct buf *command)
+{
+    resp_command(command, 3);
+    resp_puts(command, "WAIT");
+    resp_puts(command, "0");
+    resp_puts(command, "1");
+}
+
+static enum exam_verdict judge_wait(struct exam *e, const struct resp_reply *reply)
+{
+    if (reply->error)
+        return refuse(e,
+                      "redis.replicas is %u, and Redis does not wait for them: its user needs "
+                      "+wait (%s)",
+                      e->config->replicas, message(reply));
+    return EXAM_PASSED;
 }
 
 /* ---- the meta record ---- */
@@ -273,6 +338,8 @@ enum {
     STEP_LOGIN,
     STEP_DATABASE,
     STEP_INFO,
+    STEP_SETTINGS,
+    STEP_WAIT,
     STEP_META,
     STEP_VERSION,
     STEP_LOAD,
@@ -284,7 +351,8 @@ static const struct {
     enum exam_verdict (*judge)(struct exam *e, const struct resp_reply *reply);
 } steps[STEPS_] = {
     [STEP_LOGIN] = {ask_login, judge_login},       [STEP_DATABASE] = {ask_database, judge_database},
-    [STEP_INFO] = {ask_info, judge_info},          [STEP_META] = {ask_meta, judge_meta},
+    [STEP_INFO] = {ask_info, judge_info},          [STEP_SETTINGS] = {ask_settings, judge_settings},
+    [STEP_WAIT] = {ask_wait, judge_wait},          [STEP_META] = {ask_meta, judge_meta},
     [STEP_VERSION] = {ask_version, judge_version}, [STEP_LOAD] = {ask_load, judge_load},
 };
 
@@ -295,6 +363,10 @@ static bool is_needed(const struct exam *e, int step)
         return e->config->user || e->config->password;
     case STEP_DATABASE:
         return e->config->database != 0;
+    case STEP_SETTINGS:
+        return e->config->strict;
+    case STEP_WAIT:
+        return e->config->replicas > 0;
     case STEP_LOAD:
         return e->build < own_build(e);
     default:

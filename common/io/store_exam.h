@@ -3,8 +3,9 @@
  * Examination: what a Redis must be before the first call
  *
  * Pure: commands out, replies in; the store carries them over a connection, one at a time. In this
- * order: login, database, what INFO tells (version, mode, role, eviction, durability), the meta
- * record of the namespace, the function library.
+ * order: login, database, what INFO tells (version, mode, role, eviction, durability), where strict
+ * durability is wanted what CONFIG GET and WAIT tell of it, the meta record of the namespace, the
+ * function library.
  *
  * The meta record is the hash <prefix>meta: product "drover", schema 1, partitions as wanted by
  * whoever came first. It is made in one script, so that two who start at the same time agree.
@@ -38,6 +39,8 @@ struct exam_config {
     const char *prefix;
     uint32_t partitions; /* wanted at first start */
     uint32_t known;      /* found at an earlier exam, and worked with since; 0: none */
+    bool strict;         /* a power cut may lose nothing that was confirmed */
+    unsigned replicas;   /* strict: that must have it, too */
     const char *library; /* text of the library */
 };
 

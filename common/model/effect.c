@@ -103,3 +103,27 @@ struct effect *effects_add(struct effects *fx, enum effect_type type, uint64_t i
     fx->items[fx->n] = (struct effect){.type = type, .id = id};
     return &fx->items[fx->n++];
 }
+
+struct store_answer *store_answer_copy(const struct store_answer *answer)
+{
+    size_t size = sizeof(*answer) + answer->n * sizeof(struct bytes);
+    struct store_answer *copy;
+    struct bytes *items;
+    uint8_t *text;
+
+    for (uint32_t i = 0; i < answer->n; i++)
+        size += answer->items[i].len;
+    copy = malloc(size);
+    if (!copy)
+        return NULL;
+    items = (struct bytes *)(void *)(copy + 1);
+    text = (uint8_t *)(items + answer->n);
+    for (uint32_t i = 0; i < answer->n; i++) {
+        items[i] = bytes_of(text, answer->items[i].len);
+        if (answer->items[i].len > 0)
+            memcpy(text, answer->items[i].data, answer->items[i].len);
+        text += answer->items[i].len;
+    }
+    *copy = (struct store_answer){.result = answer->result, .items = items, .n = answer->n};
+    return copy;
+}

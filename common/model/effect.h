@@ -79,6 +79,9 @@ struct store_answer {
     uint32_t n;
 };
 
+/* A copy in one piece of memory, which free() frees; NULL where out of memory. */
+struct store_answer *store_answer_copy(const struct store_answer *answer);
+
 enum effect_type {
     EFFECT_STORE,   /* call a store function; the answer comes back with the id */
     EFFECT_PUBLISH, /* publish; the outcome comes back with the id, unless that is 0 */

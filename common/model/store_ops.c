@@ -968,24 +968,7 @@ int ops_read_swept(struct ops_reader *r, struct ops_swept *out)
 
 struct store_answer *ops_answer_copy(const struct ops_reader *rest)
 {
-    size_t size = sizeof(struct store_answer) + rest->left * sizeof(struct bytes);
-    struct store_answer *copy;
-    struct bytes *items;
-    uint8_t *text;
+    const struct store_answer answer = {STORE_OK, rest->items, rest->left};
 
-    for (uint32_t i = 0; i < rest->left; i++)
-        size += rest->items[i].len;
-    copy = malloc(size);
-    if (!copy)
-        return NULL;
-    items = (struct bytes *)(void *)(copy + 1);
-    text = (uint8_t *)(items + rest->left);
-    for (uint32_t i = 0; i < rest->left; i++) {
-        items[i] = bytes_of(text, rest->items[i].len);
-        if (rest->items[i].len > 0)
-            memcpy(text, rest->items[i].data, rest->items[i].len);
-        text += rest->items[i].len;
-    }
-    *copy = (struct store_answer){.result = STORE_OK, .items = items, .n = rest->left};
-    return copy;
+    return store_answer_copy(&answer);
 }

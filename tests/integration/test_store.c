@@ -564,6 +564,76 @@ static void test_refuses_eviction(void **state)
     expect_up(f);
 }
 
+/* Strict durability, by its refusals until all is as it must be. */
+static void test_strict(void **state)
+{
+    struct fixture *f = *state;
+
+    f->config.strict = true;
+    expect_refused(f, "redis.durability is strict, and appendonly is no: set appendonly yes");
+    admin("CONFIG SET appendonly yes");
+    expect_refused(f, "appendfsync is everysec: set appendfsync always in Redis, or");
+    admin("CONFIG SET appendfsync always");
+    expect_up(f);
+    close_store(f);
+    f->config.replicas = 1;
+    expect_refused(f, "redis.replicas is 1, min-replicas-to-write 0: set min-replicas-to-write 1");
+    close_store(f);
+    admin("ACL SETUSER narrow on >narrow ~* &* +@all -config -wait");
+    f->config.user = f->config.password = "narrow";
+    expect_refused(f, "its user needs +config|get");
+    admin("ACL SETUSER narrow +config|get");
+    admin("CONFIG SET min-replicas-to-write 1");
+    expect_refused(f, "its user needs +wait");
+    admin("CONFIG SET min-replicas-to-write 0");
+    admin("CONFIG SET appendfsync everysec");
+    admin("CONFIG SET appendonly no");
+    admin("ACL DELUSER narrow");
+}
+
+static bool is_followed(void)
+{
+    char text[8192];
+
+    admin_text(text, "INFO replication");
+    return strstr(text, "state=online") != NULL;
+}
+
+/* An answer comes when the replica has what it tells of. Where it takes too long, nobody knows. */
+static void test_replicas(void **state)
+{
+    struct fixture *f = *state;
+    struct calls calls = {0};
+    int port = free_port();
+    pid_t pid = redis_spawn(port);
+    redisContext *replica = redis_admin(port);
+    int64_t deadline = clock_monotonic_ms() + PATIENCE_MS;
+
+    ask(replica, NULL, 0, "REPLICAOF 127.0.0.1 %d", redis.port);
+    while (!is_followed() && clock_monotonic_ms() < deadline)
+        usleep(5000);
+    admin("CONFIG SET appendonly yes appendfsync always min-replicas-to-write 1");
+    f->config.strict = true;
+    f->config.replicas = 1;
+    f->config.call_timeout_ms = 4000;
+    expect_up(f);
+    for (int i = 0; i < 5; i++)
+        call(f, &calls, "count", NULL);
+    run_until(f, calls.answered == 5);
+    assert_int_equal(calls.results[STORE_OK], 5);
+    assert_string_equal(calls.last, "[5]");
+    kill(pid, SIGSTOP);
+    assert_int_equal(call_and_wait(f, "count", NULL).results[STORE_UNKNOWN], 1);
+    assert_true(store_up(f->store));
+    kill(pid, SIGCONT);
+    assert_string_equal(call_and_wait(f, "count", NULL).last, "[7]");
+    close_store(f);
+    admin("CONFIG SET appendonly no appendfsync everysec min-replicas-to-write 0");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    redisFree(replica);
+}
+
 static void test_refuses_replica(void **state)
 {
     struct fixture *f = *state;
@@ -768,6 +838,8 @@ int main(void)
         TEST(test_close_at_any_moment),
         TEST(test_refuses_login),
         TEST(test_refuses_eviction),
+        TEST(test_strict),
+        TEST(test_replicas),
         TEST(test_refuses_replica),
         TEST(test_refuses_foreign_namespace),
         TEST(test_refuses_database),

@@ -173,6 +173,10 @@ static void test_file_refused(void **state)
                    "must be a duration");
     expect_refused("supervisor = { period = \"10s\"; };", NULL, NULL, "supervisor.lease",
                    "must be at least twice supervisor.period");
+    expect_refused("redis = { durability = \"safe\"; };", NULL, NULL, "drover.cfg:1",
+                   "'safe' must be one of fast, strict");
+    expect_refused("redis = { replicas = 1; };", NULL, NULL, "redis.replicas",
+                   "with redis.durability strict only");
     expect_refused("redis = { prefix = \"a{b}:\"; };", NULL, NULL, "drover.cfg:1",
                    "without spaces and braces");
     expect_refused("health = { listen = \"8080\"; };", NULL, NULL, "drover.cfg:1",

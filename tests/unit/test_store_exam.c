@@ -261,6 +261,40 @@ static void test_meta(void **state)
     expect_refused("EVAL", ":1", "belongs to another program");
 }
 
+static void expect_strict(const char *settings, unsigned replicas, const char *part)
+{
+    const struct line lines[] = {{"CONFIG", settings}, {0}};
+    struct talk t = {.lines = lines, .config = {.strict = true, .replicas = replicas}};
+    enum exam_verdict verdict = converse(&t);
+
+    if (!part)
+        assert_int_equal(verdict, EXAM_PASSED);
+    else if (verdict != EXAM_REFUSED || !strstr(t.exam.why, part))
+        fail_msg("'%s' does not say '%s'", t.exam.why, part);
+}
+
+static void test_strict_durability(void **state)
+{
+    static const char good[] = "*4\r\n+min-replicas-to-write\r\n+2\r\n+appendfsync\r\n+always";
+    const struct line no_wait[] = {{"CONFIG", good}, {"WAIT", "-NOPERM no"}, {0}};
+    const struct line no_file[] = {
+        {"INFO", "redis_version:7.2.0\r\naof_enabled:0\r\nmaxmemory_policy:noeviction\r\n"}, {0}};
+    struct talk t = {.lines = no_wait, .config = {.strict = true, .replicas = 2}};
+
+    expect_strict(good, 0, NULL);
+    expect_strict(good, 2, NULL);
+    expect_strict(good, 3, "min-replicas-to-write 2: set min-replicas-to-write 3");
+    expect_strict("*2\r\n+appendfsync\r\n+no", 0, "appendfsync is no: set appendfsync always");
+    expect_strict("*0", 0, "appendfsync is :");
+    expect_strict("-NOPERM no", 0, "its user needs +config|get (NOPERM no)");
+    assert_int_equal(converse(&t), EXAM_REFUSED);
+    assert_non_null(strstr(t.exam.why, "needs +wait"));
+    assert_string_equal(t.commands, "INFO CONFIG WAIT ");
+    t = (struct talk){.lines = no_file, .config = {.strict = true}};
+    assert_int_equal(converse(&t), EXAM_REFUSED);
+    assert_non_null(strstr(t.exam.why, "is strict, and appendonly is no"));
+}
+
 /* A user that may call the functions but not load them waits for one that may. */
 static void test_others_load(void **state)
 {
@@ -316,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_passed),
         cmocka_unit_test(test_servers),
         cmocka_unit_test(test_meta),
+        cmocka_unit_test(test_strict_durability),
         cmocka_unit_test(test_library),
         cmocka_unit_test(test_others_load),
         cmocka_unit_test(test_loading),
