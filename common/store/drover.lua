@@ -1976,10 +1976,10 @@ function commands.migrate(job, a)
   set(job, 'turn', job.turn + 1)
   set(job, 'n', n)
   job.def, job.changed.def = def, digest
-  note(job, 'migrated', name)
   for k, i in ipairs(list) do
     replace_step(job, tonumber(i), recs[k])
   end
+  note(job, 'migrated', name)
   local spreads = job.spreads
   count_anew(job)
   for _, work in ipairs(spreads) do

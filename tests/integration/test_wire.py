@@ -769,7 +769,7 @@ class Wire(cluster.TestCase):
                          self.control({**cancel, "commandId": "c-2"})["code"])
         self.assertEqual("ANSWER_CODE_INVALID",
                          self.control({**cancel, "cancel": None, "pause": {}})["code"])
-        self.assertEqual("ANSWER_CODE_UNSUPPORTED", self.control(
+        self.assertEqual("ANSWER_CODE_UNKNOWN_WORKFLOW", self.control(
             {**cancel, "commandId": "c-3", "cancel": None, "migrate": {"workflow": "w"}})["code"])
         self.assertEqual("ANSWER_CODE_UNKNOWN_JOB",
                          self.control({"jobId": "nobody", "query": {}})["code"])

@@ -32,7 +32,8 @@ struct checker *checker_free(struct checker *c)
     if (!c)
         return NULL;
     HASH_ITER(hh, c->jobs, job, next)
-        workflow_unref(job->w);
+        for (struct version *v = job->versions; v; v = v->older)
+            workflow_unref(v->w);
     HASH_CLEAR(hh, c->jobs);
     HASH_CLEAR(hh, c->tokens);
     effects_deinit(&c->scratch);
@@ -72,6 +73,15 @@ void checker_clock_set(struct checker *c, int64_t by)
         c->unseen += by;
 }
 
+void check_version(struct checker *c, struct job *job, struct workflow *w)
+{
+    struct version *version = timeline_alloc(c->t, sizeof(*version));
+
+    version->w = job->w = w;
+    version->older = job->versions;
+    job->versions = version;
+}
+
 void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered)
 {
     struct job *job = timeline_alloc(c->t, sizeof(*job));
@@ -80,10 +90,10 @@ void checker_job(struct checker *c, const char *id, struct workflow *w, bool reg
     job->keys.job = effects_printf(&c->t->arena, "job:%s", id);
     job->keys.data = effects_printf(&c->t->arena, "data:%s", id);
     job->keys.hist = effects_printf(&c->t->arena, "hist:%s", id);
-    job->w = workflow_ref(w);
+    check_version(c, job, workflow_ref(w));
     job->registered = registered;
     job->partition = id_partition(id, c->partitions);
-    job->turn = job->since = 1;
+    job->turn = job->since = job->epoch = 1;
     job->steps = timeline_alloc(c->t, w->n_steps * sizeof(*job->steps));
     for (uint32_t i = 0; i < w->n_steps; i++)
         job->steps[i].current = 'D';

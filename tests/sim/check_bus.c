@@ -108,7 +108,7 @@ static void acked_reply(struct checker *c, const struct acked *a, const Drover__
 
     if (!token)
         return;
-    step = &token->job->w->steps[token->step];
+    step = &token->w->steps[token->step];
     require(c, token->decided, "I1 %s: a reply was acknowledged before it was recorded",
             token->job->id);
     require_followed(c, a, token->job, step->dependents, step->n_dependents, token);
@@ -218,6 +218,7 @@ void checker_status(struct checker *c, const Drover__V1__JobStatus *m)
 
     require(c, job && job->created, "I10 status of %s", m->job_id);
     if (job && job->created)
-        require(c, m->steps_total == job->w->n_steps && m->seq <= job->seq, "status of %s",
-                job->id);
+        require(c,
+                (m->steps_total == job->w->n_steps || m->seq < job->migrated) && m->seq <= job->seq,
+                "status of %s", job->id);
 }

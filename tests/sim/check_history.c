@@ -74,7 +74,8 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     require(c, !job->settled && !job->ending, "I6 %s: dispatched after it ended", job->id);
     require(c, !*job->hold, "I6 %s: dispatched while it was held", job->id);
     require(c, !step->flying, "I2 %s: step %u dispatched while in flight", job->id, i);
-    require(c, !step->failed, "I6 %s: step %u dispatched after it failed", job->id, i);
+    require(c, !step->failed || job->retrying, "I6 %s: step %u dispatched after it failed", job->id,
+            i);
     check_direction(c, job, i, back);
     require(c, check_number(word(e, 4)) == step->attempt + 1, "I9 %s: step %u attempt", job->id, i);
     require(c, !check_token_find(c, text) && text.len <= WIRE_TOKEN_MAX, "I3 %s: token used twice",
@@ -86,7 +87,8 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         step->failures = step->expiries = 0;
     }
     step->attempt++;
-    step->parked = false;
+    step->anew = job->retrying && (step->parked || step->failed);
+    step->parked = step->failed = false;
     step->back = back;
     if (!back)
         step->forward = step->turn;
@@ -94,6 +96,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     snprintf(token->text, sizeof(token->text), "%.*s", (int)text.len, text.data);
     token->job = job;
     token->step = i;
+    token->w = job->w;
     token->back = back;
     token->turn = step->turn;
     token->minted = c->store_now;
@@ -251,7 +254,7 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
     struct bytes cause = word(e, 4);
 
     job->turn++;
-    job->since = job->turn;
+    job->since = job->epoch = job->turn;
     job->back = bytes_is(word(e, 3), "D");
     snprintf(job->cause, sizeof(job->cause), "%.*s", (int)cause.len, (const char *)cause.data);
     if (strcmp(job->cause, "TRY") == 0)
@@ -285,6 +288,12 @@ static void on_anew(struct job *job, uint32_t i)
         step->failures = step->expiries = 0;
         step->not_before = 0;
     }
+}
+
+static void on_retried_all(struct job *job)
+{
+    job->retrying = true;
+    on_anew(job, UINT32_MAX);
 }
 
 static void on_resolved(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
@@ -330,7 +339,88 @@ static void on_unstarted(struct checker *c, struct job *job, uint32_t i, const s
 
     if (r && r->kind == 'N')
         job->steps[i].current = 'U';
+    job->steps[i].came_back++;
     job->steps[i].not_before = 0;
+}
+
+/* A request that waits where nobody takes it, of a step that a migration is about to change. */
+static void on_withdrawn(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    struct step *step = &job->steps[i];
+
+    require(c,
+            step->flying && step->flying == check_token_find(c, word(e, 5)) && step->came_back > 0,
+            "I3 %s: step %u withdrawn, not in flight, or it may have been begun", job->id, i);
+    if (c->violated)
+        return;
+    step->came_back++;
+    land(job, step);
+}
+
+static bool step_same(const struct workflow *a, const struct workflow *b, uint32_t i)
+{
+    const struct workflow_step *x = &a->steps[i], *y = &b->steps[i];
+
+    if (strcmp(x->name, y->name) != 0 || strcmp(x->forward.actor, y->forward.actor) != 0 ||
+        strcmp(x->revert.actor, y->revert.actor) != 0 || x->n_after != y->n_after)
+        return false;
+    for (uint32_t k = 0; k < x->n_after; k++)
+        if (x->after[k] != y->after[k])
+            return false;
+    return true;
+}
+
+/* What the job has by now, as the store keeps it. */
+static struct workflow *stored_version(struct checker *c, const struct job *job)
+{
+    struct workflow *w = NULL;
+    const char *key;
+
+    if (!simstore_hash(c->store, job->partition, job->keys.job))
+        return NULL;
+    key = effects_printf(&c->scratch, "def:%s",
+                         effects_text(&c->scratch, simstore_field(c->store, "def")));
+    if (!simstore_hash(c->store, job->partition, key) ||
+        workflow_new_from_bytes(&w, simstore_field(c->store, "blob"), "", NULL))
+        return NULL;
+    return w;
+}
+
+/* Numbers stay: what has begun is the same step as before, and what differs is as if it were new.
+ */
+static void on_migrated(struct checker *c, struct job *job)
+{
+    struct workflow *old = job->w, *w = stored_version(c, job);
+    struct step *steps;
+
+    require(c, w, "I12 %s: migrated to what is not there", job->id);
+    require(c, !job->back && !job->settled && !job->ending, "I6 %s: migrated", job->id);
+    if (!w)
+        return;
+    check_version(c, job, w);
+    job->registered = simstore_hash(c->store, job->partition, "workflows") &&
+                      bytes_is(simstore_field(c->store, w->full_name), w->digest);
+    steps = timeline_alloc(c->t, w->n_steps * sizeof(*steps));
+    for (uint32_t i = 0; i < old->n_steps || i < w->n_steps; i++) {
+        struct step *step = i < w->n_steps ? &steps[i] : NULL;
+        bool same = i < old->n_steps && i < w->n_steps && step_same(old, w, i);
+
+        require(c, same || i >= old->n_steps || job->steps[i].attempt == job->steps[i].came_back,
+                "I12 %s: step %u has begun, and is another one now", job->id, i);
+        if (step && i < old->n_steps)
+            *step = job->steps[i];
+        if (step && !same) {
+            step->current = 'D';
+            step->failures = step->expiries = 0;
+            step->not_before = 0;
+            step->parked = false;
+        }
+    }
+    job->steps = steps;
+    job->turn++;
+    job->epoch = job->turn;
+    job->migrated = job->seq;
+    simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
 }
 
 static void on_step_event(struct checker *c, struct job *job, struct bytes event,
@@ -363,7 +453,10 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
         on_unstarted(c, job, i, e);
     } else if (bytes_is(event, "unroutable")) {
         on_reply(c, job, i, e, "X");
+        job->steps[i].came_back++;
         job->steps[i].not_before = 0;
+    } else if (bytes_is(event, "withdrawn")) {
+        on_withdrawn(c, job, i, e);
     } else if (bytes_is(event, "expired")) {
         on_expired(c, job, i, e);
     } else if (bytes_is(event, "parked")) {
@@ -390,6 +483,8 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
         on_command(c, job, word(&e, 4));
     else if (bytes_is(event, "turned"))
         on_turned(c, job, &e);
+    else if (bytes_is(event, "migrated"))
+        on_migrated(c, job);
     else if (bytes_is(event, "ending"))
         job->ending = true;
     else if (bytes_is(event, "held"))
@@ -399,12 +494,23 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
     else if (bytes_is(event, "resumed"))
         *job->hold = 0;
     else if (bytes_is(event, "retried") && bytes_is(word(&e, 3), "all"))
-        on_anew(job, UINT32_MAX);
+        on_retried_all(job);
     else if (bytes_is(event, "mended"))
         require(c, c->clock_set, "I13 %s: a sweep found '%.*s'", job->id, (int)text.len,
                 (const char *)text.data);
     else if (!bytes_is(event, "started"))
         on_step_event(c, job, event, &e);
+}
+
+/* See the cursor in drover.lua. */
+static bool retry_under_way(struct checker *c, const struct job *job)
+{
+    struct bytes cursor;
+
+    if (!simstore_hash(c->store, job->partition, job->keys.job))
+        return false;
+    cursor = simstore_field(c->store, "cursor");
+    return cursor.len > 0 && memchr(cursor.data, 'y', cursor.len);
 }
 
 bool check_read_history(struct checker *c, struct job *job)
@@ -423,5 +529,6 @@ bool check_read_history(struct checker *c, struct job *job)
     last = split(simstore_entry(c->store, 0));
     for (uint64_t back = check_number(word(&last, 0)) - seq; back > 0 && !c->violated; back--)
         on_entry(c, job, simstore_entry(c->store, (uint32_t)back - 1));
+    job->retrying = job->retrying && retry_under_way(c, job);
     return job->seq != seq;
 }

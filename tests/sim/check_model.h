@@ -23,6 +23,7 @@
 struct token {
     char text[WIRE_TOKEN_MAX + 1];
     struct job *job;
+    const struct workflow *w; /* the job's when it was minted */
     uint32_t step;
     bool back;                   /* it asks for DISABLED */
     uint32_t turn;               /* of its key */
@@ -46,11 +47,19 @@ struct step {
     uint32_t turn;        /* ... the turn of its key */
     uint32_t forward;     /* the same of the last dispatch that asked for ACTIVE */
     uint32_t attempt;
+    uint32_t came_back; /* of the attempts: requests that nobody took, as far as that can be told */
     uint32_t failures, expiries;
     int64_t not_before; /* store time of the next try at the earliest, after a failure */
     bool parked;
     bool failed; /* for good */
+    bool anew;   /* maybe: it came to rest while a Retry of all was on its way to it */
     char parked_for[16];
+};
+
+/* A definition that a job has had. */
+struct version {
+    struct version *older;
+    struct workflow *w;
 };
 
 /* How a turn has ended; everybody is to hear of it. */
@@ -68,8 +77,10 @@ struct job {
     const char *id;
     struct {
         const char *job, *data, *hist;
-    } keys; /* in the store */
-    struct workflow *w;
+    } keys;                   /* in the store */
+    struct workflow *w;       /* what it has now */
+    struct version *versions; /* and had, newest first: it holds them */
+    uint64_t migrated;        /* seq of the last migration, 0: none */
     uint32_t partition;
     bool registered;
     bool created;
@@ -78,10 +89,12 @@ struct job {
     bool back;     /* where it goes */
     uint32_t turn;
     uint32_t since; /* the turn in which it was last turned round */
+    uint32_t epoch; /* the turn in which its joins were last counted anew */
     char cause[16]; /* why it goes back */
     uint32_t tried; /* forward runs since a person's word, after the first */
     char hold[16];
-    bool ending; /* as it is */
+    bool ending;   /* as it is */
+    bool retrying; /* a Retry of all is not through yet */
     bool settled;
     int64_t settled_at; /* store time */
     struct ending *last;
@@ -139,6 +152,9 @@ struct token *check_token_find(struct checker *c, struct bytes text);
 
 /* NULL where there is none. */
 struct ending *check_ending_find(struct job *job, uint64_t seq);
+
+/* Has the job go by another definition. Takes @w over. */
+void check_version(struct checker *c, struct job *job, struct workflow *w);
 
 /* A decimal number as the store writes it; 0 for anything else. */
 uint64_t check_number(struct bytes text);

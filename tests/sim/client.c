@@ -41,9 +41,9 @@ static struct bytes submit_body(struct world *w, const struct client_job *job,
 
     m.job_id = (char *)job->id;
     m.reply_to = (char *)queue_of(w, job->client);
-    if (d->registered)
-        m.workflow = timeline_chance(w->t, HALF) ? (char *)d->workflow->full_name
-                                                 : (char *)d->workflow->name;
+    if (d->registered) /* by name alone where there is only one version */
+        m.workflow = d->newer || timeline_chance(w->t, HALF) ? (char *)d->workflow->full_name
+                                                             : (char *)d->workflow->name;
     else
         m.definition = (Drover__V1__Workflow *)d->workflow->message;
     input.content_type = (char *)"text/plain";
@@ -151,7 +151,7 @@ static void resume(struct client_job *job, int64_t when)
 
 static char *any_step(struct client_job *job)
 {
-    const struct workflow *w = job->workflow;
+    const struct workflow *w = job->definition->workflow;
 
     return (char *)w->steps[timeline_between(job->world->t, 0, w->n_steps - 1)].name;
 }
@@ -198,10 +198,27 @@ static void resolve(struct client_job *job, int64_t when)
     m->result = any_payload(job);
 }
 
+/* To the newer version, or back from it. */
+static void migrate(struct client_job *job, int64_t when)
+{
+    const struct definition *d = job->definition;
+    struct command *c;
+
+    if (!d->newer)
+        return;
+    c = command_new(job, "migrate", when);
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_MIGRATE;
+    c->message.migrate = timeline_alloc(job->world->t, sizeof(*c->message.migrate));
+    drover__v1__migrate__init(c->message.migrate);
+    c->message.migrate->workflow = timeline_chance(job->world->t, HALF / 2)
+                                       ? (char *)d->workflow->full_name
+                                       : (char *)d->newer->full_name;
+}
+
 /* Turns are what most of it is about. */
 static void steer(struct client_job *job, int64_t when)
 {
-    switch (timeline_between(job->world->t, 0, 11)) {
+    switch (timeline_between(job->world->t, 0, 13)) {
     case 0:
     case 1:
     case 2:
@@ -225,6 +242,10 @@ static void steer(struct client_job *job, int64_t when)
         break;
     case 10:
         resolve(job, when);
+        break;
+    case 11:
+    case 12:
+        migrate(job, when);
         break;
     default:
         kill_job(job, when);
@@ -349,7 +370,7 @@ static void job_begin(struct world *w, struct client_job *job, uint32_t i)
     job->world = w;
     job->client = nth_client(w, i % w->plan->clients);
     job->id = effects_printf(&w->t->arena, "j%u", (unsigned)i + 1);
-    job->workflow = d->workflow;
+    job->definition = d;
     job->submit = (struct bus_message){
         .exchange = "drover.submit",
         .key = "submit",

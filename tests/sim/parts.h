@@ -30,7 +30,7 @@ struct client_job {
     struct process *client;
     const char *id;
     struct bus_message submit;
-    const struct workflow *workflow;
+    const struct definition *definition;
     bool accepted;
     struct event submit_event;
     struct event query_event;
@@ -74,6 +74,7 @@ struct process {
 
 struct definition {
     struct workflow *workflow;
+    struct workflow *newer; /* or NULL */
     bool registered;
 };
 

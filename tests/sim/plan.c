@@ -174,6 +174,70 @@ static void draw_steps(struct timeline *t, const struct plan *plan, Drover__V1__
     }
 }
 
+/* Without one step; nothing waits for it any more. */
+static void leave_out(struct timeline *t, Drover__V1__Workflow *w, const char *gone)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < w->n_steps; i++) {
+        Drover__V1__Step *m = w->steps[i];
+        char **after = timeline_alloc(t, m->n_after * sizeof(*after));
+        size_t n = 0;
+
+        for (size_t k = 0; k < m->n_after; k++)
+            if (m->after[k] != gone)
+                after[n++] = m->after[k];
+        m->after = after;
+        m->n_after = n;
+        if (m->name != gone)
+            w->steps[kept++] = m;
+    }
+    w->n_steps = kept;
+}
+
+static void put_in(struct timeline *t, const struct plan *plan, Drover__V1__Workflow *w)
+{
+    Drover__V1__Step *m = timeline_alloc(t, sizeof(*m));
+
+    drover__v1__step__init(m);
+    m->name = (char *)"new";
+    m->actor = draw_actor(t, plan);
+    w->steps[w->n_steps++] = m;
+    plan_after(t, w, (uint32_t)w->n_steps - 1,
+               (uint32_t)timeline_between(t, 0, (int64_t)w->n_steps - 2));
+}
+
+/* Some steps have another actor, one may be no more, one may be new; and they stand in another
+ * order. */
+static Drover__V1__Workflow *draw_newer(struct timeline *t, const struct plan *plan,
+                                        const Drover__V1__Workflow *of)
+{
+    Drover__V1__Workflow *w = timeline_alloc(t, sizeof(*w));
+    Drover__V1__Step *steps = timeline_alloc(t, of->n_steps * sizeof(*steps));
+    uint32_t changed = (uint32_t)timeline_between(t, 0, 30) * PERCENT;
+
+    *w = *of;
+    w->version++;
+    w->steps = timeline_alloc(t, (of->n_steps + 1) * sizeof(*w->steps));
+    for (size_t i = 0; i < of->n_steps; i++) {
+        steps[i] = *of->steps[i];
+        if (timeline_chance(t, changed))
+            steps[i].actor = draw_actor(t, plan);
+        w->steps[i] = &steps[i];
+    }
+    if (w->n_steps > 1 && timeline_chance(t, 50 * PERCENT))
+        leave_out(t, w, w->steps[timeline_between(t, 0, (int64_t)w->n_steps - 1)]->name);
+    if (timeline_chance(t, 50 * PERCENT))
+        put_in(t, plan, w);
+    for (size_t i = 0; i < w->n_steps / 2 && timeline_chance(t, 70 * PERCENT); i++) {
+        Drover__V1__Step *m = w->steps[i];
+
+        w->steps[i] = w->steps[w->n_steps - 1 - i];
+        w->steps[w->n_steps - 1 - i] = m;
+    }
+    return w;
+}
+
 static void draw_definition(struct timeline *t, const struct plan *plan,
                             struct plan_definition *out, uint32_t i, bool big)
 {
@@ -194,6 +258,8 @@ static void draw_definition(struct timeline *t, const struct plan *plan,
     if (out->registered) {
         w->name = (char *)effects_printf(&t->arena, "w%u", i);
         w->version = 1;
+        if (timeline_chance(t, 50 * PERCENT))
+            out->newer = draw_newer(t, plan, w);
     }
 }
 

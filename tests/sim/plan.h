@@ -48,7 +48,8 @@ struct plan_handlers {
 
 struct plan_definition {
     Drover__V1__Workflow *message;
-    bool registered; /* submitted by name; else it stands in the Submit */
+    Drover__V1__Workflow *newer; /* its next version, to which jobs migrate; NULL: none */
+    bool registered;             /* submitted by name; else it stands in the Submit */
 };
 
 struct plan {

@@ -47,9 +47,12 @@ static void scheduler_born(struct process *p)
     uint64_t life = p->life;
 
     ok(scheduler_new(&p->scheduler, p->name, &rng, w->plan->most_unconfirmed));
-    for (uint32_t i = 0; i < w->plan->n_definitions; i++)
+    for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
         if (w->definitions[i].registered)
             ok(scheduler_register(p->scheduler, w->definitions[i].workflow));
+        if (w->definitions[i].newer)
+            ok(scheduler_register(p->scheduler, w->definitions[i].newer));
+    }
     scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_STORE_UP,
                                                 .partitions = w->plan->partitions,
                                                 .run = w->run});

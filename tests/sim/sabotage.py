@@ -26,8 +26,9 @@ FOLDERS = ["common/base", "common/model", "common/store", "scheduler", "supervis
            "tests/sim", "proto/drover/v1"]
 SOURCES = [
     "common/base/*.c", "common/model/*.c",
-    "scheduler/answer.c", "scheduler/[c-l]*.c", "scheduler/notice.c", "scheduler/on_*.c", "scheduler/rollback.c",
-    "scheduler/scheduler.c", "scheduler/st*.c", "supervisor/supervisor.c",
+    "scheduler/answer.c", "scheduler/[c-l]*.c", "scheduler/migrate.c", "scheduler/notice.c",
+    "scheduler/on_*.c", "scheduler/rollback.c", "scheduler/scheduler.c", "scheduler/st*.c",
+    "supervisor/supervisor.c",
     "agent/agent.c", "agent/on_requests.c", "agent/replies.c", "agent/run.c", "agent/suspects.c",
     "tests/sim/[!t]*.c", "tests/sim/timeline.c", "proto/drover/v1/*.c",
 ]  # fmt: skip
@@ -110,6 +111,31 @@ BUGS = {
         FUNCTIONS,
         "'R', min(limit, now + 3 * t.heartbeat))",
         "'R', now + 3 * t.heartbeat + t.lock)",
+    ),
+    "a migration changes a step that has begun": (
+        FUNCTIONS,
+        "  return rec.unstarted < rec.attempt - (flies and 1 or 0)",
+        "  return rec.current == 'A'",
+    ),
+    "a migration does not count anew": (
+        FUNCTIONS,
+        "  local spreads = job.spreads\n  count_anew(job)\n",
+        "  local spreads = job.spreads\n",
+    ),
+    "a migration leaves the record of a step that is no more": (
+        FUNCTIONS,
+        "    job.records[i] = nil\n    call('HDEL', job.key, int(i))\n",
+        "    job.records[i] = nil\n",
+    ),
+    "a migration keeps the old definition's count": (
+        FUNCTIONS,
+        "  release_definition(job.p, job.def.digest)\n  call('HSET'",
+        "  call('HSET'",
+    ),
+    "a migration voids timers": (
+        FUNCTIONS,
+        "    local turned = rec.since < job.since\n",
+        "    local turned = true\n",
     ),
     "a request that came back is taken for one that nobody had": (
         FUNCTIONS,

@@ -32,17 +32,25 @@ static void processes_new(struct world *w)
     }
 }
 
-static void definitions_new(struct world *w)
+static struct workflow *definition_new(const Drover__V1__Workflow *message)
 {
     struct problem problem = {0};
+    struct workflow *w;
 
+    if (workflow_new(&w, message, "", &problem)) {
+        fprintf(stderr, "definition: %s %s\n", problem.field, problem.reason);
+        abort();
+    }
+    return w;
+}
+
+static void definitions_new(struct world *w)
+{
     for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
         const struct plan_definition *d = &w->plan->definitions[i];
 
-        if (workflow_new(&w->definitions[i].workflow, d->message, "", &problem)) {
-            fprintf(stderr, "definition %u: %s %s\n", (unsigned)i, problem.field, problem.reason);
-            abort();
-        }
+        w->definitions[i].workflow = definition_new(d->message);
+        w->definitions[i].newer = d->newer ? definition_new(d->newer) : NULL;
         w->definitions[i].registered = d->registered;
     }
 }
@@ -182,8 +190,10 @@ struct world *world_free(struct world *w)
         role_died(&w->processes[i]);
         effects_deinit(&w->processes[i].out);
     }
-    for (uint32_t i = 0; i < w->plan->n_definitions; i++)
+    for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
         workflow_unref(w->definitions[i].workflow);
+        workflow_unref(w->definitions[i].newer);
+    }
     checker_free(w->checker);
     return NULL;
 }
