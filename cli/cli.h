@@ -2,8 +2,9 @@
 /*
  * Command line: what its commands share
  *
- * Talks to the broker only. One command, one process, one thread: a command runs top to bottom and
- * waits inside session_request(). What it found goes to stdout, everything else to stderr.
+ * Talks to the broker; with --from-store to the store. One command, one process, one thread: a
+ * command runs top to bottom and waits inside session_request(). What it found goes to stdout,
+ * everything else to stderr.
  */
 #pragma once
 

@@ -23,7 +23,9 @@ enum group {
     GROUP_FOLLOW = 1 << 8,
     GROUP_INPUT = 1 << 9,
     GROUP_FILTER = 1 << 10,
+
     GROUP_BULK = 1 << 11, /* with --where: all jobs that the filters find, in place of JOB */
+    GROUP_STORE = 1 << 12,
 };
 
 #define GROUPS_BULK (GROUP_FILTER | GROUP_BULK)
@@ -63,7 +65,7 @@ static const struct command COMMANDS[] = {
             "By creation. What is given must all hold; labels must all be there. Where there\n"
             "may be more, standard error says how to go on. -o jsonl prints a JobStatus a line,\n"
             "-o id is made for xargs.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_FILTER | GROUP_LIST,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_FILTER | GROUP_LIST | GROUP_STORE,
         .run = cli_list,
     },
     {
@@ -71,7 +73,7 @@ static const struct command COMMANDS[] = {
         .operands = "JOB",
         .summary = "Show a job and its steps",
         .help = "",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_DATA,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_DATA | GROUP_STORE,
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_get,
@@ -389,6 +391,10 @@ static const struct option_row OPTIONS[] = {
      TO(rps),
      GROUP_BULK},
     {{"dry-run", 0, NULL, "with --where: only say which jobs"}, KIND_FLAG, TO(dry_run), GROUP_BULK},
+    {{"from-store", 0, NULL, "ask Redis, by redis.* of the configuration; needs no broker"},
+     KIND_FLAG,
+     TO(from_store),
+     GROUP_STORE},
     {{"phase", 'p', "PHASE", "pending, processing, processed or error", PHASES},
      KIND_PHASE,
      TO(phase),

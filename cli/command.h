@@ -71,6 +71,7 @@ struct args {
     bool where;
     int64_t rps; /* 0: the default */
     bool dry_run;
+    bool from_store;
     const char *after;
     bool follow;
 };

@@ -66,7 +66,25 @@ static int config_find(const struct args *args, struct config **out, struct prob
     return r;
 }
 
-int cli_connect(const struct args *args, struct session **out)
+/* To the store as the daemons find it. */
+static int store_connect(const struct args *args, struct session **out)
+{
+    const struct config_source source = {.file = args->config, .environ = environ};
+    struct config *config = NULL;
+    struct problem problem = {0};
+    int r;
+
+    if (args->url) {
+        cli_complain("--from-store asks no broker: leave --url out");
+        return CLI_USAGE;
+    }
+    r = config_load(&config, &source, &problem);
+    if (r == 0)
+        r = session_new_from_store(out, config);
+    return r ? cli_problem(r, &problem) : CLI_OK;
+}
+
+static int broker_connect(const struct args *args, struct session **out)
 {
     struct config *config = NULL;
     struct problem problem = {0};
@@ -81,4 +99,9 @@ int cli_connect(const struct args *args, struct session **out)
     if (r == 0)
         r = session_new(out, config);
     return r ? cli_problem(r, &problem) : CLI_OK;
+}
+
+int cli_connect(const struct args *args, struct session **out)
+{
+    return args->from_store ? store_connect(args, out) : broker_connect(args, out);
 }

@@ -39,9 +39,8 @@ static void print(struct buf *out)
 /* ---- the man page, in scdoc's language ---- */
 
 static const char DESCRIPTION[] =
-    "*drover* talks to RabbitMQ only: it publishes to the exchanges of Drover's protocol and "
-    "takes\n"
-    "the answers by direct reply-to. It needs no access to the store.\n"
+    "*drover* talks to RabbitMQ: it publishes to the exchanges of Drover's protocol and takes\n"
+    "the answers by direct reply-to. It needs no access to the store, but for *--from-store*.\n"
     "\n"
     "What was asked for goes to standard output, everything else to standard error. On a terminal\n"
     "lists are tables; *-o json* and *-o jsonl* print the protocol's own messages: Receipt for\n"

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "cli/cli.h"
+#include "cli/reader.h"
 #include "io/driver.h"
 
 #define NOT_FOUND "404 NOT_FOUND"
@@ -27,10 +28,11 @@ struct session {
     uv_loop_t loop;
     uv_timer_t timer;
     uv_signal_t signals[2];
+    struct reader *reader; /* NULL: there is a bus */
     struct bus *bus;
     struct config *config;
     struct rng rng;
-    char why[256];
+    char why[400];
     bool up;
     bool closed;
     bool interrupted;
@@ -287,6 +289,11 @@ int session_ask(struct session *s, const struct session_question *question, int6
 {
     int r;
 
+    if (s->reader) {
+        r = reader_ask(s->reader, (const Drover__V1__Control *)question->body, deadline, answer);
+        set_why(s, "%s", reader_why(s->reader));
+        return r;
+    }
     if (s->up)
         s->error = 0; /* of the question before */
     r = wait_up(s, deadline);
@@ -411,6 +418,21 @@ int session_new(struct session **out, struct config *config)
     return 0;
 }
 
+int session_new_from_store(struct session **out, struct config *config)
+{
+    CLEANUP(session_free) struct session *s = NULL;
+    int r = session_alloc(&s);
+
+    if (r) {
+        config_free(config);
+        return r;
+    }
+    r = reader_new(&s->reader, config);
+    if (r == 0)
+        *out = take(s);
+    return r;
+}
+
 static void close_handle(uv_handle_t *handle, void *arg)
 {
     if (!uv_is_closing(handle))
@@ -421,6 +443,7 @@ struct session *session_free(struct session *s)
 {
     if (!s)
         return NULL;
+    reader_free(s->reader);
     if (s->bus) {
         bus_close(s->bus, CLOSE_MS, on_closed);
         run_until(s, is_closed, SESSION_FOREVER); /* bus_close() keeps its own time */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Session: questions to the scheduler, one at a time, over one bus
+ * Session: questions to the scheduler, one at a time, over one bus; or to the store itself
  *
  * Answers come by direct reply-to and are matched by correlation id, one for each question. A
  * question that stays without an answer is sent again, as is one whose connection was lost: every
@@ -37,6 +37,10 @@ struct session_question {
 /* Starts connecting to the broker that @config names; it is the session's from now on, in any case.
  * Return: 0 or -errno. */
 int session_new(struct session **out, struct config *config);
+
+/* Likewise, but what is asked is read in the store that @config names: Query and ListJobs, and
+ * nothing else is to be asked. */
+int session_new_from_store(struct session **out, struct config *config);
 
 /* Says good-bye to the broker, waiting a moment at most. Accepts NULL; returns NULL. */
 struct session *session_free(struct session *s);

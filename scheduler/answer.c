@@ -52,15 +52,10 @@ void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job
 {
     Drover__V1__Answer answer = DROVER__V1__ANSWER__INIT;
     Drover__V1__JobStatus status = DROVER__V1__JOB_STATUS__INIT;
-    Drover__V1__Submit *labels = status_labels(job->labels);
     size_t whole;
 
     status_job(s->out, &status, bytes_str(op->job), job);
     status_steps(s->out, &status, job, w);
-    if (labels) {
-        status.n_labels = labels->n_labels;
-        status.labels = labels->labels;
-    }
     answer.job_id = op->job;
     answer.command_id = op->item->message.control->command_id;
     answer.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
@@ -70,6 +65,4 @@ void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job
         op_reply(s, op, &answer.base);
     status.n_steps = whole;
     status_steps_free(&status);
-    if (labels)
-        drover__v1__submit__free_unpacked(labels, NULL);
 }

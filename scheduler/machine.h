@@ -18,6 +18,7 @@
 
 #include "base/heap.h"
 #include "base/list.h"
+#include "model/listing.h"
 #include "model/status.h"
 #include "model/store_ops.h"
 #include "model/wire.h"
@@ -295,7 +296,6 @@ void migrate(struct scheduler *s, struct op *op, op_fn *then);
 
 /* Lists of jobs, over all partitions (list.c). */
 void list_jobs(struct scheduler *s, struct op *op);
-void listing_free(struct listing *l);
 
 /* The history of a job, and the registered workflows (history.c, catalog.c). */
 void history(struct scheduler *s, struct op *op);

@@ -674,6 +674,7 @@ static int store_init(struct store *s, uv_loop_t *loop, const struct store_confi
         .strict = s->config.strict,
         .replicas = s->config.replicas,
         .library = s->config.library,
+        .read_only = s->config.read_only,
     };
     ret = rng_seed_system(&s->rng);
     if (ret < 0)
@@ -724,7 +725,7 @@ static int put_call(struct store *s, uint32_t partition, const char *function,
     snprintf(name, sizeof(name), STORE_LIBRARY "_%s", function);
     snprintf(key, sizeof(key), "%s{p%u}:", s->config.prefix, partition);
     resp_command(out, 4 + (size_t)n);
-    resp_puts(out, "FCALL");
+    resp_puts(out, s->config.read_only ? "FCALL_RO" : "FCALL");
     resp_puts(out, name);
     resp_puts(out, "1");
     resp_puts(out, key);

@@ -45,6 +45,8 @@ struct store_config {
     int reconnect_min_ms; /* default 100 */
     int reconnect_max_ms; /* default 10000 */
     const char *library;  /* text of the function library, NULL for the one built in; kept */
+    bool read_only;       /* for a user who may not write: only functions that change nothing can
+                             be called, nothing is made, and the library must be of this build */
 };
 
 typedef void (*store_cb)(void *ctx, const struct store_answer *answer);

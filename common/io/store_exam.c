@@ -220,7 +220,22 @@ static enum exam_verdict judge_wait(struct exam *e, const struct resp_reply *rep
 
 /* ---- the meta record ---- */
 
-static void ask_meta(const struct exam *e, struct buf *command)
+/* What META_SCRIPT returns, where there is a record. */
+static void read_meta(const struct exam *e, struct buf *command)
+{
+    CLEANUP(buf_deinit) struct buf key = {0};
+
+    buf_printf(&key, "%smeta", e->config->prefix);
+    resp_command(command, 5);
+    resp_puts(command, "HMGET");
+    resp_put(command, key.data, key.len);
+    resp_puts(command, "product");
+    resp_puts(command, "schema");
+    resp_puts(command, "partitions");
+    command->failed |= key.failed;
+}
+
+static void make_meta(const struct exam *e, struct buf *command)
 {
     CLEANUP(buf_deinit) struct buf key = {0};
     char partitions[16];
@@ -237,11 +252,21 @@ static void ask_meta(const struct exam *e, struct buf *command)
     command->failed |= key.failed;
 }
 
+static void ask_meta(const struct exam *e, struct buf *command)
+{
+    if (e->config->read_only)
+        read_meta(e, command);
+    else
+        make_meta(e, command);
+}
+
 static enum exam_verdict judge_meta(struct exam *e, const struct resp_reply *reply)
 {
     const char *prefix = e->config->prefix;
     int64_t partitions;
 
+    if (e->config->read_only && !reply->error && reply->n == 3 && reply->items[0].len == 0)
+        return refuse(e, "there is no Drover under prefix %s: set redis.prefix", prefix);
     if (resp_is_error(reply, "WRONGTYPE") || (!reply->error && reply->n != 3) ||
         (!reply->error && !bytes_is(reply->items[0], "drover")))
         return refuse(e, "key %smeta belongs to another program: set redis.prefix to a free one",
@@ -283,25 +308,36 @@ static void ask_version(const struct exam *e, struct buf *command)
 
     buf_printf(&key, "%s{p0}:", e->config->prefix);
     resp_command(command, 4);
-    resp_puts(command, "FCALL");
+    resp_puts(command, e->config->read_only ? "FCALL_RO" : "FCALL");
     resp_puts(command, STORE_LIBRARY "_version");
     resp_puts(command, "1");
     resp_put(command, key.data, key.len);
     command->failed |= key.failed;
 }
 
+/* Whoever cannot load the one he knows reads no other: answers change from build to build. */
+static enum exam_verdict judge_build(struct exam *e)
+{
+    if (e->config->read_only && e->build != own_build(e))
+        return refuse(e,
+                      "the library in Redis is build %lld, this program knows %lld: use the one "
+                      "that came with the schedulers",
+                      (long long)e->build, (long long)own_build(e));
+    return EXAM_PASSED;
+}
+
 static enum exam_verdict judge_version(struct exam *e, const struct resp_reply *reply)
 {
     e->build = 0;
     if (resp_is_error(reply, "ERR Function not found"))
-        return EXAM_PASSED;
+        return judge_build(e);
     if (reply->error)
         return refuse(e, "functions cannot be called: %s", message(reply));
     if (reply->n != 1 || !bytes_to_i64(reply->items[0], &e->build))
         return refuse(e,
                       "library " STORE_LIBRARY " in Redis is not Drover's: remove it with FUNCTION "
                       "DELETE " STORE_LIBRARY);
-    return EXAM_PASSED;
+    return judge_build(e);
 }
 
 static void ask_load(const struct exam *e, struct buf *command)
@@ -368,7 +404,7 @@ static bool is_needed(const struct exam *e, int step)
     case STEP_WAIT:
         return e->config->replicas > 0;
     case STEP_LOAD:
-        return e->build < own_build(e);
+        return e->build < own_build(e) && !e->config->read_only;
     default:
         return true;
     }

@@ -148,6 +148,29 @@ static void set_hold(struct effects *fx, Drover__V1__JobStatus *m, struct bytes 
     m->held_reason = why + 1;
 }
 
+Drover__V1__Submit *status_labels(struct bytes encoded)
+{
+    return encoded.len > 0 ? drover__v1__submit__unpack(NULL, encoded.len, encoded.data) : NULL;
+}
+
+static void set_labels(struct effects *fx, Drover__V1__JobStatus *m, struct bytes encoded)
+{
+    Drover__V1__Submit *from = status_labels(encoded);
+    Drover__V1__Label *labels;
+
+    if (!from)
+        return;
+    labels = effects_alloc(fx, from->n_labels * sizeof(*labels));
+    m->labels = effects_alloc(fx, from->n_labels * sizeof(*m->labels));
+    for (size_t i = 0; i < from->n_labels; i++) {
+        drover__v1__label__init(&labels[i]);
+        labels[i].name = (char *)effects_str(fx, from->labels[i]->name);
+        labels[i].value = (char *)effects_str(fx, from->labels[i]->value);
+        m->labels[m->n_labels++] = &labels[i];
+    }
+    drover__v1__submit__free_unpacked(from, NULL);
+}
+
 void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
                 const struct ops_job *job)
 {
@@ -171,13 +194,9 @@ void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
     m->locked_by = effects_text(fx, job->locked_by);
     m->submitter = effects_text(fx, job->submitter);
     m->now = job->now;
+    set_labels(fx, m, job->labels);
     if (*m->hold)
         set_hold(fx, m, job->held);
-}
-
-Drover__V1__Submit *status_labels(struct bytes encoded)
-{
-    return encoded.len > 0 ? drover__v1__submit__unpack(NULL, encoded.len, encoded.data) : NULL;
 }
 
 void status_steps(struct effects *fx, Drover__V1__JobStatus *m, const struct ops_job *job,

@@ -15,7 +15,7 @@
 Drover__V1__Phase status_phase(struct bytes word);
 Drover__V1__Outcome status_outcome(struct bytes word);
 
-/* All but labels, data and steps. @m: initialised. */
+/* All but data and steps. @m: initialised. */
 void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
                 const struct ops_job *job);
 

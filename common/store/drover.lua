@@ -30,7 +30,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 9
+local BUILD = 10
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -2243,10 +2243,11 @@ local function inspect_jobs(p, a)
   for k = 8, #a do
     labels[#labels + 1] = a[k]
   end
-  local base = #labels > 0 and 'l:' .. labels[1]
-    or workflow ~= '' and 'w:' .. match(workflow, '^[^@]*')
-    or (phase == 'PENDING' or phase == 'PROCESSING') and 'open' or phase == 'ERROR' and 'failed' or 'jobs'
-  local list = call('ZREVRANGEBYSCORE', p .. base, before, since, 'WITHSCORES', 'LIMIT', '0', int(BUDGET))
+  local index = #labels > 0 and p .. 'l:' .. labels[1]
+    or workflow ~= '' and p .. 'w:' .. match(workflow, '^[^@]*')
+    or (phase == 'PENDING' or phase == 'PROCESSING') and p .. 'open'
+    or phase == 'ERROR' and p .. 'failed' or p .. 'jobs'
+  local list = call('ZREVRANGEBYSCORE', index, before, since, 'WITHSCORES', 'LIMIT', '0', int(BUDGET))
   local out, count, last, last_id = {'FOUND', int(now_ms()), '', '', '', ''}, 0, before, id_before
   local more = #list == 2 * BUDGET
   for k = 1, #list, 2 do

@@ -138,7 +138,9 @@ def forbidden_operations():
 
 # --- the store -----------------------------------------------------------------------------------
 
+READER = "drover-reader"  # a person's, for `drover get` and `list --from-store`
 BOTH = (SCHEDULER, SUPERVISOR)
+STORE_USERS = (*BOTH, READER)
 KEYS = "drover:{p0}:"
 LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 1 end)"
 
@@ -148,7 +150,11 @@ FUNCTIONS = {
     SCHEDULER: {"version", "define", "submit", "record", "renew", "drive", "steer", "settle_owed",
                 "inspect", "told", "mark"},
     SUPERVISOR: {"version", "lead", "expire", "forget", "sweep"},
+    READER: {"version", "inspect"},
 }
+# What they do before their first call; a reader's can change nothing.
+CONNECTING = {**dict.fromkeys(BOTH, {"info", "ping", "eval", "fcall"}),
+              READER: {"info", "ping", "hmget", "fcall_ro"}}
 
 
 def code_of(text, names):
@@ -158,7 +164,8 @@ def code_of(text, names):
     seen, new = set(), set(names)
     while new:
         seen |= new
-        words = set(re.findall(r"\w+", "".join(bodies[name] for name in new)))
+        used = re.sub(r"--.*|'[^']*'", "", "\n".join(bodies[name] for name in new))
+        words = set(re.findall(r"\w+", used))
         new = (words & bodies.keys()) - seen
     return "".join(bodies[name] for name in seen)
 
@@ -194,16 +201,17 @@ STORE_OPERATIONS = {
         {SCHEDULER}),
     "start jobs of them: `submit`": ([
         function("submit", "new", "d", "", "w", 0, 0, "me", "A", 0, 0, "", 0, "", ""),
-        ("HGET", f"{KEYS}workflows", "w"), ("HSET", f"{KEYS}data:new", "input", "")], {SCHEDULER}),
+        ("HSET", f"{KEYS}data:new", "input", "")], {SCHEDULER}),
     "list and read jobs: `inspect`": ([
         function("inspect", "jobs", 1, "", 0, 1, "", ""), function("inspect", "history", "some", 1, 1),
-        ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0), ("LRANGE", f"{KEYS}hist:some", 0, 1)],
-        {SCHEDULER}),
+        ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0), ("LRANGE", f"{KEYS}hist:some", 0, 1),
+        ("HGET", f"{KEYS}workflows", "w"), ("HGET", f"{KEYS}data:renewed", "p0")],
+        {SCHEDULER, READER}),
     "record results and errors: `record`": ([
         record("A", "result", result="done"), record("T", "error", error="failed"), record("A", "bare"),
         ("HSET", f"{KEYS}data:result", "r0", "done")], {SCHEDULER}),
     "renew leases: `renew`": ([
-        function("renew", "renewed", TOKEN, "0.5", ""), ("HGET", f"{KEYS}data:renewed", "p0")],
+        function("renew", "renewed", TOKEN, "0.5", "")],
         {SCHEDULER}),
     "`record` of what nobody took, `drive`": ([
         record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 1, 0)],
@@ -227,9 +235,9 @@ STORE_OPERATIONS = {
         function("forget", 1, 1),
         ("UNLINK", f"{KEYS}job:other", f"{KEYS}data:other", f"{KEYS}hist:other")], {SUPERVISOR}),
     "records and indexes of jobs": ([
-        function("version"), ("HSET", f"{KEYS}job:some", "a", "b"),
-        ("HGET", f"{KEYS}job:some", "a"), ("ZADD", f"{KEYS}due", 1, "some")], set(BOTH)),
-    "`INFO`": ([("INFO",)], set(BOTH)),
+        ("HSET", f"{KEYS}job:some", "a", "b"), ("ZADD", f"{KEYS}due", 1, "some")], set(BOTH)),
+    "read records of jobs": ([("HGET", f"{KEYS}job:some", "a")], set(STORE_USERS)),
+    "`INFO`, and the functions' build": ([("INFO",), function("version")], set(STORE_USERS)),
 }
 
 
@@ -337,12 +345,12 @@ class Permissions(unittest.TestCase):
         self.addCleanup(daemon.stop)
         return daemon
 
-    def drover(self, *words, body=None):
+    def drover(self, *words, body=None, more=None):
         """The command, as the client."""
         url = (f"amqp://{CLIENT}:{self.password('rabbitmq', CLIENT)}@{servers.HOST}:"
                f"{self.rabbit.port}/{VHOST}")
         done = subprocess.run([wire.BUILD / "cli" / "drover", *words], text=True,
-                              env={**cluster.own_environment(), "DROVER_URL": url},
+                              env={**cluster.own_environment(), "DROVER_URL": url, **(more or {})},
                               input=json.dumps(body), capture_output=True, timeout=120)
         return done.returncode, done.stdout + done.stderr
 
@@ -381,6 +389,28 @@ class Permissions(unittest.TestCase):
                 self.assertEqual([], daemon.records(event), daemon.name)
         refused = self.store.redis.execute_command("ACL", "LOG")
         self.assertEqual({"function|load"}, {entry["object"] for entry in map(as_dict, refused)})
+
+    def test_reader(self):
+        """A person with the reader's password sees jobs, and needs no broker for that."""
+        reader = {"DROVER_REDIS__PORT": str(self.redis.port), "DROVER_REDIS__USER": READER,
+                  "DROVER_REDIS__PASSWORD": self.password("redis", READER)}
+        self.store.redis.execute_command("FLUSHALL")
+        self.assertIn("there is no Drover under prefix drover:", self.drover(
+            "get", "seen", "--from-store", more=reader)[1])
+        scheduler = self.daemon("scheduler")
+        scheduler.start()
+        servers.wait_for(lambda: self.is_ready(scheduler), "the scheduler to be ready")
+        code, said = self.drover("submit", "-", "--id", "seen", "-l", "a=b", body={
+            "definition": {"steps": [{"name": "greet", "actor": "hand"}]}})
+        self.assertEqual(0, code, said)
+        self.assertEqual((0, "seen\n"), self.drover(
+            "list", "--from-store", "-o", "id", "-l", "a=b", more=reader))
+        code, said = self.drover("get", "seen", "--from-store", "--data", more=reader)
+        self.assertEqual(0, code, said)
+        self.assertIn("greet", said)
+        scheduler.stop()
+        self.store.redis.execute_command("FLUSHALL")
+        self.store.redis.execute_command("FUNCTION", "FLUSH")
 
     def is_ready(self, daemon):
         """It says so: its pulses come back, too."""
@@ -465,7 +495,7 @@ class Permissions(unittest.TestCase):
             code = code_of(text, {registered[name] for name in functions})
             commands = {name.lower() for name in re.findall(r"\bcall\('(\w+)'", code)}
             granted = set(re.findall(r" \+(\w+)(?![\w|])", lines[user]))
-            self.assertEqual(commands | {"info", "ping", "eval", "fcall"}, granted, user)
+            self.assertEqual(commands | CONNECTING[user], granted, user)
             kinds = set(re.findall(r"\bp \.\. '(\w+:?)", code))
             self.assertEqual(kinds, set(re.findall(r"\{p\*\}:(\w+:?)", lines[user])), user)
 
@@ -481,7 +511,7 @@ class Permissions(unittest.TestCase):
         self.make_accounts()
         after = {path.name: path.read_text() for path in self.secrets.glob("*drover-*")}
         self.assertEqual(before, after)
-        self.assertEqual(6, len(before))
+        self.assertEqual(7, len(before))
         self.assertEqual(0o700, self.secrets.stat().st_mode & 0o777)
 
     # --- denials ---------------------------------------------------------------------------------
@@ -532,19 +562,22 @@ class Permissions(unittest.TestCase):
             self.broker_connection("guest", password="guest")
 
     def may(self, connection, *command):
+        if connection.get_connection_kwargs()["username"] == READER:
+            command = (command[0].replace("FCALL", "FCALL_RO"), *command[1:])
         try:
             connection.execute_command(*command)
         except redis.exceptions.NoPermissionError:
             return False
         except redis.RedisError as error:  # it got as far as the command, the function, the script
-            return re.search("ACL failure|NOPERM|executing the script can't|not allowed", str(error)) is None
+            return re.search("ACL failure|NOPERM|executing the script can't|not allowed|write flag",
+                             str(error)) is None
         return True
 
     def test_store_denials(self):
         library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
         done = {text: set() for text in STORE_OPERATIONS}
         wrongly = []
-        for user in BOTH:
+        for user in STORE_USERS:
             self.store.redis.execute_command("FLUSHALL")
             self.store.redis.execute_command("FUNCTION", "LOAD", "REPLACE", library)
             self.store.redis.hset(f"{KEYS}job:some", "def", "d")
@@ -564,8 +597,8 @@ class Permissions(unittest.TestCase):
                             if self.may(connection, *command.split())]
         self.store.redis.execute_command("FLUSHALL")
         self.store.redis.execute_command("FUNCTION", "FLUSH")
-        table = markdown(BOTH, done)
-        for line in (*table.splitlines(), f"refused to both: {', '.join(FORBIDDEN_COMMANDS)}"):
+        table = markdown(STORE_USERS, done)
+        for line in (*table.splitlines(), f"refused to all: {', '.join(FORBIDDEN_COMMANDS)}"):
             tap.narrate(line)
         self.assertEqual({text: users for text, (_, users) in STORE_OPERATIONS.items()}, done)
         self.assertEqual([], wrongly)
@@ -587,7 +620,7 @@ class Permissions(unittest.TestCase):
         self.store.redis.execute_command("FUNCTION", "FLUSH")
 
     def test_store_logins(self):
-        passwords = {user: self.password("redis", user) for user in BOTH}
+        passwords = {user: self.password("redis", user) for user in STORE_USERS}
         passwords |= {user: self.password("rabbitmq", user) for user in (AGENT, CLIENT, MONITOR)}
         for user in (AGENT, CLIENT, MONITOR, "default", None):
             for password in (*passwords.values(), "", None):

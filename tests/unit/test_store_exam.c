@@ -119,8 +119,11 @@ static const struct resp_reply *pass(struct talk *t, const char *text, size_t le
 
 static const char *reply_of(struct talk *t, const char *command)
 {
-    static const struct line usual[] = {
-        {"INFO", INFO_GOOD}, {"EVAL", "*3\r\n+drover\r\n+1\r\n+16"}, {"FCALL", "5"}};
+    static const struct line usual[] = {{"INFO", INFO_GOOD},
+                                        {"EVAL", "*3\r\n+drover\r\n+1\r\n+16"},
+                                        {"FCALL", "5"},
+                                        {"HMGET", "*3\r\n+drover\r\n+1\r\n+16"},
+                                        {"FCALL_RO", "5"}};
 
     if (t->lines && t->lines->command && strcmp(command, t->lines->command) == 0)
         return t->lines++->reply;
@@ -328,6 +331,30 @@ static void test_library(void **state)
     assert_int_equal(converse(&t), EXAM_REFUSED);
 }
 
+/* Whoever only reads makes nothing, and reads nothing but what he knows. */
+static void expect_not_read(const char *command, const char *reply, const char *part)
+{
+    const struct line lines[] = {{command, reply}, {0}};
+    struct talk t = {.lines = lines, .config = {.read_only = true}};
+
+    assert_int_equal(converse(&t), EXAM_REFUSED);
+    if (!strstr(t.exam.why, part))
+        fail_msg("'%s' does not say '%s'", t.exam.why, part);
+}
+
+static void test_read_only(void **state)
+{
+    struct talk t = {.config = {.read_only = true}};
+
+    assert_int_equal(converse(&t), EXAM_PASSED);
+    assert_string_equal(t.commands, "INFO HMGET FCALL_RO ");
+    assert_int_equal(t.exam.partitions, 16);
+    expect_not_read("HMGET", "*3\r\n$-1\r\n$-1\r\n$-1", "no Drover under prefix drover:");
+    expect_not_read("FCALL_RO", "4", "is build 4, this program knows 5");
+    expect_not_read("FCALL_RO", "6", "is build 6, this program knows 5");
+    expect_not_read("FCALL_RO", "-ERR Function not found", "is build 0");
+}
+
 static void test_loading(void **state)
 {
     const struct line lines[] = {
@@ -353,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_strict_durability),
         cmocka_unit_test(test_library),
         cmocka_unit_test(test_others_load),
+        cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_loading),
     };
 

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/listing.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/status.h"
+#include "model/wire.h"
+
+#define CALLS_MAX 8 /* of one partition for one page: 2000 jobs looked at */
+
+/* A place in the order: newest first, of one moment the greatest id first. */
+struct place {
+    int64_t created;
+    char id[ID_NAME_MAX + 1]; /* "": before all ids */
+};
+
+struct listed {
+    struct place place;
+    struct bytes status; /* encoded JobStatus; owned */
+};
+
+struct listing {
+    const Drover__V1__ListJobs *query;
+    uint32_t limit;
+    struct place from;     /* where the page begins */
+    struct place at;       /* how far this partition has looked ... */
+    uint32_t found;        /* ... what it has found ... */
+    unsigned calls;        /* ... and how often it was asked */
+    struct place limit_at; /* nothing beyond is known of every partition */
+    bool more;
+    int64_t since; /* of interest: the query's, or the last of a page that is full already ... */
+    bool pruned;   /* ... and then what is older was not asked for */
+    struct listed *items; /* room for limit + one call's worth */
+    uint32_t n;
+};
+
+static bool is_before(const struct place *a, const struct place *b)
+{
+    if (a->created != b->created)
+        return a->created > b->created;
+    return strcmp(a->id, b->id) > 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct listed *x = a, *y = b;
+
+    return is_before(&x->place, &y->place) ? -1 : is_before(&y->place, &x->place);
+}
+
+static void cut(struct listing *l, uint32_t n)
+{
+    while (l->n > n)
+        free((void *)l->items[--l->n].status.data);
+}
+
+struct listing *listing_free(struct listing *l)
+{
+    for (uint32_t i = 0; l && i < l->n; i++)
+        free((void *)l->items[i].status.data);
+    if (l)
+        free(l->items);
+    free(l);
+    return NULL;
+}
+
+/* ---- where a list goes on: "<created>.<id>" ---- */
+
+static bool cursor_read(const char *text, struct place *out)
+{
+    size_t digits = strspn(text, "0123456789");
+    const char *id = text + digits + 1;
+
+    return digits > 0 && text[digits] == '.' && strlen(id) <= ID_NAME_MAX &&
+           id_name_valid(id, strlen(id)) && bytes_to_i64(bytes_of(text, digits), &out->created) &&
+           stpcpy(out->id, id);
+}
+
+/* Return: false where the query does not say a place that can be. */
+static bool first_place(const Drover__V1__ListJobs *q, struct place *out)
+{
+    *out = (struct place){.created = q->before > 0 ? q->before - 1 : INT64_MAX};
+    return !*q->after || cursor_read(q->after, out);
+}
+
+int listing_new(struct listing **out, const Drover__V1__ListJobs *query)
+{
+    struct listing *l = calloc(1, sizeof(*l));
+
+    if (!l)
+        return -ENOMEM;
+    l->query = query;
+    l->limit = query->limit ? query->limit : WIRE_LIST_DEFAULT;
+    if (l->limit > WIRE_LIST_MAX)
+        l->limit = WIRE_LIST_MAX;
+    l->items = calloc((size_t)2 * l->limit, sizeof(*l->items));
+    if (!l->items || !first_place(query, &l->from)) {
+        bool memory = !l->items;
+
+        listing_free(l);
+        return memory ? -ENOMEM : 1;
+    }
+    l->at = l->from;
+    l->since = query->since;
+    *out = l;
+    return 0;
+}
+
+/* ---- one partition after the other ---- */
+
+static const char *phase_word(Drover__V1__Phase phase)
+{
+    static const char *const words[] = {
+        [DROVER__V1__PHASE__PHASE_UNSPECIFIED] = "",
+        [DROVER__V1__PHASE__PHASE_PENDING] = "PENDING",
+        [DROVER__V1__PHASE__PHASE_PROCESSING] = "PROCESSING",
+        [DROVER__V1__PHASE__PHASE_PROCESSED] = "PROCESSED",
+        [DROVER__V1__PHASE__PHASE_ERROR] = "ERROR",
+    };
+
+    return (size_t)phase < array_size(words) ? words[phase] : "none";
+}
+
+void listing_call(const struct listing *l, struct effects *fx, uint64_t id, uint32_t partition)
+{
+    const Drover__V1__ListJobs *q = l->query;
+    const char **names = effects_alloc(fx, q->n_labels * sizeof(*names));
+    const char **values = effects_alloc(fx, q->n_labels * sizeof(*values));
+
+    for (size_t i = 0; i < q->n_labels; i++) {
+        names[i] = q->labels[i]->name;
+        values[i] = q->labels[i]->value;
+    }
+    ops_inspect_jobs(fx, id, partition,
+                     &(struct op_list){.before = l->at.created,
+                                       .before_id = l->at.id,
+                                       .since = l->since,
+                                       .limit = l->limit - l->found,
+                                       .phase = phase_word(q->phase),
+                                       .workflow = q->workflow,
+                                       .labels = names,
+                                       .values = values,
+                                       .n_labels = q->n_labels});
+}
+
+static void add(struct listing *l, struct effects *fx, const struct ops_listed *from)
+{
+    Drover__V1__JobStatus status = DROVER__V1__JOB_STATUS__INIT;
+    struct buf encoded = {0};
+    struct listed *item = &l->items[l->n++];
+
+    status_job(fx, &status, from->id, &from->job);
+    if (wire_encode(&status.base, false, &encoded))
+        abort();
+    item->place.created = from->job.created;
+    snprintf(item->place.id, sizeof(item->place.id), "%s", status.job_id);
+    item->status = buf_bytes(&encoded);
+}
+
+/* A partition is done with. A page that is full is only bettered by what is as new as its last. */
+static void merge(struct listing *l)
+{
+    qsort(l->items, l->n, sizeof(*l->items), by_place);
+    if (l->n > l->limit) {
+        cut(l, l->limit);
+        if (!l->more || is_before(&l->items[l->n - 1].place, &l->limit_at))
+            l->limit_at = l->items[l->n - 1].place;
+        l->more = true;
+    }
+    if (l->n == l->limit && l->items[l->n - 1].place.created > l->since) {
+        l->since = l->items[l->n - 1].place.created;
+        l->pruned = true;
+    }
+}
+
+/* Takes what one call has found. Return: whether the partition is to be asked again. */
+static bool take_found(struct listing *l, struct effects *fx, const struct ops_list *found)
+{
+    struct place last = {.created = found->last};
+    bool moved;
+
+    snprintf(last.id, sizeof(last.id), "%.*s", (int)found->last_id.len, found->last_id.data);
+    moved = is_before(&l->at, &last) || (!*l->at.id && l->at.created == last.created && *last.id);
+    for (uint32_t i = 0; i < found->n && l->found < l->limit; i++, l->found++)
+        add(l, fx, &found->jobs[i]);
+    l->at = last;
+    if (!found->more || !moved)
+        return false;
+    if (l->found < l->limit && ++l->calls < CALLS_MAX)
+        return true;
+    if (!l->more || is_before(&last, &l->limit_at))
+        l->limit_at = last;
+    l->more = true;
+    return false;
+}
+
+int listing_take(struct listing *l, struct effects *fx, struct ops_reader *r)
+{
+    struct ops_list found;
+
+    if (ops_read_list(r, fx, &found))
+        return -EPROTO;
+    if (take_found(l, fx, &found))
+        return 1;
+    merge(l);
+    l->at = l->from;
+    l->found = l->calls = 0;
+    return 0;
+}
+
+/* ---- the end ---- */
+
+/* Keeps what is sure: nothing newer than it can turn up any more. */
+static void keep_sure(struct listing *l)
+{
+    uint32_t sure = 0;
+
+    qsort(l->items, l->n, sizeof(*l->items), by_place);
+    while (sure < l->n && sure < l->limit &&
+           (!l->more || !is_before(&l->limit_at, &l->items[sure].place)))
+        sure++;
+    if (sure == l->limit && (sure < l->n || l->pruned))
+        l->more = true;
+    if (sure == l->limit && sure > 0) /* the page is full: go on behind its last */
+        l->limit_at = l->items[sure - 1].place;
+    cut(l, sure);
+}
+
+void listing_page(struct listing *l, struct effects *fx, Drover__V1__Answer *m)
+{
+    keep_sure(l);
+    m->jobs = effects_alloc(fx, l->n * sizeof(*m->jobs));
+    for (uint32_t i = 0; i < l->n; i++) {
+        struct bytes encoded = l->items[i].status;
+
+        m->jobs[m->n_jobs] = drover__v1__job_status__unpack(NULL, encoded.len, encoded.data);
+        if (!m->jobs[m->n_jobs++])
+            abort(); /* it is our own: no memory */
+    }
+}
+
+void listing_next(struct listing *l, struct effects *fx, Drover__V1__Answer *m)
+{
+    if (m->n_jobs < l->n) {
+        l->more = true;
+        l->limit_at = l->items[m->n_jobs - 1].place;
+    }
+    if (l->more)
+        m->next = (char *)effects_printf(fx, "%" PRId64 ".%s", l->limit_at.created, l->limit_at.id);
+}
+
+void listing_end(struct listing *l, Drover__V1__Answer *m)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        drover__v1__job_status__free_unpacked(m->jobs[i], NULL);
+}
