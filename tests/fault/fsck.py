@@ -83,7 +83,7 @@ class Fsck:
         if not finished and indexes["due"].get(job_id) != float(record["due"]):
             self.say(job_id, f"is due at {record['due']}, and at {indexes['due'].get(job_id)}")
         replay = self.replays.get(job_id)
-        if replay and not replay.violations:
+        if replay and replay.whole and not replay.violations:
             self._against_history(job_id, record, keys, indexes, replay)
 
     def _against_history(self, job_id, record, keys, indexes, replay):

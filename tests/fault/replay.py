@@ -65,7 +65,11 @@ class Replay:
         self.hold = self.cause = ""
         self.tried = 0
         self.number = None  # the step that an entry is about
+        self.whole = True  # all of the history was understood
         for words in job.history:
+            if words[2] == "migrated":  # to a definition that is arranged for this job alone
+                self.whole = False
+                break
             try:
                 self._entry(words)
             except Impossible as impossible:

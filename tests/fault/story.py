@@ -24,7 +24,7 @@ class Story:
 
     def judge(self):
         self._accepted()
-        if self.replay and not self.replay.violations:
+        if self.replay and self.replay.whole and not self.replay.violations:
             self._notices()
             self._leases()
             self._requested()

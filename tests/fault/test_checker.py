@@ -215,6 +215,13 @@ class Planted(unittest.TestCase):
         self.scene.trace = None
         self.assertEqual([], [str(v) for v in self.judge()])
 
+    def test_good_up_to_a_migration(self):
+        self.scene.insert("j", 6, "migrated order@2")
+        self.scene.insert("j", 8, "dreamt 0")
+        self.assertEqual([], [str(v) for v in self.judge() if v.rule not in ("I13", "I11")])
+        self.scene.entry("j", 3)[6] = "0.xx"
+        self.found("I3", "0.xx")
+
     def test_program(self):
         with tempfile.TemporaryDirectory() as directory:
             out = io.StringIO()
