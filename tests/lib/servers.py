@@ -374,6 +374,10 @@ class Rabbit(Server):
         ends."""
         self._evaluate(f'rabbit_trace:start(<<"{vhost}">>), ok')
 
+    def alarm(self, on):
+        """A memory alarm: the node reads nothing more from who publishes."""
+        self._evaluate(f"vm_memory_monitor:set_vm_memory_high_watermark({'1.0e-9' if on else 0.4}), ok")
+
     def stop(self):
         super().stop()
         self._stop_epmd()

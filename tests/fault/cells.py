@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The grid: what must survive what. A boundary and a fault make a cell, such as B7.F6
+
+Data only. test_cells.py runs the cells in AROUND, one test each; other tests name in their docstrings
+the cells that they cover; SIMULATED says which feature of the simulator's worlds covers which;
+faults_page.py makes docs/FAULTS.md of all that.
+"""
+
+import collections
+
+# What must happen in each: A nothing happened, a retry is safe · R the broker delivers again · I applying
+# it again answers ALREADY · P the promised publish is made again · S the supervisor recovers it · F fenced by its
+# token · D the agent drops it · K the handler is killed at its deadline · C the client repeats · U unroutable: backoff,
+# uncounted · Q dead letter · W waits, no loss · L lost only in the profile "fast", and told · T guard of time · h harmless.
+GRID = """
+B1  | R | R,I | C | I | h | EXPIRED | R,C | W,C | L,C | L,C | T | - | - | Q | Q | C | W,C | W,C | R | R | h
+B2  | R,I | R,I | C | I | h | C | R | W | L | L | h | - | - | - | - | U | W | h | R | R | h
+B3  | A,S | P | - | I | h | S | h | h | L,S | L,S | T | F | F | - | - | - | W | W | A | A,S | h
+B4  | P | P,I | S | I | h | D,S | P | W,S | F | F | h | - | F | - | - | U | W,S | W | P | P | h
+B5  | R,S | S | S | I | h | D | R,I | R,I | F | F,S | T,D | D | h | Q | Q | - | h | D,S | R | R,S | h
+B6  | S | S,I | - | I | h | K,D | h | h | I | I | T,K | K,D | F | S | - | - | h | h | K | S,K | h
+B7  | S | R,I | S | I | h | D | W,S | W,S | F | F | T,D | D,F | F | - | - | U,S | W,S | h | flush | S | h
+B8  | R | R,I | S | I | F | F | R | W,R | L,S,I | L,S,I | T | F | F | Q | Q | - | h | allow-oom | R | R | h
+B9  | A | I | - | I | h | h | h | h | L,S | L,S | h | F | F | - | - | - | h | allow-oom | A | A | h
+B10 | P | P | P | seq | seq | h | P | W,P | L,P | L,P | h | - | F | - | - | U,P | W,P | h | P | P | h
+B11 | h | lease | - | - | - | F | h | h | F | F | T | F | F | - | - | - | h | W | release | lease | h
+B12 | A | I | - | I | h | h | h | h | S | S | T | F | F | S | - | - | h | allow-oom | A | A | h
+B13 | A | I,P | S | I | F | F,S | P | W,S | L,S | L,S | T | F | F | park | Q | U | W,S | allow-oom | A | A,S | h
+B14 | A | I | C | I | F | h | R | W | L,C | L,C | T | F | F | Q | Q | C | W | allow-oom | A | A | versioned
+"""
+
+BOUNDARIES = {
+    "B1": "Submit → records",
+    "B2": "records → Receipt + ack",
+    "B3": "lock step (token)",
+    "B4": "publish StepRequest",
+    "B5": "agent receives, admits",
+    "B6": "agent runs the effect",
+    "B7": "StepReply published, request acked",
+    "B8": "reply → record",
+    "B9": "advance / terminal",
+    "B10": "terminal notice → client",
+    "B11": "supervisor lease",
+    "B12": "scan → expire/repair",
+    "B13": "compensate begin/undo/finish",
+    "B14": "cancel, GC, function upgrade",
+}
+
+FAULTS = {
+    "F1": "crash before",
+    "F2": "crash after",
+    "F3": "lost",
+    "F4": "duplicate",
+    "F5": "reorder",
+    "F6": "delay > deadline",
+    "F7": "broker restart",
+    "F8": "broker partition",
+    "F9": "store loses its last second",
+    "F10": "store failover",
+    "F11": "clock ±",
+    "F12": "zombie",
+    "F13": "two supervisors",
+    "F14": "poison",
+    "F15": "malformed",
+    "F16": "unroutable",
+    "F17": "alarm, disk full",
+    "F18": "store out of memory",
+    "F19": "SIGTERM",
+    "F20": "SIGKILL",
+    "F21": "reload",
+}
+
+
+def required():
+    """cell -> what must happen in it, without those that cannot be."""
+    out = {}
+    for line in GRID.strip().splitlines():
+        boundary, *codes = (word.strip() for word in line.split("|"))
+        for fault, code in zip(FAULTS, codes, strict=True):
+            if code != "-":
+                out[f"{boundary}.{fault}"] = code
+    return out
+
+
+# --- by real processes: a fault at exactly this place ---
+
+# Where the fault comes, and for a crash afterwards what stands behind it. @text: only where this passes;
+# @job: a kind of trial.py.
+Place = collections.namedtuple("Place", "role before after job text", defaults=("",))
+PLACES = {
+    "B1": Place("scheduler", "delivery.submit", "store.submit.after", "chain"),
+    "B2": Place("scheduler", "publish.receipt.before", "publish.receipt.after", "chain"),
+    "B3": Place("scheduler", "store.drive.before", "store.drive.after", "unanswered"),
+    "B4": Place("scheduler", "publish.request.before", "publish.request.after", "chain"),
+    "B5": Place("agent", "delivery.task", "run.before", "chain"),
+    "B6": Place("agent", "run.before", "run.after", "chain"),
+    "B7": Place("agent", "publish.reply.before", "publish.reply.after", "chain"),
+    "B8": Place("scheduler", "delivery.replies", "store.record.after", "chain"),
+    "B9": Place("scheduler", "store.record.before", "store.record.after", "single"),
+    "B10": Place("scheduler", "publish.notice.before", "publish.notice.after", "chain"),
+    "B11": Place("supervisor", "store.lead.before", "store.lead.after", "unanswered"),
+    "B12": Place("supervisor", "store.expire.before", "store.expire.after", "unanswered"),
+    "B13": Place("scheduler", "publish.request.before", "publish.request.after", "denied", text="undo"),
+    "B14": Place("scheduler", "store.steer.before", "store.steer.after", "cancelled"),
+}
+ALL = tuple(PLACES)
+
+# fault -> boundaries: what test_cells.py runs.
+AROUND = {
+    "F1": ALL,
+    "F2": ALL,
+    "F6": ("B4", "B5", "B6", "B7", "B8", "B9", "B13"),
+    "F8": ALL,
+    "F12": ("B3", "B5", "B6", "B7", "B8", "B9", "B11", "B12", "B13", "B14"),
+    "F17": ALL,
+    "F18": ALL,
+    "F19": ALL,
+    "F20": ALL,
+}
+
+# --- by simulation ---
+
+# fault -> (what of a world does it, the boundaries at which it does). Names are those of struct plan,
+# plan_faults, simbus_faults and plan_handlers in tests/sim.
+SIMULATED = {
+    "F1": ("crash: a process dies before an effect", ALL),
+    "F2": ("crash: a process dies after an effect", ALL),
+    "F3": ("bus.lost", ("B1", "B2", "B4", "B5", "B7", "B8", "B10", "B13", "B14")),
+    "F4": (
+        "bus.doubled; store_lost: a call made again",
+        ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B12", "B13", "B14"),
+    ),
+    "F5": (
+        "bus.kept, bus.delay_ms",
+        ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B13", "B14"),
+    ),
+    "F6": (
+        "bus.kept, stall, slow handlers",
+        ("B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B11", "B12", "B13", "B14"),
+    ),
+    "F8": ("cut: a connection is lost, and back later", ALL),
+    "F11": ("clock_jump: the store's clock steps", ("B1", "B3", "B8", "B9", "B11", "B12", "B13", "B14")),
+    "F12": (
+        "stall: a process stands, and goes on",
+        ("B3", "B5", "B6", "B7", "B8", "B9", "B11", "B12", "B13", "B14"),
+    ),
+    "F13": (
+        "supervisors up to 5, with and without election",
+        ("B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B11", "B12", "B13", "B14"),
+    ),
+    "F16": ("queue_gone", ("B2", "B4", "B10", "B13")),
+    "F18": ("store_full", ("B1", "B3", "B8", "B9", "B11", "B12", "B13", "B14")),
+    "F19": ("drain: a process is told to end", ALL),
+    "F20": ("crash: a process dies around an effect", ALL),
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes docs/FAULTS.md: which test covers which cell of the grid
+
+    faults_page.py check [ROOT]     fails where the page is not up to date, or names what is not there
+    faults_page.py write [ROOT]
+
+Three sources: cells.AROUND, whose tests are made of it; docstrings of tests in tests/fault and
+tests/integration that name cells, such as B7.F6; cells.SIMULATED.
+"""
+
+import ast
+import collections
+import pathlib
+import re
+import sys
+
+import cells
+
+PAGE = "docs/FAULTS.md"
+CELL = re.compile(r"\bB\d+\.F\d+\b")
+FOLDERS = ("tests/fault", "tests/integration")
+ALONE = "test_cells.py"
+
+HEAD = """\
+# Faults
+
+<!-- made by tests/fault/faults_page.py -->
+
+What must survive what: fourteen boundaries between what the store has recorded, what the broker has and what was done, and
+twenty-one faults. {required} cells of that grid can be. **{real} are covered by tests on real processes and servers**, {both} of
+them by simulation as well; **{simulated} by simulation only**; {open} by no test yet, listed at the end.
+
+`./dev test fault` runs the tests in `tests/fault`, where an independent checker (`tests/fault/checker.py`) judges each run by what
+was seen from outside; those in `tests/integration` are part of `./dev test`, and so are a few cells (suite `fault-smoke`). The simulator
+(`build/tests/sim/drover-sim --seeds A..B`) draws its faults by chance in every world, and checks its own invariants after every step.
+
+R: real processes · S: simulation · RS: both · o: no test · -: cannot be
+"""
+
+
+def docstrings(root):
+    """(file, Class.test or test, docstring) of all tests."""
+    for folder in FOLDERS:
+        for path in sorted((root / folder).glob("test_*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for node in tree.body:
+                inner = node.body if isinstance(node, ast.ClassDef) else []
+                for test in inner:
+                    if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+                        text = ast.get_docstring(test) or ""
+                        yield path.name, f"{node.name}.{test.name}", text
+
+
+def real(root):
+    """cell -> tests, as "file Class.test"."""
+    out = collections.defaultdict(list)
+    for fault, boundaries in cells.AROUND.items():
+        for boundary in boundaries:
+            out[f"{boundary}.{fault}"].append(f"{ALONE} {fault}.test_{boundary}")
+    for file, test, text in docstrings(root):
+        for cell in CELL.findall(text):
+            out[cell].append(f"{file} {test}")
+    return out
+
+
+def simulated():
+    return {
+        f"{boundary}.{fault}": what
+        for fault, (what, boundaries) in cells.SIMULATED.items()
+        for boundary in boundaries
+    }
+
+
+def order(cell):
+    return [int(number) for number in re.findall(r"\d+", cell)]
+
+
+def mark(cell, required, by_tests, by_worlds):
+    if cell not in required:
+        return "-"
+    return ("R" if cell in by_tests else "") + ("S" if cell in by_worlds else "") or "o"
+
+
+def page(required, by_tests, by_worlds):
+    covered = set(by_tests) & set(required)
+    worlds = set(by_worlds) & set(required)
+    lines = [
+        HEAD.format(
+            required=len(required),
+            real=len(covered),
+            both=len(covered & worlds),
+            simulated=len(worlds - covered),
+            open=len(set(required) - covered - worlds),
+        ),
+        "| | " + " | ".join(cells.FAULTS) + " |",
+        "|---" * (len(cells.FAULTS) + 1) + "|",
+    ]
+    for boundary in cells.BOUNDARIES:
+        marks = [mark(f"{boundary}.{f}", required, by_tests, by_worlds) for f in cells.FAULTS]
+        lines.append(f"| {boundary} | " + " | ".join(marks) + " |")
+    lines += ["", "| boundary | |", "|---|---|"]
+    lines += [f"| {name} | {what} |" for name, what in cells.BOUNDARIES.items()]
+    lines += ["", "| fault | | in the simulator |", "|---|---|---|"]
+    for name, what in cells.FAULTS.items():
+        lines.append(f"| {name} | {what} | {cells.SIMULATED.get(name, ('',))[0]} |")
+    lines += ["", "## On real processes", "", "| cell | must | test |", "|---|---|---|"]
+    for cell in sorted(covered, key=order):
+        tests = "<br>".join(f"`{test}`" for test in by_tests[cell])
+        lines.append(f"| {cell} | {required[cell]} | {tests} |")
+    missing = sorted(set(required) - covered - worlds, key=order)
+    lines += ["", "## Without a test", "", " ".join(missing) or "None."]
+    return "\n".join(lines) + "\n"
+
+
+def strange(required, by_tests, by_worlds):
+    """Cells that somebody covers and that cannot be."""
+    for cell in sorted((set(by_tests) | set(by_worlds)) - set(required), key=order):
+        who = by_tests.get(cell) or ["cells.SIMULATED"]
+        yield f"{cell}, which {who[0]} names, is no cell of the grid"
+
+
+def main(argv):
+    root = pathlib.Path(argv[2] if len(argv) > 2 else ".")
+    required, by_tests, by_worlds = cells.required(), real(root), simulated()
+    wanted = page(required, by_tests, by_worlds)
+    found = list(strange(required, by_tests, by_worlds))
+    if argv[1] == "write":
+        (root / PAGE).write_text(wanted, encoding="utf-8")
+    elif not (root / PAGE).exists() or (root / PAGE).read_text(encoding="utf-8") != wanted:
+        found.append(f"{PAGE} is not up to date: run tests/fault/faults_page.py write")
+    for problem in found:
+        print(problem, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] not in ("check", "write"):
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv))

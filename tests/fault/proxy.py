@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TCP proxy on loopback that can fall silent: what is on its way stays on its way, nothing is refused
+or closed, as where a cable is cut"""
+
+import contextlib
+import socket
+import threading
+
+import servers
+
+CHUNK = 65536
+
+
+class Proxy:
+    """From a port of its own to @port, for any number of connections."""
+
+    def __init__(self, port):
+        self._target = port
+        self._listener = socket.create_server((servers.HOST, 0))
+        self.port = self._listener.getsockname()[1]
+        self._open = threading.Event()  # what comes may pass
+        self._open.set()
+        self._lock = threading.Lock()
+        self._sockets = set()
+        self._closed = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self):
+        """Nothing passes any more, in neither direction."""
+        self._open.clear()
+
+    def heal(self):
+        """New connections work; those from before are gone, with what was on its way."""
+        self._drop()
+        self._open.set()
+
+    def close(self):
+        self._closed = True
+        self._listener.close()
+        self._drop()
+        self._open.set()
+
+    def _drop(self):
+        with self._lock:
+            sockets, self._sockets = self._sockets, set()
+        for each in sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self):
+        while not self._closed:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(near,), daemon=True).start()
+
+    def _serve(self, near):
+        with self._lock:
+            self._sockets.add(near)
+        self._open.wait()
+        try:
+            far = socket.create_connection((servers.HOST, self._target))
+        except OSError:
+            near.close()
+            return
+        with self._lock:
+            self._sockets.add(far)
+        threading.Thread(target=self._pump, args=(near, far), daemon=True).start()
+        self._pump(far, near)
+
+    def _pump(self, source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(CHUNK):
+                self._open.wait()
+                target.sendall(data)
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)

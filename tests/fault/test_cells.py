@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cells of cells.AROUND: a class for each fault, a test for each boundary: F7.test_B4 and so on."""
+
+import contextlib
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import cells
+import proxy
+import servers
+import tap
+import trial
+
+
+def spec(point, place, task):
+    text = f"@{place.text}" if place.text else ""
+    return f"{point}=1*{task}{text}"
+
+
+class Cells(trial.Trial):
+    """@act() does it while the process stands at the place, and is over when it has been undone."""
+
+    fault = None
+    instances = 1  # of each role
+
+    def settings(self, place):
+        """What differs for such a trial."""
+        return None
+
+    def trial(self, boundary):
+        place = cells.PLACES[boundary]
+        self.begin(*[self.instances] * 3, settings=self.settings(place))
+        self.around(place)
+        self.settle(place.job)
+
+    def around(self, place):
+        daemons = self.group(place.role)
+        if place.role == "supervisor":  # they all pass it, always
+            daemons = daemons[:1]
+        with self.standing(daemons, spec(place.before, place, "pause"), place.job) as daemon:
+            self.notes.fault(cells.FAULTS[self.fault], daemon.name)
+            with contextlib.ExitStack() as undone:
+                self.act(daemon, place, undone)
+            self.notes.fault("over", daemon.name)
+
+    def act(self, daemon, place, undone):
+        raise NotImplementedError
+
+    def crash(self, point, place):
+        (daemon,) = self.group(place.role)
+        daemon.fail(spec(point, place, "crash"))
+        self.submit(place.job)
+        daemon.await_crash()
+        self.notes.fault(cells.FAULTS[self.fault], daemon.name)
+        self.restarted(daemon)
+
+
+class F1(Cells):
+    def around(self, place):
+        self.crash(place.before, place)
+
+
+class F2(Cells):
+    def around(self, place):
+        self.crash(place.after, place)
+
+
+class F6(Cells):
+    """It stands until the lease is over, then goes on as if nothing had been."""
+
+    def act(self, daemon, place, undone):
+        servers.wait_for(lambda: self.c.store.events(trial.JOB, "expired"), "the lease to end", 60)
+
+
+class F8(Cells):
+    """Its link to the broker is silent, both ways, until it has given it up."""
+
+    def settings(self, place):
+        self.wire = proxy.Proxy(self.rabbit.port)
+        self.addCleanup(self.wire.close)
+        return {place.role: {"rabbitmq": {"port": self.wire.port, "heartbeat": "1s"}}}
+
+    def act(self, daemon, place, undone):
+        before = len(daemon.records("bus_down"))
+        self.wire.cut()
+        undone.callback(self.wire.heal)
+        daemon.fail()
+        servers.wait_for(
+            lambda: len(daemon.records("bus_down")) > before, "the link to be given up", 60
+        )
+
+
+class F12(Cells):
+    """It stands until others have done its work, then goes on as if nothing had been."""
+
+    instances = 2
+
+    def act(self, daemon, place, undone):
+        if place is cells.PLACES["B11"]:
+            servers.wait_for(
+                lambda: set(self.c.store.leaders().values()) == {"supervisor-2"}, "a takeover", 60
+            )
+        else:
+            self.c.client.settled(trial.JOB, 120)
+
+
+class F17(Cells):
+    """The broker reads nothing more, until the process has noticed or has nothing to say."""
+
+    own_servers = True
+
+    def act(self, daemon, place, undone):
+        self.rabbit.alarm(True)
+        undone.callback(self.rabbit.alarm, False)
+        daemon.fail()
+        noticed = [d for d in self.c.daemons if d.role == "scheduler"]
+        servers.wait_for(
+            lambda: any(d.records("bus_blocked") for d in (daemon, *noticed)), "the alarm to be noticed", 60
+        )
+
+
+class F18(Cells):
+    own_servers = True
+
+    def act(self, daemon, place, undone):
+        store = self.c.store.redis
+        store.config_set("maxmemory", 1)
+        undone.callback(store.config_set, "maxmemory", 0)
+        daemon.fail()
+        began = int(store.info("commandstats").get("cmdstat_fcall", {}).get("calls", 0))
+        servers.wait_for(
+            lambda: int(store.info("commandstats")["cmdstat_fcall"]["calls"]) > began + 20,
+            "calls without memory", 60,
+        )  # fmt: skip
+
+
+class F19(Cells):
+    def act(self, daemon, place, undone):
+        daemon.begin_stop()
+        daemon.fail()
+        daemon.await_stop()
+        self.assertEqual([0], daemon.exit_codes)
+        self.restarted(daemon)
+
+
+class F20(Cells):
+    def act(self, daemon, place, undone):
+        daemon.kill()
+        daemon.fail()
+        self.restarted(daemon)
+
+
+def _add(name, boundary):
+    def test(self):
+        self.trial(boundary)
+
+    test.__doc__ = f"{boundary}.{name}: {cells.BOUNDARIES[boundary]}, {cells.FAULTS[name]}"
+    setattr(globals()[name], f"test_{boundary}", test)
+
+
+for _name, _boundaries in cells.AROUND.items():
+    globals()[_name].fault = _name
+    for _boundary in _boundaries:
+        _add(_name, _boundary)
+
+
+if __name__ == "__main__":
+    tap.main()

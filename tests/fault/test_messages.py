@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages that are lost, come twice, or come too late; clocks, and queues that are gone. A
+docstring begins with the cells that its test covers."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import servers
+import tap
+import trial
+import wire
+
+
+class Messages(trial.Trial):
+    def goes_on(self, role, spec, kind="chain", hits=1, **how):
+        """With a failpoint in the first daemon of a role, and nobody's help."""
+        self.begin(**how)
+        daemon = self.group(role)[0]
+        daemon.fail(spec)
+        self.submit(kind)
+        daemon.await_hits(spec.partition("=")[0], hits)
+        self.notes.fault(spec, daemon.name)
+        self.settle(kind)
+
+    def purge(self, queue, count=1):
+        """All that is in a queue is lost."""
+        servers.wait_for(lambda: self.c.client.queue(queue)[0] >= count, f"{queue} to fill")
+        self.c.client.call(lambda channel: channel.queue_purge(queue))
+        self.notes.fault("purged", queue)
+
+
+class Lost(Messages):
+    def test_submit(self):
+        """B1.F3: the client says it again."""
+        c = self.begin()
+        c.schedulers[0].stop()
+        self.submit("chain")
+        self.purge("drover.submit")
+        self.restarted(c.schedulers[0])
+        self.submit("chain")
+        self.settle()
+
+    def test_receipt(self):
+        """B2.F3: the client says it again, and it is ALREADY."""
+        c = self.begin()
+        c.schedulers[0].fail("publish.receipt.before=1*drop")
+        self.submit("chain")
+        c.schedulers[0].await_hits("publish.receipt.before")
+        self.submit("chain")
+        self.assertEqual(wire.RECEIPT_CODE_ALREADY, c.client.receipt(trial.JOB).code)
+        self.settle()
+
+    def test_request(self):
+        """B4.F3: costs its lease."""
+        self.goes_on("scheduler", "publish.request.before=1*drop")
+
+    def test_request_in_its_queue(self):
+        """B5.F3: likewise."""
+        c = self.begin()
+        c.agents[0].stop()
+        self.submit("chain")
+        self.purge("drover.task.effect")
+        self.restarted(c.agents[0])
+        self.settle()
+
+    def test_reply(self):
+        """B7.F3 B8.F3: it is done again, under the same key."""
+        self.goes_on("agent", "publish.reply.before=1*drop")
+
+    def test_notice(self):
+        """B10.F3: the broker has not taken it, so it is told again."""
+        self.goes_on("scheduler", "publish.notice.before=1*return")
+
+    def test_undo(self):
+        """B13.F3: costs its lease."""
+        self.goes_on("scheduler", "publish.request.before=1*drop@undo", "denied")
+
+    def test_command(self):
+        """B14.F3: the client says it again."""
+        c = self.begin()
+        c.agents[0].stop()
+        c.client.submit(wire.submit(trial.JOB, trial.KINDS["cancelled"]))
+        c.client.receipt(trial.JOB)
+        c.schedulers[0].stop()
+        self.cancel()
+        self.purge("drover.control")
+        self.restarted(c.schedulers[0])
+        self.restarted(c.agents[0])
+        self.cancel()
+        self.settle("cancelled")
+
+
+class Twice(Messages):
+    def test_submit(self):
+        """B1.F4: ALREADY, and nothing else."""
+        c = self.begin()
+        self.submit("chain")
+        self.submit("chain")
+        receipts = c.client.receipts
+        c.client.until(lambda: len(receipts.get(trial.JOB, [])) == 2, "two receipts")
+        codes = [receipt.code for receipt in receipts[trial.JOB]]
+        self.assertEqual([wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY], sorted(codes))
+        self.settle()
+
+    def test_receipt(self):
+        """B2.F4: the client hears it twice."""
+        self.goes_on("scheduler", "publish.receipt.before=double")
+
+    def test_call(self):
+        """B3.F4 B9.F4: a call whose answer is lost is made again: the same tokens, one completion."""
+        self.goes_on("scheduler", "store.record.after=5*return", hits=3)
+
+    def test_request(self):
+        """B4.F4 B5.F4 B6.F4: what is done again has no second effect."""
+        self.goes_on("scheduler", "publish.request.before=double", hits=3)
+
+    def test_reply(self):
+        """B7.F4 B8.F4: recorded once."""
+        self.goes_on("agent", "publish.reply.before=double", hits=3)
+
+    def test_notice(self):
+        """B10.F4: told twice, with the same seq."""
+        self.goes_on("scheduler", "publish.notice.before=double")
+        self.assertEqual(1, len({event.seq for event in self.c.client.events[trial.JOB]}))
+
+    def test_undo(self):
+        """B13.F4: what is undone twice is undone once."""
+        self.goes_on("scheduler", "publish.request.before=double@undo", "denied", hits=2)
+
+    def test_command(self):
+        """B14.F4: the same command id changes nothing the second time."""
+        c = self.begin()
+        self.submit("cancelled")
+        self.cancel()
+        self.settle("cancelled")
+        self.assertEqual(1, len(c.store.events(trial.JOB, "turned")))
+
+
+class Clocks(Messages):
+    def test_agent(self):
+        """B5.F11 B6.F11 B7.F11: ten minutes forward, and back: it goes by another clock."""
+        self.goes_on("agent", "run.before=1*clock(+10m)->1*clock(-20m)", hits=2)
+
+    def test_scheduler(self):
+        """B2.F11 B4.F11 B10.F11: an hour forward, and back: what counts is the time of the store."""
+        spec = "publish.receipt.before=clock(+1h)\npublish.request.before=1*off->1*clock(-2h)"
+        self.goes_on("scheduler", spec)
+        self.assertEqual([], self.c.store.events(trial.JOB, "expired"))
+
+
+class Gone(Messages):
+    def delete(self, queue):
+        self.c.client.call(lambda channel: channel.queue_delete(queue))
+        self.notes.fault("deleted", queue)
+
+    def test_task_queue(self):
+        """B4.F16: backoff, nothing counted, until an agent has made its queue again."""
+        c = self.begin(settings={"scheduler": {"rabbitmq": {"declare": False}}})
+        c.agents[0].stop()
+        self.delete("drover.task.effect")
+        self.submit("chain")
+        c.client.until(lambda: c.store.events(trial.JOB, "unroutable"), "it to come back")
+        self.restarted(c.agents[0])
+        self.settle()
+
+    def test_reply_queue(self):
+        """B7.F16: the reply is told again, or its lease ends."""
+        c = self.begin()
+        c.agents[0].fail("publish.reply.before=1*pause")
+        self.submit("chain")
+        c.agents[0].await_hits("publish.reply.before")
+        self.delete("drover.replies")
+        c.agents[0].fail()
+        self.settle()
+
+
+if __name__ == "__main__":
+    tap.main()
