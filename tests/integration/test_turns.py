@@ -6,72 +6,17 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
-import cluster
 import servers
 import tap
 import wire
-
-SOON = wire.Policy(initial_interval_ms=20, maximum_attempts=5, park_interval_ms=-1, jitter=-1)
-
-
-def error(message, verdict=wire.VERDICT_TRANSIENT, **fields):
-    return wire.Error(**{"class": "BROKEN"}, message=message, verdict=verdict, **fields)
-
-
-def permanent(message, **fields):
-    return error(message, wire.VERDICT_PERMANENT, **fields)
-
-
-def step(name, after=(), revert=True, **fields):
-    """A step that is done, and taken back, by hand."""
-    if revert:
-        fields["revert"] = wire.Revert(action=f"undo-{name}") if revert is True else revert
-    fields.setdefault("retry", SOON)
-    return wire.step(name, "hand", action=f"do-{name}", after=after, **fields)
+from hand import Case, error, permanent, step
 
 
 def trip(**fields):
     return [step("flight", **fields), step("hotel", ["flight"], **fields), step("car", ["hotel"], **fields)]
 
 
-class Turns(cluster.TestCase):
-    def begin(self):
-        self.c = self.cluster(agents=1)
-        self.seen = []
-        return self.c
-
-    def take(self):
-        """The next request; its action is noted."""
-        request = self.c.client.consume_step("hand")
-        self.seen.append(request.action)
-        return request
-
-    def do(self, *actions, **fields):
-        """Takes one request for each action, in any order, and says yes; returns them in that order."""
-        requests = {}
-        for _ in actions:
-            request = self.take()
-            requests[request.action] = request
-            self.c.client.reply(request, **fields)
-        self.assertEqual(set(actions), set(requests))
-        return [requests[action] for action in actions]
-
-    def end(self, job, outcome, n=1):
-        """The n-th end of a job."""
-        events = self.c.client.until(
-            lambda: len(self.c.client.events.get(job, [])) >= n and self.c.client.events[job],
-            f"end {n} of {job}",
-        )
-        self.assertEqual(outcome, events[n - 1].outcome, events[n - 1])
-        return events[n - 1]
-
-    def steer(self, job, **command):
-        return self.c.client.control(job, **command).code
-
-    def states(self, job):
-        return {s.name: wire.StepState.Name(s.state)[len("STEP_STATE_"):]
-                for s in self.c.client.status(job).steps}
-
+class Turns(Case):
     # --- compensation ---
 
     def test_compensate_in_reverse(self):
@@ -99,40 +44,6 @@ class Turns(cluster.TestCase):
         c.client.reply(self.take(), error=permanent("no", effect=wire.EFFECT_NONE))
         self.do("undo-a")
         self.end("job", wire.OUTCOME_COMPENSATED)
-
-    def test_compensation_is_retried(self):
-        c = self.begin()
-        c.client.submit(wire.submit("job", trip()))
-        self.do("do-flight")
-        self.do("do-hotel")
-        self.do("do-car")
-        self.end("job", wire.OUTCOME_SUCCEEDED)
-        self.assertEqual(wire.ANSWER_CODE_DONE,
-                         self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED)))
-        c.client.reply(self.take(), error=error("later"))
-        again = self.take()
-        self.assertEqual(("undo-car", 3, 1), (again.action, again.attempt, again.failures))
-        c.client.reply(again)
-        self.do("undo-hotel")
-        self.do("undo-flight")
-        event = self.end("job", wire.OUTCOME_COMPENSATED, 2)
-        self.assertEqual(("REQUESTED", 2), (event.reason, event.turn))
-
-    def test_forward_result_reaches_undo(self):
-        """An undo gets the arguments, the result and the key of what it takes back, byte for byte."""
-        c = self.begin()
-        given, gave = bytes(range(256)), b'{"OriginalValue": "Hello"}\0'
-        arguments = wire.payload(given, "application/x-any")
-        c.client.submit(wire.submit("job", [step("a", arguments=arguments), step("b", ["a"])]))
-        (done,) = self.do("do-a", result=wire.payload(gave, "application/json"))
-        c.client.reply(self.take(), error=permanent("no"))
-        self.do("undo-b")
-        (undone,) = self.do("undo-a")
-        self.assertEqual(arguments, undone.arguments)
-        self.assertEqual(wire.payload(gave, "application/json"), undone.forward_result)
-        self.assertEqual(done.idempotency_key, undone.forward_key)
-        self.assertEqual(("job/a/1", "job/a/2"), (done.idempotency_key, undone.idempotency_key))
-        self.assertEqual((wire.STATE_ACTIVE, wire.STATE_DISABLED), (done.desired, undone.desired))
 
     def test_revert_has_its_own(self):
         """Actor, action, arguments and lease of the undo can be others than those of the do."""
@@ -366,24 +277,6 @@ class Turns(cluster.TestCase):
         self.end("job", wire.OUTCOME_SUCCEEDED)
 
     # --- commands ---
-
-    def test_cancel_idempotent(self):
-        """Twice at once is one cancellation; of what has ended it is refused, and changes nothing."""
-        c = self.begin()
-        c.client.submit(wire.submit("job", trip()))
-        self.do("do-flight")
-        flying = self.take()
-        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", cancel=wire.Cancel()))
-        self.assertEqual(wire.ANSWER_CODE_UNCHANGED, self.steer("job", cancel=wire.Cancel()))
-        c.client.reply(flying)
-        self.do("undo-hotel")
-        self.do("undo-flight")
-        self.end("job", wire.OUTCOME_CANCELLED)
-        before = c.store.job("job")
-        answer = c.client.control("job", cancel=wire.Cancel())
-        self.assertEqual((wire.ANSWER_CODE_WRONG_STATE, "the job has ended as CANCELLED"),
-                         (answer.code, answer.reason))
-        self.assertEqual(before, c.store.job("job"))
 
     def test_pause(self):
         c = self.begin()

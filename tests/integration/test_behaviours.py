@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What other engines promise, case by case, each under its name; ported are the cases, not the code."""
+
+import pathlib
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import client
+import cluster
+import servers
+import tap
+import wire
+from hand import SOON, Case, error, permanent, step
+
+LEASE = {"wait_ms": 2500, "lock_ms": 300}  # ends soon, and is not given back before that
+
+
+class Behaviours(Case):
+    def dispatched(self, job, index=0):
+        """Entries of one step: (time, attempt, token)."""
+        return [(int(e[1]), int(e[4]), e[5]) for e in self.c.store.history(job)
+                if e[2] == "dispatched" and e[3] == str(index)]
+
+    def times(self, job, event):
+        return [int(e[1]) for e in self.c.store.history(job) if e[2] == event]
+
+    def naps(self, seconds, **more):
+        """Agents with an actor whose runs write down when they begin and end."""
+        self.log = self.directory / "naps"
+        self.log.touch()
+        script = f'echo "begin $DROVER_JOB" >>"$0"; sleep {seconds}; echo "end $DROVER_JOB" >>"$0"'
+        actor = {"name": "nap", "handler": "exec",
+                 "actions": [{"name": "*", "command": ["/bin/sh", "-c", script, str(self.log)]}], **more}
+        return {"agent": {"agent": {"concurrency": 4, "actors": [cluster.BUILTIN, actor]}}}
+
+    def lines(self, word):
+        return [line.split()[1] for line in self.log.read_text().splitlines() if line.startswith(word)]
+
+    # --- deliveries that are lost, or come twice ---
+
+    def test_lost_dispatch(self):
+        """The request for b never gets to anybody: sent again after its lease, and a has run once."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a"), step("b", ["a"], **LEASE)]))
+        self.do("do-a")
+        lost = self.take()
+        again = self.take()
+        self.assertEqual(("do-b", 2, 1), (again.action, again.attempt, again.expiries))
+        self.assertNotEqual(lost.token, again.token)
+        c.client.reply(again)
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        self.assertEqual(1, len(self.dispatched("job", 0)))
+        self.assertGreaterEqual(self.dispatched("job", 1)[1][0], lost.locked_until)
+
+    def test_agent_killed_in_flight(self):
+        """Four runs die with their agent: each is sent again after its lease, and counts one death."""
+        settings = self.naps(0.5, ack="early")
+        c = self.begin(settings=settings)
+        lease = {"wait_ms": 2000, "lock_ms": 1500}
+        c.client.submit(wire.submit("job", [wire.step(f"s{i}", "nap", **lease) for i in range(4)]))
+        servers.wait_for(lambda: len(self.lines("begin")) == 4, "four runs to begin")
+        until = {i: int(record[6]) for i, record in c.store.steps("job").items()}
+        c.agents[0].kill()
+        c.add_agent()
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        for i, words in c.store.steps("job").items():
+            self.assertEqual(("2", "1"), (words[4], words[8]), words)
+            self.assertGreaterEqual(self.dispatched("job", i)[1][0], until[i])
+            self.assertEqual(2, len(self.dispatched("job", i)))
+        self.assertEqual(4, len(c.store.events("job", "done")))
+
+    def test_duplicate_step_before_fanout(self):
+        """A request that is delivered twice, and answered by two: what follows is sent once."""
+        c = self.begin()
+        c.client.submit(wire.submit(
+            "job", [step("a"), step("b", ["a"]), step("c", ["a"]), step("d", ["b", "c"])]))
+        request = self.take()
+        c.client.publish("", "drover.task.hand", wire.Requests(requests=[request]))
+        self.assertEqual(request, self.take())
+        c.client.reply(request, agent="one")
+        c.client.reply(request, agent="two")
+        for done in self.do("do-b", "do-c") + self.do("do-d"):
+            self.assertEqual(("job", 1, f"job/{done.step}/1"),
+                             (done.job_id, done.attempt, done.idempotency_key))
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        c.await_idle()
+        self.assertEqual([1, 1, 1, 1], [len(self.dispatched("job", i)) for i in range(4)])
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+
+    def test_second_completion_rejected(self):
+        """The same completion again, and one with another result: the first counts."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a"), step("b", ["a"])]))
+        request = self.take()
+        first = wire.payload(b"first")
+        c.client.reply(request, result=first)
+        held = self.take()
+        before = c.store.job("job")
+        c.client.reply(request, result=first)
+        c.client.reply(request, result=wire.payload(b"second"))
+        c.client.submit(wire.submit("behind", [wire.step("x")]))  # settled after them
+        c.client.settled("behind")
+        servers.wait_for(lambda: c.client.queue("drover.replies")[0] == 0, "the replies to be read")
+        self.assertEqual(before, c.store.job("job"))
+        status = c.client.control("job", query=wire.Query(with_data=True)).status
+        self.assertEqual(first, status.steps[0].result)
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+        self.assertEqual(0, c.client.queue(c.client.DEAD)[0])
+        c.client.reply(held)
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    def test_completion_unknown_job(self):
+        """For no job, of no message, of nothing: dropped or dead, and others go on."""
+        c = self.begin()
+        c.client.reply(wire.StepRequest(job_id="nobody", step="a", token="0.0123456789abcdef",
+                                        desired=wire.STATE_ACTIVE))
+        for body in (b"\xff\xff", b""):
+            c.client.publish("drover.replies", "reply", body)
+        c.client.submit(wire.submit("job", wire.chain(3)))
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        dead = [c.client.dead_letter() for _ in range(2)]
+        self.assertEqual([b"", b"\xff\xff"], sorted(body for _, body in dead))
+        c.await_idle()
+        self.assertEqual(0, c.client.queue(c.client.DEAD)[0])
+        self.assertEqual(["nobody"], [r["job.id"] for r in c.schedulers[0].records("reply_unknown_job")])
+        self.assertEqual({}, c.store.job("nobody"))
+
+    def test_fresh_fence_per_dispatch(self):
+        """Each dispatch has a token of its own, and attempts grow, also across a restart."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a")]))
+        requests = [self.take()]
+        for kill in (False, True, False):
+            if kill:
+                c.schedulers[0].kill()
+                c.schedulers[0].start()
+            c.client.reply(requests[-1], error=error("no"))
+            requests.append(self.take())
+        self.assertEqual([1, 2, 3, 4], [r.attempt for r in requests])
+        self.assertEqual(4, len({r.token for r in requests}))
+        self.assertEqual(1, len({r.idempotency_key for r in requests}))
+        c.client.reply(requests[0])  # of a dispatch that is over
+        c.client.reply(requests[-1])
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    # --- failures ---
+
+    def test_retry_count_exact(self):
+        """Five failures are five requests, and the last one is what is told."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a", retry=SOON)]))  # at most five
+        for attempt in range(1, 6):
+            c.client.reply(self.take(), error=error(f"attempt {attempt} failed"))
+        c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to give up")
+        status = c.client.status("job").steps[0]
+        self.assertEqual((5, 5, "attempt 5 failed"),
+                         (status.attempt, status.failures, status.last_error.message))
+        self.assertEqual(5, c.dispatches("job"))
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+
+    def test_terminal_error_stops_retries(self):
+        """By the agent's verdict, or by the workflow's list of classes; what it said is kept."""
+        c = self.begin()
+        fail = wire.Policy(on_permanent=wire.RECOURSE_FAIL, maximum_attempts=9,
+                           non_retryable=["BROKEN"])
+        for job, verdict in (("says", wire.VERDICT_PERMANENT), ("listed", wire.VERDICT_TRANSIENT)):
+            c.client.submit(wire.submit(job, [step("a", retry=fail)]))
+            c.client.reply(self.take(), error=error("no", verdict, details="line 1\nline 2"))
+            self.end(job, wire.OUTCOME_FAILED)
+            self.assertEqual(1, c.dispatches(job))
+            failed = c.client.control(job, query=wire.Query(with_data=True)).status.steps[0]
+            self.assertEqual(("no", "line 1\nline 2"),
+                             (failed.last_error.message, failed.last_error.details))
+
+    def test_backoff_capped_jittered(self):
+        """1, 2, 3 to 3.5: the cap comes before the jitter, and nothing is tried early."""
+        unit = 200
+        policy = wire.Policy(initial_interval_ms=unit, backoff_coefficient=2, jitter=1 / 6,
+                             maximum_interval_ms=3 * unit)
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a", retry=policy)]))
+        waits = []
+        for failures in range(1, 4):
+            c.client.reply(self.take(), error=error("no"))
+            c.client.until(lambda n=failures: c.store.steps("job")[0][2:8:5] == ["B", str(n)]
+                           or len(self.dispatched("job")) > n, "the backoff")
+            servers.wait_for(lambda n=failures: len(self.dispatched("job")) > n, "the next try")
+            waits.append(self.dispatched("job")[failures][0] - self.times("job", "failed")[failures - 1])
+        for wait, least in zip(waits, (unit, 2 * unit, 3 * unit)):
+            self.assertGreaterEqual(wait, least)
+            self.assertLess(wait, least * 7 / 6 + 2000)  # and how late a busy machine may be
+        c.client.reply(self.take())
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    def test_failed_branch_stops_the_rest(self):
+        """Where a failure ends the job what is in flight is waited for, and the rest is not run."""
+        c = self.begin()
+        fail = wire.Policy(on_exhausted=wire.RECOURSE_FAIL, maximum_attempts=2, initial_interval_ms=20)
+        c.client.submit(wire.submit("job", [
+            step("a"), step("b", ["a"]), step("c", ["a"], retry=fail), step("d", ["b"]), step("e", ["d"])]))
+        self.do("do-a")
+        requests = {r.action: r for r in (self.take(), self.take())}
+        c.client.reply(requests["do-c"], error=error("no"))
+        c.client.reply(self.take(), error=error("no again"))
+        c.client.until(lambda: self.states("job")["c"] == "FAILED", "c to fail for good")
+        c.client.reply(requests["do-b"])
+        self.assertEqual("EXHAUSTED", self.end("job", wire.OUTCOME_FAILED).reason)
+        self.assertEqual({"a": "DONE", "b": "DONE", "c": "FAILED", "d": "WAITING", "e": "WAITING"},
+                         self.states("job"))
+        self.assertEqual([0, 0], [s.attempt for s in c.client.status("job").steps[3:]])
+        c.await_idle()
+
+    def test_stall_limit_parks_step(self):
+        """Deaths alone count: parked, one alert, no more traffic; other jobs go on."""
+        c = self.begin()
+        policy = wire.Policy(maximum_expiries=3)
+        c.client.submit(wire.submit("job", [step("a", retry=policy, **LEASE)]))
+        for deaths in range(3):
+            self.assertEqual(deaths, self.take().expiries)
+        c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to park")
+        self.assertEqual([["0", "DEATHS"]], c.store.events("job", "parked"))
+        c.client.submit(wire.submit("other", wire.chain(2)))
+        self.end("other", wire.OUTCOME_SUCCEEDED)
+        servers.wait_for(lambda: c.schedulers[0].records("alert"), "the alert")
+        self.assertEqual([("job", "PARKED")], [(r["job.id"], r["reason"])
+                                               for r in c.schedulers[0].records("alert")])
+        self.assertEqual(3, c.dispatches("job"))
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+
+    # --- compensation, cancel ---
+
+    def test_compensate_in_reverse(self):
+        """What was done and can be taken back is, last first, once; then one terminal state."""
+        c = self.begin()
+        c.client.submit(wire.submit(
+            "job", [step("a"), step("b", ["a"], revert=False), step("c", ["b"]),
+                    step("d", ["c"], revert=False)]))
+        for name in "abc":
+            self.do(f"do-{name}")
+        c.client.reply(self.take(), error=permanent("no"))
+        self.do("undo-c")
+        self.do("undo-a")
+        self.end("job", wire.OUTCOME_COMPENSATED)
+        c.await_idle()
+        self.assertEqual(["do-a", "do-b", "do-c", "do-d", "undo-c", "undo-a"], self.seen)
+        self.assertEqual(1, len(c.client.events["job"]))
+
+    def test_compensation_is_retried(self):
+        """By the rules of any step, and nothing else is run again."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a"), step("b", ["a"])]))
+        self.do("do-a")
+        self.do("do-b")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        c.client.reply(self.take(), error=error("later"))
+        again = self.take()
+        self.assertEqual(("undo-b", 3, 1), (again.action, again.attempt, again.failures))
+        c.client.reply(again)
+        self.do("undo-a")
+        event = self.end("job", wire.OUTCOME_COMPENSATED, 2)
+        self.assertEqual(("REQUESTED", 2), (event.reason, event.turn))
+        self.assertEqual(["do-a", "do-b", "undo-b", "undo-b", "undo-a"], self.seen)
+
+    def test_forward_result_reaches_undo(self):
+        """An undo gets the arguments, the result and the key of what it takes back, byte for byte."""
+        c = self.begin()
+        given, gave = bytes(range(256)), b'{"OriginalValue": "Hello"}\0'
+        arguments = wire.payload(given, "application/x-any")
+        c.client.submit(wire.submit("job", [step("a", arguments=arguments), step("b", ["a"])]))
+        (done,) = self.do("do-a", result=wire.payload(gave, "application/json"))
+        c.client.reply(self.take(), error=permanent("no"))
+        self.do("undo-b")
+        (undone,) = self.do("undo-a")
+        self.assertEqual(arguments, undone.arguments)
+        self.assertEqual(wire.payload(gave, "application/json"), undone.forward_result)
+        self.assertEqual(done.idempotency_key, undone.forward_key)
+        self.assertEqual(("job/a/1", "job/a/2"), (done.idempotency_key, undone.idempotency_key))
+        self.assertEqual((wire.STATE_ACTIVE, wire.STATE_DISABLED), (done.desired, undone.desired))
+        self.end("job", wire.OUTCOME_COMPENSATED)
+
+    def test_cancel_idempotent(self):
+        """Twice at once is one cancellation; of what has ended it is refused, and changes nothing."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a"), step("b", ["a"])]))
+        self.do("do-a")
+        flying = self.take()
+        twice = wire.Control(job_id="job", reply_to=c.client.REPLIES, cancel=wire.Cancel())
+        for command_id in ("one", "two"):
+            twice.command_id = command_id
+            c.client.publish("drover.control", "control", twice)
+        c.client.until(lambda: {"one", "two"} <= c.client.answers.keys(), "both answers")
+        self.assertEqual({wire.ANSWER_CODE_DONE, wire.ANSWER_CODE_UNCHANGED},
+                         {c.client.answers[command_id].code for command_id in ("one", "two")})
+        c.client.reply(flying)
+        self.do("undo-b")
+        self.do("undo-a")
+        self.end("job", wire.OUTCOME_CANCELLED)
+        self.assertEqual(1, len(c.store.events("job", "turned")))
+        before = c.store.job("job")
+        answer = c.client.control("job", cancel=wire.Cancel())
+        self.assertEqual((wire.ANSWER_CODE_WRONG_STATE, "the job has ended as CANCELLED"),
+                         (answer.code, answer.reason))
+        self.assertEqual(before, c.store.job("job"))
+
+    # --- processes that go ---
+
+    def test_supervisor_restart(self):
+        """Leases are in the store: what has ended meanwhile is sent again once, the rest is left alone."""
+        c = self.begin()
+        c.client.submit(wire.submit("short", [step("a", wait_ms=3000, lock_ms=100)]))
+        short = self.take()
+        c.client.submit(wire.submit("long", [step("b", lock_ms=600_000)]))
+        self.take()
+        c.supervisors[0].kill()
+        c.schedulers[0].kill()
+        alone = c.store.job("long")
+        servers.wait_for(lambda: c.store.redis.time()[0] * 1000 > short.locked_until, "its lease to end")
+        c.schedulers[0].start()
+        c.supervisors[0].start()
+        again = self.take()
+        self.assertEqual(("short", 2, 1), (again.job_id, again.attempt, again.expiries))
+        c.client.reply(again)
+        self.end("short", wire.OUTCOME_SUCCEEDED)
+        self.assertEqual(1, len(c.store.events("short", "expired")))
+        self.assertEqual(alone["0"], c.store.job("long")["0"])
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+
+    def test_agent_warm_shutdown(self):
+        """Asked to stop it finishes what runs, tells it, and takes nothing new; three times."""
+        c = self.begin(settings=self.naps(1), supervisors=0)
+        for n in range(3):
+            job = f"job{n}"
+            c.client.submit(wire.submit(job, [wire.step("a", "nap"), wire.step("b", "nap", after=["a"])]))
+            servers.wait_for(lambda j=job: j in self.lines("begin"), "it to begin")
+            c.agents[0].stop()
+            self.assertEqual([0] * (n + 1), c.agents[0].exit_codes)
+            self.assertEqual([job], [j for j in self.lines("end") if j == job], "a has ended, b not begun")
+            self.assertEqual([job], [j for j in self.lines("begin") if j == job])
+            c.agents[0].start()
+            self.end(job, wire.OUTCOME_SUCCEEDED)
+            self.assertEqual(2, c.dispatches(job))
+
+    # --- definitions ---
+
+    def test_bad_graphs_refused(self):
+        """With the step named; nothing is left in Redis, and nothing is published."""
+        c = self.begin(agents=0)
+        heard = []
+        lock = threading.Lock()
+
+        def hear(channel, method, _, body):
+            with lock:
+                heard.append(method.routing_key)
+            channel.basic_ack(method.delivery_tag)
+
+        listener = client.Listener(c.client, hear, exchange="drover.events")
+        self.addCleanup(listener.stop)
+        long = "x" * 129
+        cases = {
+            "dangling": ([step("a", ["b"])], "steps[0].after"),
+            "itself": ([step("a", ["a"])], "steps[0].after"),
+            "cycle": ([step("a", ["b"]), step("b", ["a"])], "steps[0].after"),
+            "duplicate": ([step("a"), step("a")], "steps[1].name"),
+            "over-long": ([wire.step(long, "hand")], "steps[0].name"),
+            "negative": ([wire.step("a", "hand", lock_ms=-1)], "steps[0].lock_ms"),
+        }
+        for name, (steps, field) in cases.items():
+            c.client.submit(wire.submit(name, steps))
+            receipt = c.client.receipt(name)
+            self.assertEqual(wire.RECEIPT_CODE_REJECTED, receipt.code, name)
+            self.assertIn(field, receipt.field, name)
+            self.assertTrue(receipt.reason, name)
+        c.await_idle()
+        kinds = {key.partition("}:")[2].partition(":")[0] for key in c.store.keys("}:")}
+        self.assertEqual(set(), kinds & {"job", "data", "hist", "def", "defs", "open", "due", "jobs"})
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+        self.assertEqual([], heard)
+
+    def test_fan_in_1000_and_empty(self):
+        """The join is sent once, after all of them; a job without steps is refused."""
+        c = self.begin()
+        c.client.submit(wire.submit("empty", []))
+        receipt = c.client.receipt("empty")
+        self.assertEqual((wire.RECEIPT_CODE_REJECTED, "definition.steps"), (receipt.code, receipt.field))
+        c.client.submit(wire.submit("wide", [
+            *(wire.step(f"m{i}") for i in range(1000)),
+            wire.step("join", after=[f"m{i}" for i in range(1000)], take_none=True)]))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("wide", 120 * cluster.SLOW).outcome)
+        entries = [e[2:4] for e in c.store.history("wide")]
+        self.assertEqual(1, entries.count(["dispatched", "1000"]))
+        done = [i for i, (event, *_) in enumerate(entries) if event == "done"]
+        self.assertEqual(1001, len(done))
+        self.assertGreater(entries.index(["dispatched", "1000"]), done[999])
+
+
+class Outage(Case):
+    own_servers = True
+
+    def drover(self, *words, **more):
+        settings = {"DROVER_URL": self.c.url, "DROVER_REDIS__PORT": str(self.redis.port),
+                    "DROVER_REDIS__PREFIX": self.c.store.prefix}
+        return subprocess.run(
+            [wire.BUILD / "cli" / "drover", *words], capture_output=True, text=True, timeout=120,
+            env={**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, **settings}, **more)
+
+    def test_broker_down_at_submit(self):
+        """A submit fails and leaves nothing, and can be made again; get and list work from the store; a
+        cancel says that the broker is away, and changes nothing."""
+        c = self.begin()
+        c.client.submit(wire.submit("running", [step("a"), step("b", ["a"])]))
+        request = self.take()
+        self.rabbit.stop()
+        before = c.store.job("running")
+        job = '{"definition": {"steps": [{"name": "a", "actor": "demo", "action": "noop"}]}}'
+        words = ("submit", "-", "--id", "new", "--timeout", "2s")
+        self.assertEqual(7, self.drover(*words, input=job).returncode)
+        self.assertEqual({}, c.store.job("new"))
+        self.assertIn("RUNNING", self.drover("get", "running", "--from-store").stdout)
+        self.assertEqual("running\n", self.drover("list", "-o", "id", "--from-store").stdout)
+        cancelled = self.drover("cancel", "running", "--timeout", "2s")
+        self.assertEqual(7, cancelled.returncode)
+        self.assertIn("refused", cancelled.stderr)
+        self.assertEqual(before, c.store.job("running"))
+        self.rabbit.start()
+        c.await_ready()
+        self.assertEqual(0, self.drover(*words, input=job).returncode)
+        c.client.reply(request)
+        self.do("do-b")
+        self.end("running", wire.OUTCOME_SUCCEEDED)
+        self.assertEqual(0, self.drover("wait", "new", "--timeout", "60s").returncode)
+        self.assertEqual([2, 1], [c.dispatches("running"), c.dispatches("new")])
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sagas in DROVER_WORKLOADS/saga, with what their authors expect of them. The test is every agent."""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import tap
+import wire
+from hand import Case, error, permanent
+
+WORKLOADS = os.environ.get("DROVER_WORKLOADS", "")
+SCALE = 20  # intervals are so many times shorter
+
+
+def policy(source, **more):
+    """How a step, or its compensation, is tried again."""
+    return wire.Policy(
+        initial_interval_ms=int(source.get("interval_s", 1) * 1000 / SCALE),
+        backoff_coefficient=source.get("backoff", 2),
+        maximum_interval_ms=int(source.get("max_interval_s", 100) * 1000 / SCALE),
+        maximum_attempts=source.get("max_attempts", 1),
+        on_exhausted=wire.RECOURSE_COMPENSATE, jitter=-1, **more)
+
+
+def definition(saga):
+    """As the file has it. Where the failure of a step undoes nothing, it ends the job as it is."""
+    steps = []
+    for source in saga["steps"]:
+        more = {}
+        if source.get("undo_order_on_failure") == []:
+            more["on_permanent"] = wire.RECOURSE_FAIL
+        step = wire.step(source["name"], source["actor"], action=source["name"],
+                         after=source["depends_on"], retry=policy(source, **more))
+        for compensation in source.get("compensation", []):
+            revert = wire.Revert(actor=compensation["actor"], action=compensation["actor"])
+            revert.retry.CopyFrom(policy(compensation))
+            step.revert.CopyFrom(revert)
+        steps.append(step)
+    return steps
+
+
+@unittest.skipUnless(WORKLOADS, "DROVER_WORKLOADS names no folder")
+class Sagas(Case):
+    def read(self, name):
+        return json.loads((pathlib.Path(WORKLOADS) / "saga" / f"{name}.json").read_text())
+
+    labels = []  # of the job under way
+
+    def take(self, actor):
+        request = super().take(actor)
+        self.assertEqual(self.labels, list(request.labels))
+        return request
+
+    def serve(self, saga, job, fails=None, failure=None):
+        """Does all steps in their order, up to the one that fails."""
+        for source in saga["steps"]:
+            request = self.take(source["actor"])
+            self.assertEqual((job, source["name"]), (request.job_id, request.step))
+            if source["name"] == fails:
+                self.c.client.reply(request, error=failure)
+                return
+            result = json.dumps(source["result"]).encode() if "result" in source else b""
+            self.c.client.reply(request, **({"result": wire.payload(result)} if result else {}))
+
+    def undo(self, actors):
+        for actor in actors:
+            self.c.client.reply(self.take(actor))
+
+    def test_aws_saga_travel(self):
+        """Whichever step fails, what its authors list is undone, in that order; or nothing fails."""
+        saga = self.read("aws-saga-travel")
+        self.begin(agents=0)
+        for source in saga["steps"]:
+            with self.subTest(source["name"]):
+                job, fails = f"fails-{source['name']}", source["name"]
+                self.seen = []
+                self.c.client.submit(wire.submit(job, definition(saga)))
+                self.serve(saga, job, fails, permanent("no"))
+                self.undo(source["undo_order_on_failure"])
+                undone = bool(source["undo_order_on_failure"])
+                self.end(job, wire.OUTCOME_COMPENSATED if undone else wire.OUTCOME_FAILED)
+                names = [s["name"] for s in saga["steps"]]
+                self.assertEqual(names[: names.index(fails) + 1] + source["undo_order_on_failure"],
+                                 self.seen)
+        self.c.client.submit(wire.submit("all-good", definition(saga)))
+        self.serve(saga, "all-good")
+        self.end("all-good", wire.OUTCOME_SUCCEEDED)
+        self.c.await_idle()
+
+    def test_masstransit_courier_fault(self):
+        """A step without compensation is passed over; the undo gets what the do gave; the variable is in
+        every request, and in the event that tells of the fault."""
+        saga = self.read("masstransit-courier-fault")
+        self.begin(agents=0)
+        self.labels = [wire.Label(name=name, value=value) for name, value in saga["variables"].items()]
+        self.c.client.submit(wire.submit("job", definition(saga), labels=self.labels))
+        faulty = next(s["name"] for s in saga["steps"] if s.get("fails"))
+        self.serve(saga, "job", faulty, permanent("fault"))
+        (actor,) = saga["expect"]["compensated"]
+        request = self.take(actor)
+        self.assertEqual(saga["steps"][0]["result"], json.loads(request.forward_result.data))
+        self.c.client.reply(request)
+        event = self.end("job", wire.OUTCOME_COMPENSATED)
+        self.assertEqual(("FAILURE", self.labels), (event.reason, list(event.labels)))
+        self.assertEqual("SKIPPED", self.states("job")["SecondTest"])
+
+    def test_temporal_money_transfer(self):
+        """Three attempts, then strictly in reverse, also where everything restarts in between."""
+        saga = self.read("temporal-money-transfer")
+        self.begin(agents=0)
+        self.c.client.submit(wire.submit("job", definition(saga)))
+        (fails, attempts), = saga["expect"]["attempts"].items()
+        self.serve(saga, "job", fails, error("no"))
+        for attempt in range(2, attempts + 1):
+            request = self.take("bank")
+            self.assertEqual((fails, attempt), (request.step, request.attempt))
+            self.c.client.reply(request, error=error("no"))
+        first, *rest = saga["expect"]["compensated"]
+        self.undo([first])
+        for daemon in self.c.schedulers + self.c.supervisors:
+            daemon.kill()
+            daemon.start()
+        self.undo(rest)
+        self.end("job", wire.OUTCOME_COMPENSATED)
+        self.assertEqual(attempts, self.seen.count(fails))
+        self.assertEqual(saga["expect"]["compensated"], self.seen[-len(rest) - 1:])
+        self.assertEqual(len(saga["steps"]) + attempts - 1 + len(rest) + 1, self.c.dispatches("job"))
+
+
+if __name__ == "__main__":
+    tap.main()
