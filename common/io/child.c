@@ -58,7 +58,7 @@ int child_spawn(uv_loop_t *loop, uv_process_t *process, uv_process_options_t opt
                 const struct child_env *env)
 {
     if (failpoint("exec", "", "", NULL, 0) == FAILPOINT_RETURN)
-        return UV_EAGAIN;
+        options.file = ""; /* there is no such program; the handle has begun, and is to be closed */
     options.env = env->variables;
     options.flags |= UV_PROCESS_DETACHED;
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* some libraries open their sockets without */
