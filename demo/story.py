@@ -21,7 +21,7 @@ OUTAGE_ORDERS = 8
 
 
 class Story:
-    """@world: its services are up; its shop, which the first chapter starts, too; @drover: a cluster."""
+    """@world: its services are up, and after the first chapter its shop; @drover: a cluster."""
 
     def __init__(self, world, drover):
         self.world, self.drover = world, drover
@@ -90,7 +90,8 @@ class Story:
         payment = self.world.services["payment"].read()
         say(
             f"payment was called {payment['calls']} times:"
-            f" {payment.get('unavailable', 0)} turned away, {payment.get('slow', 0)} late, {payment.get('mute', 0)} without an answer"
+            f" {payment.get('unavailable', 0)} turned away, {payment.get('slow', 0)} late,"
+            f" {payment.get('mute', 0)} without an answer"
         )
         check(
             self.world.states() == {"completed": count} and not self.world.audit().problems,
