@@ -5,8 +5,8 @@
     faults_page.py check [ROOT]     fails where the page is not up to date, or names what is not there
     faults_page.py write [ROOT]
 
-Three sources: cells.AROUND, whose tests are made of it; docstrings of tests in tests/fault and
-tests/integration that name cells, such as B7.F6; cells.SIMULATED.
+Three sources: cells.AROUND, whose tests are made of it; docstrings of tests and their classes, in
+tests/fault and tests/integration, that name cells, such as B7.F6; cells.SIMULATED.
 """
 
 import ast
@@ -45,11 +45,12 @@ def docstrings(root):
         for path in sorted((root / folder).glob("test_*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             for node in tree.body:
-                inner = node.body if isinstance(node, ast.ClassDef) else []
-                for test in inner:
+                if not isinstance(node, ast.ClassDef):
+                    continue
+                for test in node.body:
                     if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
-                        text = ast.get_docstring(test) or ""
-                        yield path.name, f"{node.name}.{test.name}", text
+                        texts = [ast.get_docstring(each) or "" for each in (node, test)]
+                        yield path.name, f"{node.name}.{test.name}", " ".join(texts)
 
 
 def real(root):

@@ -126,6 +126,11 @@ class Twice(Messages):
         self.goes_on("scheduler", "publish.notice.before=double")
         self.assertEqual(1, len({event.seq for event in self.c.client.events[trial.JOB]}))
 
+    def test_scan(self):
+        """B12.F4: an expire whose answer is lost has counted the death, once."""
+        self.goes_on("supervisor", "store.expire.after=1*return@job", "unanswered")
+        self.assertEqual(1, len(self.c.store.events(trial.JOB, "expired")))
+
     def test_undo(self):
         """B13.F4: what is undone twice is undone once."""
         self.goes_on("scheduler", "publish.request.before=double@undo", "denied", hits=2)

@@ -66,6 +66,7 @@ class BadInput(Case):
     # --- bodies that are no message ---
 
     def test_no_message_at_all(self):
+        """B1.F15 B8.F15 B14.F15: a dead letter with its reason, and the queue moves on."""
         whole = wire.submit("cut", wire.chain(3)).SerializeToString()
         for exchange, key, message, missing in (
             ("drover.submit", "submit", "Submit", "job_id must be 1 to 128 characters"),
@@ -233,7 +234,8 @@ class BadInput(Case):
         self.nothing_left(but=["good"])
 
     def test_reply_to_a_queue_that_is_gone(self):
-        """The job is unaffected; the notice is tried five times in an hour, then a dead letter."""
+        """B2.F16 B10.F16: the job is unaffected; the notice is tried five times in an hour, then it is a
+        dead letter."""
         submit = wire.submit("lonely", wire.chain(1), reply_to="nobody.reads")
         self.client.publish("drover.submit", "submit", submit)
         store = self.c.store
@@ -305,7 +307,7 @@ class BadInput(Case):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, self.client.settled("by-hand").outcome)
 
     def test_reply_with_a_withdrawn_token(self):
-        """The lease is over and the step given out again: the first answer counts for nothing."""
+        """B8.F5: the lease is over and the step given out again: the first answer counts for nothing."""
         steps = [wire.step("only", actor="hand", lock_ms=200, wait_ms=200)]
         self.client.submit(wire.submit("late", steps))
         first = self.client.consume_step("hand")
@@ -409,7 +411,7 @@ class BadInput(Case):
         self.nothing_left(but=["good"])
 
     def test_agent(self):
-        """What an agent cannot read is a dead letter, and the next request is served."""
+        """B5.F15: what an agent cannot read is a dead letter, and the next request is served."""
         nothing_in_it = wire.Requests(requests=[wire.StepRequest()]).SerializeToString()
         for body, reason in (
             (b"\xff\xff", "MALFORMED is no protobuf of drover.v1.Requests"),

@@ -73,8 +73,8 @@ class Supervisors(cluster.TestCase):
             servers.wait_for(lambda s=shares: self.shares(c) == s, f"shares of {shares}", 30)
 
     def test_five_without_election(self):
-        """All of them look after all partitions: each death is counted once, each step sent again
-        once."""
+        """B3.F13 B4.F13 B12.F13: all of them look after all partitions: each death is counted once, each
+        step sent again once."""
         c = self.cluster(supervisors=0, agents=0)
         for _ in range(FIVE):
             c.add_supervisor(ALONE)

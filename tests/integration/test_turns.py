@@ -129,7 +129,7 @@ class Turns(Case):
         c.await_idle()
 
     def test_turned_in_mid_flight(self):
-        """A step in flight is answered first, then undone; nothing new goes forward."""
+        """B13.F5: a step in flight is answered first, then undone; nothing new goes forward."""
         c = self.begin()
         c.client.submit(wire.submit("job", trip()))
         self.do("do-flight")
@@ -354,7 +354,7 @@ class Turns(Case):
         self.end("job", wire.OUTCOME_COMPENSATED)
 
     def test_overtaken(self):
-        """A command that was issued before the last one of its kind is refused."""
+        """B14.F5: a command that was issued before the last one of its kind is refused."""
         c = self.begin()
         c.client.submit(wire.submit("job", trip()))
         self.take()
