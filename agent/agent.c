@@ -113,6 +113,7 @@ struct agent *agent_free(struct agent *a)
     if (a->suspect)
         suspect_free(a->suspect);
     timer_stop(a, &a->alone);
+    timer_stop(a, &a->crowded);
     assert(list_empty(&a->deliveries));
     heap_deinit(&a->timers);
     free_config(&a->config);
@@ -126,7 +127,9 @@ static void on_delivery(struct agent *a, const struct bus_delivery *d)
 {
     if (d->source == AGENT_ANSWERS)
         on_answers(a, d);
-    else if (!a->draining) /* else it stays the broker's */
+    else if (a->draining)
+        effects_add(a->out, EFFECT_REQUEUE, d->handle);
+    else
         on_requests(a, d);
 }
 
@@ -169,6 +172,7 @@ int64_t agent_step(struct agent *a, const struct agent_event *event, struct effe
     }
     suspects_admit(a);
     runs_start(a);
+    slots_watch(a);
     return next_tick(a);
 }
 

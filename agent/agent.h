@@ -27,9 +27,11 @@
  *                 heartbeats without a Progress that the broker has taken: the store has, or will
  *                 have, given the step to somebody else. The reply is then DEFER, uncounted; a
  *                 handler that ends well all the same is believed
- *   ON drain      start nothing new, leave to the broker what waits; finish what runs
+ *   ON crowding   all slots taken, some by runs that were acknowledged early: want no more, and
+ * give back what waits, until a slot comes free ON drain      start nothing new, give back what
+ * waits; finish what runs
  *
- * One file each: on_requests.c, suspects.c, run.c, replies.c.
+ * One file each: on_requests.c, suspects.c, run.c, requeue.c, replies.c.
  */
 #pragma once
 
@@ -125,7 +127,8 @@ struct agent_stats {
     uint64_t stopped;    /* at their deadline */
     uint64_t unwanted;   /* stopped because the job wants them no more */
     uint64_t cut_off;    /* stopped because no Progress got through */
-    uint64_t deferred;   /* given back because no slot came free */
+    uint64_t deferred;   /* answered DEFER because no slot came free */
+    uint64_t requeued;   /* given back to their queue, because no slot came free or it drains */
     uint64_t silent;     /* attempts of which nothing was said because their lease was over */
     uint64_t replies;    /* confirmed */
     uint64_t refusals;   /* of a publish: returned, or refused by the broker */

@@ -80,6 +80,7 @@ struct run {
     UT_hash_handle by_token;
     struct list link; /* in agent.waiting, or in agent.replies[] */
     struct delivery *delivery;
+    bool unseen;                    /* by the broker: acknowledged, and has a slot */
     bool settled;                   /* the delivery does not wait for this run any more */
     const struct agent_result *cut; /* short: what is said in place of a failure; NULL: it is not */
     struct list followers;          /* struct follower: deliveries of the same token */
@@ -145,7 +146,10 @@ struct agent {
     struct list suspects;    /* to be looked at, one after the other */
     struct suspect *suspect; /* the one that is */
     struct timer alone;
-    struct list waiting;    /* for a slot */
+    struct list waiting; /* for a slot */
+    unsigned unseen;     /* runs with a slot that the broker counts no more */
+    struct timer crowded;
+    bool paused;            /* no more deliveries are wanted */
     struct list replies[2]; /* for the turn's end; [1] as JSON */
     int64_t flushed;        /* when they last left */
     struct publish *publishes;
@@ -180,7 +184,15 @@ void suspect_new(struct agent *a, struct delivery *delivery, const struct bus_de
 void suspect_free(struct suspect *s);
 /* Ends a step: the next one, where there is a slot for it and the one before is done with. */
 void suspects_admit(struct agent *a);
+void suspects_requeue(struct agent *a);
+/* The same, and the one that was acknowledged is read now. */
 void suspects_drain(struct agent *a);
+
+/* ---- requeue.c ---- */
+
+void delivery_requeue(struct agent *a, struct delivery *d);
+/* Ends a step: no more than there is room for. */
+void slots_watch(struct agent *a);
 
 /* ---- run.c ---- */
 
@@ -195,6 +207,10 @@ void run_renewed(struct agent *a, uint64_t id, int64_t sent);
 /* Its lease is over: nothing is said. */
 void run_silent(struct agent *a, struct run *run);
 void run_end(struct agent *a, struct run *run);
+/* It waits, and there is no slot: DEFER, or, where it was not acknowledged, it is the broker's
+ * again. */
+void run_defer(struct agent *a, struct run *run);
+void run_leave(struct agent *a, struct run *run);
 void run_free(struct agent *a, struct run *run);
 void runs_drain(struct agent *a);
 

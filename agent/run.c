@@ -184,6 +184,8 @@ static void start(struct agent *a, struct run *run)
         on_beat(a, &run->beat); /* from now on a death shows early */
     if (early > 0 && request->lock_ms >= early)
         settle(a, run);
+    run->unseen = run->settled || run->delivery->acked;
+    a->unseen += run->unseen;
 }
 
 void runs_start(struct agent *a)
@@ -195,6 +197,7 @@ void runs_start(struct agent *a)
 static void leave_slot(struct agent *a, struct run *run)
 {
     a->stats.running--;
+    a->unseen -= run->unseen;
     timer_stop(a, &run->deadline);
     timer_stop(a, &run->beat);
     timer_stop(a, &run->again);
@@ -302,7 +305,7 @@ static void stop(struct agent *a, struct run *run)
 
 /* Where early acknowledged runs have all slots the broker sends more: another agent may have one.
  */
-static void defer(struct agent *a, struct run *run)
+void run_defer(struct agent *a, struct run *run)
 {
     static const struct agent_result busy = {
         .class = "NO_SLOT",
@@ -327,7 +330,7 @@ static void defer(struct agent *a, struct run *run)
 
 static void on_no_slot(struct agent *a, struct timer *t)
 {
-    defer(a, container_of(t, struct run, deadline));
+    run_defer(a, container_of(t, struct run, deadline));
 }
 
 /* The store has given it up, and another agent may have it. */
@@ -413,13 +416,20 @@ void run_progress(struct agent *a, uint64_t id, double fraction, const char *not
     text_copy(run->note, bytes_str(note), WIRE_NOTE_MAX, false);
 }
 
-/* The broker is to give it to another agent. */
-static void leave(struct agent *a, struct run *run)
+/* A request among others stays with them: they come back together, at the end of the connection. */
+static void leave_delivery(struct agent *a, struct delivery *d)
+{
+    if (d->refs == 1)
+        delivery_requeue(a, d);
+    d->left = true;
+}
+
+void run_leave(struct agent *a, struct run *run)
 {
     a->stats.waiting--;
-    run->delivery->left = true;
+    leave_delivery(a, run->delivery);
     list_foreach(l, &run->followers)
-        list_entry(l, struct follower, link)->delivery->left = true;
+        leave_delivery(a, list_entry(l, struct follower, link)->delivery);
     run_end(a, run);
 }
 
@@ -431,9 +441,9 @@ void runs_drain(struct agent *a)
     suspects_drain(a);
     HASH_ITER(by_id, a->runs, run, next) {
         if (run->state == RUN_WAITING && run->delivery->acked)
-            defer(a, run);
+            run_defer(a, run);
         else if (run->state == RUN_WAITING)
-            leave(a, run);
+            run_leave(a, run);
         else if (run->state == RUN_BACKOFF)
             answer(a, run);
     }

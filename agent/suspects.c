@@ -115,11 +115,20 @@ void suspects_admit(struct agent *a)
         let_go(a, list_entry(list_pop(&a->suspects), struct suspect, link));
 }
 
+void suspects_requeue(struct agent *a)
+{
+    for (struct list *l; (l = list_pop(&a->suspects));) {
+        struct suspect *s = list_entry(l, struct suspect, link);
+
+        delivery_requeue(a, s->delivery);
+        suspect_free(s);
+    }
+}
+
 /* What was acknowledged is ours to answer, the others are the broker's. */
 void suspects_drain(struct agent *a)
 {
-    for (struct list *l; (l = list_pop(&a->suspects));)
-        suspect_free(list_entry(l, struct suspect, link));
+    suspects_requeue(a);
     if (a->suspect && !a->suspect->begun)
         begin(a);
 }

@@ -62,14 +62,15 @@ static bool consumes(const struct bus *bus)
 static void hand_over(struct bus *bus)
 {
     bool publishes = !list_empty(&bus->pending);
-    bool acks = bus->acks.used > 0 || bus->acks_lost;
+    bool acks = bus->acks.used > 0 || bus->requeues.used > 0 || bus->acks_lost;
 
     uv_prepare_stop(&bus->flush);
     pthread_mutex_lock(&bus->lock);
     list_move_all(&bus->publisher.handed, &bus->pending);
-    if (bus->acks_lost || acks_move_all(&bus->consumer.handed, &bus->acks) < 0) {
+    if (bus->acks_lost || acks_move_all(&bus->consumer.handed, &bus->acks) < 0 ||
+        acks_move_all(&bus->consumer.handed_requeues, &bus->requeues) < 0) {
         bus->consumer.acks_lost = true;
-        bus->acks.used = 0;
+        bus->acks.used = bus->requeues.used = 0;
         bus->acks_lost = false;
     }
     pthread_mutex_unlock(&bus->lock);
@@ -208,10 +209,17 @@ void bus_ack(struct bus *bus, uint64_t handle)
     hand_over_later(bus);
 }
 
-void bus_stop_consuming(struct bus *bus)
+void bus_requeue(struct bus *bus, uint64_t handle)
+{
+    if (acks_push(&bus->requeues, handle) < 0)
+        bus->acks_lost = true;
+    hand_over_later(bus);
+}
+
+void bus_consume(struct bus *bus, bool wanted)
 {
     pthread_mutex_lock(&bus->lock);
-    bus->consumer.stop = true;
+    bus->consumer.stop = !wanted;
     pthread_mutex_unlock(&bus->lock);
     link_wake(&bus->consumer.link);
 }
@@ -507,7 +515,7 @@ void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx))
     bus->state = BUS_FLUSHING;
     bus->on_closed = on_closed;
     hand_over(bus);
-    bus_stop_consuming(bus);
+    bus_consume(bus, false);
     tell_to_close(bus, &bus->publisher.link);
     uv_timer_start(&bus->close_timer, on_close_timeout, (uint64_t)timeout_ms, 0);
 }
@@ -620,6 +628,7 @@ struct bus *bus_free(struct bus *bus)
     publisher_deinit(&bus->publisher);
     consumer_deinit(&bus->consumer);
     free(bus->acks.handles);
+    free(bus->requeues.handles);
     config_deinit(&bus->config);
     pthread_mutex_destroy(&bus->lock);
     free(bus);

@@ -131,9 +131,12 @@ int bus_pulse(struct bus *bus);
 /* Acknowledge one delivery. Acks of one turn are sent together, `multiple` where that is exact. */
 void bus_ack(struct bus *bus, uint64_t handle);
 
-/* No more deliveries (basic.cancel); what was prefetched still arrives or is given back at close.
- */
-void bus_stop_consuming(struct bus *bus);
+/* Gives one delivery back to its queue, for any consumer, instead of the ack. */
+void bus_requeue(struct bus *bus, uint64_t handle);
+
+/* Whether deliveries are wanted, as they are at first. If not (basic.cancel), what was prefetched
+ * still arrives or is given back at close. Pulses go on. */
+void bus_consume(struct bus *bus, bool wanted);
 
 /**
  * bus_close() - send what is waiting, then close the connections and stop the threads

@@ -25,7 +25,7 @@
 enum tag_state {
     TAG_OPEN,   /* delivered */
     TAG_ACKING, /* to be acknowledged in this turn */
-    TAG_ACKED,  /* acknowledged singly, an earlier one is still open; or in no need of it */
+    TAG_ACKED,  /* acknowledged singly, an earlier one is still open; or given back, or a pulse */
 };
 
 static struct consumer *consumer_of(struct link *link)
@@ -162,6 +162,24 @@ static int send_acks(struct consumer *c)
     return r;
 }
 
+static int send_requeues(struct consumer *c)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < c->requeues.used && !r; i++) {
+        uint64_t tag = c->requeues.handles[i] & HANDLE_TAG_MASK;
+
+        if (!current(c, c->requeues.handles[i]))
+            continue;
+        assert(tag > c->low && tag <= c->high && *tag_state(c, tag) == TAG_OPEN);
+        *tag_state(c, tag) = TAG_ACKED;
+        r = link_check(&c->link, "requeue",
+                       amqp_basic_reject(c->link.amqp, BUS_CHANNEL, tag, true));
+    }
+    c->requeues.used = 0;
+    return r;
+}
+
 /* --- the link --------------------------------------------------------------------------------- */
 
 static int consume(struct consumer *c, const char *queue, const char *tag, bool no_ack)
@@ -205,7 +223,18 @@ static int consume_pulse(struct consumer *c)
 static int ask_again(struct consumer *c)
 {
     c->asks_again = false;
-    return c->link.shared.pulse || c->stopping ? 0 : consume_pulse(c);
+    return c->link.shared.pulse ? 0 : consume_pulse(c);
+}
+
+static int start_consuming(struct consumer *c)
+{
+    const struct bus_config *config = &c->link.bus->config;
+    int r = 0;
+
+    for (int i = 0; i < config->n_queues && !r; i++)
+        r = consume(c, config->queues[i].name, config->queues[i].name, false);
+    c->stopped = false;
+    return r;
 }
 
 static int consumer_ready(struct link *link)
@@ -218,11 +247,11 @@ static int consumer_ready(struct link *link)
     c->low = c->high = 0;
     amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, config->prefetch, 0);
     r = link_check_rpc(link, "prefetch");
-    if (config->pulse && !r && !c->stopping)
+    if (config->pulse && !r)
         r = consume_pulse(c);
-    for (int i = 0; i < config->n_queues && !r && !c->stopping; i++)
-        r = consume(c, config->queues[i].name, config->queues[i].name, false);
-    c->stopped = c->stopping;
+    c->stopped = true;
+    if (!r && !c->stopping)
+        r = start_consuming(c);
     c->asks_again = false;
     return r;
 }
@@ -234,7 +263,8 @@ static void consumer_fetch(struct link *link)
     c->stopping = c->stop;
     c->asks_again = c->asks_again || c->pulse_again;
     c->pulse_again = false;
-    if (acks_move_all(&c->acks, &c->handed) < 0)
+    if (acks_move_all(&c->acks, &c->handed) < 0 ||
+        acks_move_all(&c->requeues, &c->handed_requeues) < 0)
         c->acks_lost = true;
 }
 
@@ -276,8 +306,12 @@ static int consumer_turn(struct link *link)
 
     if (c->stopping && !c->stopped)
         r = stop_consuming(c);
+    if (!r && c->requeues.used > 0)
+        r = send_requeues(c);
     if (!r && c->acks.used > 0)
         r = send_acks(c);
+    if (!r && !c->stopping && c->stopped)
+        r = start_consuming(c);
     if (!r && take_acks_lost(c))
         r = link_fail(link, LINK_E_LOST, "out of memory for acks");
     if (!r && c->asks_again)
@@ -340,13 +374,15 @@ static void consumer_returned(struct link *link, uint64_t serial)
 
 static void consumer_lost(struct link *link)
 {
-    consumer_of(link)->acks.used = 0;
+    consumer_of(link)->acks.used = consumer_of(link)->requeues.used = 0;
 }
 
 void consumer_deinit(struct consumer *c)
 {
     free(c->handed.handles);
     free(c->acks.handles);
+    free(c->handed_requeues.handles);
+    free(c->requeues.handles);
     free(c->tags);
     link_deinit(&c->link);
 }

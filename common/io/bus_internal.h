@@ -173,7 +173,9 @@ struct consumer {
     bool pulse_again; /* ask for the queue of pulses again, if there is none */
     bool acks_lost;   /* out of memory: have everything delivered again */
     struct acks handed;
-    struct acks acks; /* taken, to be sent in this turn */
+    struct acks acks;            /* taken, to be sent in this turn */
+    struct acks handed_requeues; /* under bus->lock, too */
+    struct acks requeues;
     bool stopping;    /* `stop` as last seen */
     bool asks_again;  /* `pulse_again` likewise */
     bool stopped;     /* cancelled on this connection */
@@ -206,6 +208,7 @@ struct bus {
     struct list pending;    /* struct outgoing, to be handed over at the end of the turn */
     struct list open;       /* struct outgoing, by their `open` */
     struct acks acks;       /* to be handed over at the end of the turn */
+    struct acks requeues;   /* likewise */
     bool acks_lost;
     uint64_t serial;
     char pulse_key[BUS_PULSE_KEY_LEN + 1]; /* read by the consumer's thread, too */

@@ -112,6 +112,12 @@ static void perform(struct driver *d, const struct effect *e)
     case EFFECT_ACK:
         bus_ack(d->bus, e->id);
         break;
+    case EFFECT_REQUEUE:
+        bus_requeue(d->bus, e->id);
+        break;
+    case EFFECT_CONSUME:
+        bus_consume(d->bus, e->wanted && !d->draining);
+        break;
     case EFFECT_ROLE:
         d->machine->role(d->context, e);
         break;
@@ -557,7 +563,7 @@ void driver_stop(struct driver *d, int timeout_ms, void (*on_closed)(void *conte
     d->on_closed = on_closed;
     d->draining = true;
     if (d->bus)
-        bus_stop_consuming(d->bus);
+        bus_consume(d->bus, false);
     uv_timer_start(&d->give_up, on_give_up, (uint64_t)timeout_ms, 0);
     if (d->machine->stop)
         driver_perform(d, d->machine->stop(d->object, driver_now(), &d->out));

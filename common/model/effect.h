@@ -86,6 +86,8 @@ enum effect_type {
     EFFECT_STORE,   /* call a store function; the answer comes back with the id */
     EFFECT_PUBLISH, /* publish; the outcome comes back with the id, unless that is 0 */
     EFFECT_ACK,     /* acknowledge the delivery whose handle is the id */
+    EFFECT_REQUEUE, /* give it back instead: the broker delivers it to whoever consumes */
+    EFFECT_CONSUME, /* more deliveries are wanted, or not; what was sent before still arrives */
     EFFECT_ROLE,    /* what only this role's driver understands */
 };
 
@@ -100,6 +102,7 @@ struct effect {
             int n;
         } store;
         struct bus_message publish;
+        bool wanted;
         struct {
             int what; /* the role's own enum */
             void *object;

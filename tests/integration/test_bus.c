@@ -598,7 +598,7 @@ static void test_stop_consuming(void **state)
     begin_plain(w, &w->a, true);
     submit_number(&w->a, 1);
     until(w, w->a.n_delivered == 1);
-    bus_stop_consuming(w->a.bus);
+    bus_consume(w->a.bus, false);
     begin_plain(w, &w->b, true);
     for (int i = 2; i <= 100; i++)
         submit_number(&w->b, i);
@@ -609,6 +609,31 @@ static void test_stop_consuming(void **state)
     until(w, w->a.n_seen + w->b.n_seen == 200);
     for (int i = 101; i <= 200; i++)
         assert_int_equal(w->b.seen[i], 1);
+}
+
+/* Among others that are acknowledged, and while nothing more is wanted; afterwards it is. */
+static void test_requeue(void **state)
+{
+    struct world *w = *state;
+
+    w->a.keep = w->b.keep = true;
+    begin_plain(w, &w->a, true);
+    for (int i = 1; i <= 4; i++)
+        submit_number(&w->a, i);
+    until(w, w->a.n_kept == 4);
+    bus_consume(w->a.bus, false);
+    bus_requeue(w->a.bus, w->a.kept[1]->handle);
+    bus_requeue(w->a.bus, w->a.kept[3]->handle);
+    bus_ack(w->a.bus, w->a.kept[0]->handle);
+    bus_ack(w->a.bus, w->a.kept[2]->handle);
+    begin_plain(w, &w->b, true);
+    until(w, w->b.n_kept == 2);
+    for (int i = 0; i < 2; i++)
+        assert_true(w->b.kept[i]->redelivered && atoi(w->b.kept[i]->message_id) == 2 * (i + 1));
+    bus_consume(w->a.bus, true);
+    shut(w, &w->b);
+    until(w, w->a.n_kept == 6);
+    assert_int_equal(w->a.downs, 0);
 }
 
 static void test_closing_flushes(void **state)
@@ -1295,6 +1320,7 @@ int main(void)
         bus_test(test_acks_out_of_order),
         bus_test(test_close_gives_back),
         bus_test(test_stop_consuming),
+        bus_test(test_requeue),
         bus_test(test_closing_flushes),
         bus_test(test_expiration),
         bus_test(test_not_after),

@@ -19,6 +19,7 @@ LONG_MS = 600_000  # a lease that no test waits for
 
 # Says when it begins and when it is told to end, tells its progress, and ends when it may.
 SCRIPT = """\
+case $DROVER_JOB in short*) echo done; exit 0;; esac
 folder=$1 manner=$2
 say() { echo "$1 $DROVER_JOB $DROVER_ATTEMPT $$" >>"$folder/said"; }
 trap 'say term; [ "$manner" = stubborn ] || exit 1' TERM
@@ -137,6 +138,24 @@ class LongWork(cluster.TestCase):
         self.work.go()
         self.succeeded(c, "job")
         self.assertEqual([], c.store.events("job", "expired"))
+
+    def test_nothing_waits_behind_long_work(self):
+        """B5: an agent whose slots are taken by what it has acknowledged takes no more than it can begin."""
+        c = self.start(agents=2, agent={"concurrency": 1}, ack="early")
+        self.submit(c, "job")
+        self.work.await_said("begin", "job")
+        shorts = [f"short-{i}" for i in range(8)]
+        for job_id in shorts:
+            self.submit(c, job_id)
+        for event in c.client.all_settled(shorts):
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+            self.assertEqual([], c.store.events(event.job_id, "deferred"))
+            self.assertEqual(1, c.dispatches(event.job_id))
+        self.assertEqual(wire.STEP_STATE_RUNNING, self.status(c, "job").state)
+        servers.wait_for(lambda: c.client.queue("drover.task.long")[1] == 1, "the busy one to pause")
+        self.work.go()
+        self.succeeded(c, "job")
+        servers.wait_for(lambda: c.client.queue("drover.task.long")[1] == 2, "both to consume again")
 
     def cancel_in_mid_flight(self, c):
         self.submit(c, "job", heartbeat_ms=300)

@@ -179,7 +179,7 @@ static struct simlink *next_ready(struct simqueue *q)
         struct simlink *link = q->consumers[(q->turn + i) % q->n_consumers];
         struct simconsumer *c = consumer_of(link, q);
 
-        if (link->up && (c->prefetch == 0 || c->unacked < c->prefetch)) {
+        if (link->up && !link->paused && (c->prefetch == 0 || c->unacked < c->prefetch)) {
             q->turn += i + 1;
             return link;
         }
@@ -534,6 +534,7 @@ void simlink_open(struct simlink *link, struct simbus *bus)
     }
     link->epoch++;
     link->open = link->up = true;
+    link->paused = false;
     list_init(&link->unacked);
     list_init(&link->publishes);
 }
@@ -578,6 +579,25 @@ static void give_back(struct simlink *link)
         m->redelivered = true;
         enqueue(m->queue, m, true);
     }
+}
+
+void simlink_requeue(struct simlink *link, uint64_t handle)
+{
+    struct message *m = unacked_find(link, handle);
+
+    if (!m)
+        return;
+    list_remove(&m->link);
+    m->consumer->unacked--;
+    m->redelivered = true;
+    enqueue(m->queue, m, true);
+}
+
+void simlink_want(struct simlink *link, bool deliveries)
+{
+    link->paused = !deliveries;
+    for (uint32_t i = 0; deliveries && i < link->n_consumers; i++)
+        dispatch(link->consumers[i].queue);
 }
 
 static void on_back(struct event *e)

@@ -55,8 +55,9 @@ struct simlink {
     int64_t clock;             /* the process's monotonic time less ours */
     uint64_t epoch;
     uint64_t last_handle;
-    bool open; /* the process lives */
-    bool up;   /* connected */
+    bool open;   /* the process lives */
+    bool up;     /* connected */
+    bool paused; /* wants no deliveries */
     int direct_source;
     struct simconsumer consumers[SIMLINK_CONSUMERS];
     uint32_t n_consumers;
@@ -86,6 +87,8 @@ void simlink_open(struct simlink *link, struct simbus *bus);
 void simlink_consume(struct simlink *link, struct simqueue *queue, int source, uint32_t prefetch);
 void simlink_publish(struct simlink *link, const struct bus_message *m, uint64_t id);
 void simlink_ack(struct simlink *link, uint64_t handle);
+void simlink_requeue(struct simlink *link, uint64_t handle);
+void simlink_want(struct simlink *link, bool deliveries);
 
 /* The body of an unacknowledged delivery, and whether it was a redelivery; NULL where there is none
  * of this handle. */

@@ -249,6 +249,10 @@ static const char *describe(struct world *w, const struct effect *e)
         return describe_publish(w, &e->publish);
     case EFFECT_ACK:
         return "ack";
+    case EFFECT_REQUEUE:
+        return "requeue";
+    case EFFECT_CONSUME:
+        return e->wanted ? "consume" : "pause";
     case EFFECT_ROLE:
         break;
     }
@@ -279,6 +283,12 @@ static void perform(struct process *p, const struct effect *e)
         break;
     case EFFECT_ACK:
         perform_ack(p, e->id);
+        break;
+    case EFFECT_REQUEUE:
+        simlink_requeue(&p->link, e->id);
+        break;
+    case EFFECT_CONSUME:
+        simlink_want(&p->link, e->wanted);
         break;
     case EFFECT_ROLE:
         role_effect(p, e);

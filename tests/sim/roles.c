@@ -361,6 +361,7 @@ void role_died(struct process *p)
 /* Schedulers have nothing to finish: what they leave is delivered again. */
 void role_drain(struct process *p)
 {
+    simlink_want(&p->link, false);
     if (p->role == ROLE_AGENT)
         agent_feed(p, (struct agent_event){.type = AGENT_DRAIN});
     else if (p->role == ROLE_SUPERVISOR)

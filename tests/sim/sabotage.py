@@ -29,7 +29,7 @@ SOURCES = [
     "scheduler/answer.c", "scheduler/[c-l]*.c", "scheduler/migrate.c", "scheduler/notice.c",
     "scheduler/on_*.c", "scheduler/rollback.c", "scheduler/scheduler.c", "scheduler/st*.c",
     "supervisor/supervisor.c",
-    "agent/agent.c", "agent/on_requests.c", "agent/replies.c", "agent/run.c", "agent/suspects.c",
+    "agent/agent.c", "agent/on_requests.c", "agent/re*.c", "agent/run.c", "agent/suspects.c",
     "tests/sim/[!t]*.c", "tests/sim/timeline.c", "proto/drover/v1/*.c",
 ]  # fmt: skip
 LUAS = ["luajit", "lua5.1"]

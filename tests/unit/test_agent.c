@@ -129,8 +129,10 @@ static void tell(struct world *w)
             tell_role(w, e);
         else if (e->type == EFFECT_PUBLISH)
             tell_publish(w, e);
+        else if (e->type == EFFECT_CONSUME)
+            buf_puts(&w->story, e->wanted ? "consume" : "pause");
         else
-            buf_printf(&w->story, "ack %d", (int)e->id);
+            buf_printf(&w->story, "%s %d", e->type == EFFECT_ACK ? "ack" : "requeue", (int)e->id);
         buf_putc(&w->story, '\n');
     }
     effects_reset(&w->out);
@@ -518,7 +520,7 @@ static void test_suspects_without_a_slot(void **state)
     succeed(w, "c", "z");
     turn_ends(w);
     all_confirmed(w);
-    expect(w, "1020: reply b=y c=z\n1020: ack 1\n"); /* 3 stays the broker's */
+    expect(w, "1020: requeue 3\n1020: reply b=y c=z\n1020: ack 1\n");
     assert_true(agent_idle(w->agent));
 }
 
@@ -868,17 +870,17 @@ static void test_drain(void **state)
     expect(w, "0: start a\n0: start b\n");
     step(w, (struct agent_event){.type = AGENT_DRAIN});
     turn_ends(w);
-    expect(w, "0: reply b!BUSY\n");
-    deliver(w, 4, {.step = "d", .lock = 5000});
+    expect(w, "0: requeue 2\n0: requeue 3\n0: reply b!BUSY\n");
+    deliver(w, 4, {.step = "d", .lock = 5000}); /* it was on its way */
     outcome(w, BUS_CONFIRMED);
-    expect(w, "");
+    expect(w, "0: requeue 4\n");
     assert_false(agent_idle(w->agent));
     until(w, 100);
     succeed(w, "a", "x");
     turn_ends(w);
     assert_false(agent_idle(w->agent));
     outcome(w, BUS_CONFIRMED);
-    expect(w, "100: reply a=x\n100: ack 1\n"); /* 2, 3 and 4 stay the broker's */
+    expect(w, "100: reply a=x\n100: ack 1\n");
     assert_true(agent_idle(w->agent));
 }
 
@@ -898,6 +900,53 @@ static void test_early_ack(void **state)
     outcome(w, BUS_CONFIRMED);
     expect(w, "0: reply a=x b=y\n0: ack 1\n");
     assert_true(agent_idle(w->agent));
+}
+
+/* What finds all slots taken by runs that the broker knows nothing of is for other agents. */
+static void test_no_hoarding(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "a", .lock = 50000, .actor = "early"},
+            {.step = "b", .lock = 50000, .actor = "early"});
+    deliver(w, 2, {.step = "c", .lock = 50000});
+    deliver(w, 3, {.step = "c", .lock = 50000});
+    until(w, 99);
+    expect(w, "0: start a\n0: start b\n0: ack 1\n");
+    until(w, 100);
+    expect(w, "100: pause\n100: requeue 2\n100: requeue 3\n");
+    deliver(w, 4, {.step = "d", .lock = 50000}); /* it was on its way */
+    w->redelivered = true;
+    deliver(w, 5, {.step = "e", .lock = 50000}); /* this one, too */
+    deliver(w, 6, {.step = "f", .lock = 50000}, {.step = "g", .lock = 50000});
+    expect(w, "100: requeue 4\n100: requeue 5\n100: requeue 6\n");
+    until(w, 5000);
+    succeed(w, "a", "x");
+    expect(w, "5000: consume\n");
+    deliver(w, 7, {.step = "c", .lock = 50000}); /* it was here before, and is no worse for that */
+    turn_ends(w);
+    expect(w, "5000: start c repeated\n5000: reply a=x\n");
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.deferred, 0);
+    assert_int_equal(stats.requeued, 5);
+}
+
+/* Short work makes room by itself; and where the broker counts each run it sends no more. */
+static void test_no_pause_for_a_moment(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 50000}, {.step = "b", .lock = 50000});
+    deliver(w, 2, {.step = "c", .lock = 50000, .actor = "early"});
+    until(w, 1000);
+    expect(w, "0: start a\n0: start b\n");
+    succeed(w, "a", "x");
+    expect(w, "1000: start c\n1000: ack 2\n");
+    until(w, 1099);
+    succeed(w, "b", "y");
+    until(w, 5000);
+    expect(w, "1000: reply a=x\n1099: reply b=y\n");
 }
 
 static void test_results_are_bounded(void **state)
@@ -1018,6 +1067,8 @@ int main(void)
         TEST(test_unwanted_is_stopped),
         TEST(test_drain),
         TEST(test_early_ack),
+        TEST(test_no_hoarding),
+        TEST(test_no_pause_for_a_moment),
         TEST(test_results_are_bounded),
         TEST(test_batches_are_bounded),
         TEST(test_strange_text),
