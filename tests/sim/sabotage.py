@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows that the simulator catches what it is there for.
+"""Shows that the simulator, and the unit tests, catch what they are there for.
 
     sabotage.py [--seeds N] [--only NAME]
 
 Plants one small bug after the other into a copy of the sources, builds the simulator there, and runs
-up to N seeds (default 3000): some seed must fail each time. Without a bug none may. Exits with 1
+up to N seeds (default 3000): some seed must fail each time, or the unit test that is named with the bug.
+Without a bug none may. Exits with 1
 where a bug got through, with 2 where one can no longer be planted because the code has changed.
 """
 
@@ -23,7 +24,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUNCTIONS = "common/store/drover.lua"
 FOLDERS = ["common/base", "common/model", "common/store", "scheduler", "supervisor", "agent",
-           "tests/sim", "proto/drover/v1"]
+           "tests/sim", "tests/unit", "proto/drover/v1"]
 SOURCES = [
     "common/base/*.c", "common/model/*.c",
     "scheduler/answer.c", "scheduler/[c-l]*.c", "scheduler/migrate.c", "scheduler/notice.c",
@@ -35,7 +36,7 @@ SOURCES = [
 LUAS = ["luajit", "lua5.1"]
 PACKAGES = ["libprotobuf-c", "jansson", "libmd"]
 
-# name -> file, what stands there, what is put in its place
+# name -> file, what stands there, what is put in its place, and, where no seed would see it, a unit test
 BUGS = {
     "a reply's token is not compared": (
         FUNCTIONS,
@@ -258,6 +259,59 @@ BUGS = {
         "  return tried < tries and not late, tried",
         "  return not late, tried",
     ),
+    "what the job does not want ends in silence": (
+        "agent/run.c",
+        "        reply_set(a, run, run->cut);\n",
+        "        return leave_slot(a, run), run_end(a, run);\n",
+        "test_agent",
+    ),
+    "an agent that is cut off goes on": (
+        "agent/run.c",
+        "run->held_until < stop ? run->held_until : stop, on_deadline",
+        "stop, on_deadline",
+        "test_agent",
+    ),
+    "the first Progress comes late": (
+        "agent/run.c",
+        "        on_beat(a, &run->beat);",
+        "        timer_set(a, &run->beat, a->now + request->heartbeat_ms, on_beat);",
+        "test_agent",
+    ),
+    "a suspect is read before it is acknowledged": (
+        "agent/suspects.c",
+        "    effects_add(a->out, EFFECT_ACK, s->delivery->handle);\n    timer_set(a, &a->alone, a->now + ACK_MS",
+        "    timer_set(a, &a->alone, a->now",
+        "test_agent",
+    ),
+    "suspects are read side by side": (
+        "agent/suspects.c",
+        "#define ALONE_MS 100",
+        "#define ALONE_MS 0",
+        "test_agent",
+    ),
+    "what was answered is run again": (
+        "agent/run.c",
+        "if (d->repeated && recent_has",
+        "if (false && recent_has",
+        "test_agent",
+    ),
+    "an agent takes more than it has slots for": (
+        "agent/requeue.c",
+        "if (free_slot || a->unseen == 0)",
+        "if (true)",
+        "test_agent",
+    ),
+    "an agent that had no slot consumes no more": (
+        "agent/requeue.c",
+        "if (a->paused && free_slot)",
+        "if (false)",
+    ),
+    "an agent that drains keeps what it has not begun": (
+        "agent/agent.c",
+        "        effects_add(a->out, EFFECT_REQUEUE, d->handle);\n",
+        "        ;\n",
+        "test_agent",
+    ),
 }  # fmt: skip
 
 
@@ -318,8 +372,23 @@ class Build:
         return f"the simulator ended with {done.returncode}: {done.stderr.strip()[-200:]}"
 
 
+    def run_test(self, name):
+        """Which of its cases failed, or None."""
+        source, program = self.folder / f"tests/unit/{name}.c", self.folder / name
+        objects = [s.with_suffix(".o") for s in self.sources if "tests" not in s.parts]
+        cmocka = shlex.split(output_of("pkg-config", "--cflags", "--libs", "cmocka"))
+        subprocess.run(
+            [*self.cc, *self.flags, source, "-o", program, *objects, *cmocka, *self.libs], check=True
+        )
+        done = subprocess.run([program], capture_output=True, text=True)
+        failed = re.findall(r"FAILED +\] (test_\w+)", done.stderr)
+        if done.returncode == 0:
+            return None
+        return f"{name}: {failed[0] if failed else done.stderr.strip()[-200:]}"
+
+
 def try_bug(build, bug, seeds):
-    file, old, new = bug
+    file, old, new, *test = bug
     path = build.folder / file
     text = path.read_text()
     if text.count(old) != 1:
@@ -328,7 +397,7 @@ def try_bug(build, bug, seeds):
     try:
         if path.suffix == ".c":
             build.make([path])
-        return build.run(seeds), True
+        return build.run_test(test[0]) if test else build.run(seeds), True
     finally:
         path.write_text(text)
         if path.suffix == ".c":
