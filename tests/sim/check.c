@@ -36,6 +36,7 @@ struct checker *checker_free(struct checker *c)
             workflow_unref(v->w);
     HASH_CLEAR(hh, c->jobs);
     HASH_CLEAR(hh, c->tokens);
+    HASH_CLEAR(hh, c->undone);
     effects_deinit(&c->scratch);
     return NULL;
 }
@@ -118,6 +119,24 @@ struct token *check_token_find(struct checker *c, struct bytes text)
     return token;
 }
 
+struct token *check_token_ever(struct checker *c, struct bytes text)
+{
+    struct token *token = check_token_find(c, text);
+
+    if (!token)
+        HASH_FIND(hh, c->undone, text.data, text.len, token);
+    return token;
+}
+
+bool check_was_ending(const struct job *job, uint64_t seq)
+{
+    const struct ending *e = job->undone;
+
+    while (e && e->seq != seq)
+        e = e->older;
+    return e != NULL;
+}
+
 struct ending *check_ending_find(struct job *job, uint64_t seq)
 {
     struct ending *e = job->last;
@@ -163,6 +182,70 @@ const struct workflow_dispatch *check_terms_of(const struct job *job, uint32_t i
     return job->steps[i].back ? &job->w->steps[i].revert : &job->w->steps[i].forward;
 }
 
+/* ---- a store that goes back ---- */
+
+static void endings_undo(struct job *job)
+{
+    for (struct ending *e = job->last, *older; e; e = older) {
+        older = e->older;
+        e->older = job->undone;
+        job->undone = e;
+    }
+}
+
+static void job_begin_again(struct checker *c, struct job *job)
+{
+    const struct version *first = job->versions;
+    struct job was = *job;
+
+    while (first->older)
+        first = first->older;
+    memset(&job->created, 0, offsetof(struct job, steps) - offsetof(struct job, created));
+    job->w = first->w;
+    job->steps = timeline_alloc(c->t, job->w->n_steps * sizeof(*job->steps));
+    job->turn = job->since = job->epoch = 1;
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        job->steps[i].current = 'D';
+    job->refused = was.refused;
+    job->migrated = 0;
+    job->accepted = was.accepted;
+    job->lost = was.lost || was.created;
+    job->last = was.last;
+    job->undone = was.undone;
+    endings_undo(job);
+    job->last = NULL;
+}
+
+void checker_goes_back(struct checker *c)
+{
+    struct token *token, *next;
+
+    c->rollbacks++;
+    c->again = true;
+    HASH_ITER(hh, c->tokens, token, next) {
+        HASH_DEL(c->tokens, token);
+        HASH_ADD_KEYPTR(hh, c->undone, token->text, strlen(token->text), token);
+    }
+    for (struct job *job = c->jobs; job; job = job->hh.next)
+        job_begin_again(c, job);
+}
+
+void checker_went_back(struct checker *c)
+{
+    c->again = false;
+    for (struct job *job = c->jobs; job; job = job->hh.next) {
+        job->lost = job->lost && !job->created;
+        job->accepted = job->accepted && !job->lost;
+    }
+}
+
+bool checker_lost(struct checker *c, const char *id)
+{
+    const struct job *job = check_job_find(c, bytes_str(id));
+
+    return job && job->lost && !job->created;
+}
+
 /* ---- calls ---- */
 
 static void look_at(struct checker *c, struct job *job)
@@ -187,7 +270,7 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
     struct ops_reader r = ops_reader(answer);
 
     for (int k = 1; k + 10 < n; k += 11) {
-        struct token *token = check_token_find(c, args[k + 2]);
+        struct token *token = check_token_ever(c, args[k + 2]);
         struct ops_driven driven;
 
         if (ops_read_driven(&r, &c->scratch, &driven)) {

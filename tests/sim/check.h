@@ -6,18 +6,15 @@
  * what clients saw, and holds the store's records against it after every call. The numbers of the
  * invariants are those of docs/RELIABILITY.md:
  *
- *   I1  what was accepted is never lost; a delivery is acknowledged after its effects only
- *   I2  one recorded completion of a step at most, in a turn
- *   I3  an accepted reply carries the token that is in flight, and only that; ALREADY is said only
- *       of what was recorded
- *   I4  an agent says nothing after its own lease
- *   I6  exactly one outcome a turn
- *   I8  a step is dispatched after all its dependencies are done
- *   I9  counters move by one for each report and each death
- *   I10 every completion has an effect, every job a submission
- *   I11 a notice leaves `owed` only when it was told; everybody hears the outcome that was recorded
- *   I13 indexes equal records: due, open, settled, owed, waiting, refs; bounds are lower bounds
- *   L1  once faults have stopped, every job settles, or is parked for a reason
+ *   I1  what was accepted is never lost, but in the two seconds before the store goes back; a
+ * delivery is acknowledged after its effects only I2  one recorded completion of a step at most, in
+ * a turn I3  an accepted reply carries the token that is in flight, and only that; ALREADY is said
+ * only of what was recorded I4  an agent says nothing after its own lease I6  exactly one outcome a
+ * turn I8  a step is dispatched after all its dependencies are done I9  counters move by one for
+ * each report and each death I10 every completion has an effect, every job a submission I11 a
+ * notice leaves `owed` only when it was told; everybody hears the outcome that was recorded I13
+ * indexes equal records: due, open, settled, owed, waiting, refs; bounds are lower bounds L1  once
+ * faults have stopped, every job settles, or is parked for a reason
  */
 #pragma once
 
@@ -74,6 +71,14 @@ void checker_status(struct checker *c, const Drover__V1__JobStatus *m);
 
 /* The store's clock has been set: bounds are no bounds for a while, and sweeps may find that. */
 void checker_clock_set(struct checker *c, int64_t by);
+
+/* The store has gone back in time: its model begins anew, and the calls that were left are told
+ * again in between. What is known from outside (effects, what was published and heard) stays. */
+void checker_goes_back(struct checker *c);
+void checker_went_back(struct checker *c);
+
+/* Whether a job was recorded, and is gone since. */
+bool checker_lost(struct checker *c, const char *id);
 
 /* A queue of a client is gone: notices to it may be given up. */
 void checker_deaf(struct checker *c);

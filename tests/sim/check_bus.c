@@ -10,7 +10,7 @@
 
 static void published_requests(struct checker *c, const struct bus_message *m)
 {
-    struct token *token = check_token_find(c, bytes_str(m->message_id));
+    struct token *token = check_token_ever(c, bytes_str(m->message_id));
 
     if (!token)
         checker_fail(c, "I10 a request with a token that was never minted");
@@ -97,13 +97,14 @@ static void acked_submit(struct checker *c, const struct acked *a, const Drover_
 
     if (!job)
         return;
-    require(c, job->created || job->refused, "I1 %s: acknowledged before it was recorded", job->id);
+    require(c, job->created || job->refused || job->lost,
+            "I1 %s: acknowledged before it was recorded", job->id);
     require_followed(c, a, job, job->w->roots, job->w->n_roots, NULL);
 }
 
 static void acked_reply(struct checker *c, const struct acked *a, const Drover__V1__StepReply *m)
 {
-    const struct token *token = check_token_find(c, bytes_str(m->token));
+    const struct token *token = check_token_ever(c, bytes_str(m->token));
     const struct workflow_step *step;
 
     if (!token)
@@ -116,7 +117,7 @@ static void acked_reply(struct checker *c, const struct acked *a, const Drover__
 
 static void acked_expired(struct checker *c, const Drover__V1__StepRequest *m)
 {
-    const struct token *token = check_token_find(c, bytes_str(m->token));
+    const struct token *token = check_token_ever(c, bytes_str(m->token));
 
     require(c, !token || token->decided,
             "I1 %s: an expired request was acknowledged before it was recorded", m->job_id);
@@ -159,8 +160,8 @@ void checker_receipt(struct checker *c, const Drover__V1__Receipt *m)
     switch (m->code) {
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED:
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY:
-        require(c, job->created, "I1 %s: a receipt, and no record", job->id);
-        job->accepted = true;
+        require(c, job->created || job->lost, "I1 %s: a receipt, and no record", job->id);
+        job->accepted = !job->lost || job->created;
         break;
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER:
         break;
@@ -198,6 +199,8 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
     /* more results than one call reads are not in a notice */
     named = job->w->n_sinks < c->budget ? job->w->n_sinks : c->budget;
     e = check_ending_find(job, m->seq);
+    if (check_was_ending(job, m->seq) && (!e || strcmp(outcome_name(m->outcome), e->outcome) != 0))
+        return; /* the store has gone back since */
     if (!e) {
         checker_fail(c, "I11 %s: told of seq %" PRIu64, job->id, m->seq);
         return;
@@ -216,6 +219,8 @@ void checker_status(struct checker *c, const Drover__V1__JobStatus *m)
 {
     struct job *job = check_job_find(c, bytes_str(m->job_id));
 
+    if (c->rollbacks > 0)
+        return; /* it may be of before */
     require(c, job && job->created, "I10 status of %s", m->job_id);
     if (job && job->created)
         require(c,

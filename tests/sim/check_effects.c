@@ -6,7 +6,7 @@
 
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request)
 {
-    const struct token *token = check_token_find(c, bytes_str(request->token));
+    const struct token *token = check_token_ever(c, bytes_str(request->token));
     char key[WIRE_KEY_MAX + 1];
 
     if (!token) {
@@ -26,7 +26,7 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request)
 
 void checker_effect(struct checker *c, const char *text)
 {
-    struct token *token = check_token_find(c, bytes_str(text));
+    struct token *token = check_token_ever(c, bytes_str(text));
 
     if (token)
         token->effect = true;

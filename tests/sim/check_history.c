@@ -64,6 +64,24 @@ static void check_direction(struct checker *c, const struct job *job, uint32_t i
     }
 }
 
+/* One that the store has forgotten is what it was to others: a call that is told or made again
+ * mints the same. */
+static struct token *mint(struct checker *c, struct bytes text)
+{
+    struct token *token = timeline_alloc(c->t, sizeof(*token)), *was;
+
+    HASH_FIND(hh, c->undone, text.data, text.len, was);
+    if (was) {
+        token->published = was->published;
+        token->effect = was->effect;
+        token->decided = was->decided;
+        token->ends = was->ends;
+        token->till = was->till;
+        HASH_DEL(c->undone, was);
+    }
+    return token;
+}
+
 static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct step *step = &job->steps[i];
@@ -92,7 +110,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     step->back = back;
     if (!back)
         step->forward = step->turn;
-    token = timeline_alloc(c->t, sizeof(*token));
+    token = mint(c, text);
     snprintf(token->text, sizeof(token->text), "%.*s", (int)text.len, text.data);
     token->job = job;
     token->step = i;
@@ -170,7 +188,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
             "I9 %s: step %u expired, not in flight", job->id, i);
     if (c->violated)
         return;
-    require(c, c->t->now + c->unseen + JUMP_MS >= step->flying->ends,
+    require(c, c->again || c->t->now + c->unseen + JUMP_MS >= step->flying->ends,
             "I7 %s: step %u expired %" PRId64 " ms early", job->id, i,
             step->flying->ends - c->t->now);
     step->expiries++;
@@ -230,6 +248,13 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
             "I6 %s: settled with steps in flight", job->id);
     require(c, outcome_fits(job, outcome), "I6 %s: settled %.*s", job->id, (int)outcome.len,
             (const char *)outcome.data);
+    for (const struct ending *was = job->undone; was; was = was->older) {
+        if (was->seq == job->seq && bytes_is(outcome, was->outcome)) {
+            ending->told |= was->told;
+            ending->heard |= was->heard;
+            ending->excused |= was->excused;
+        }
+    }
     ending->older = job->last;
     ending->seq = job->seq;
     ending->owed = true;

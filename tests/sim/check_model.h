@@ -86,6 +86,7 @@ struct job {
     bool created;
     bool refused;  /* once: its workflow was not registered yet, or the store was full */
     bool accepted; /* the client knows */
+    bool lost;     /* the store went back to before it was created */
     bool back;     /* where it goes */
     uint32_t turn;
     uint32_t since; /* the turn in which it was last turned round */
@@ -98,6 +99,7 @@ struct job {
     bool settled;
     int64_t settled_at; /* store time */
     struct ending *last;
+    struct ending *undone; /* of which the store knows no more; the client may still hear of it */
     const char *commands[COMMANDS_KEPT]; /* ids of the last ones that were answered */
     uint32_t n_commands;                 /* answered in all */
     bool forgotten;
@@ -125,6 +127,9 @@ struct checker {
     uint32_t budget; /* steps that one call touches */
     struct job *jobs;
     struct token *tokens;
+    struct token *undone; /* of which the store knows no more, or not yet again */
+    uint32_t rollbacks;
+    bool again; /* calls are told that were made before */
     struct effects scratch;
     int64_t store_now;
     bool deaf;
@@ -150,8 +155,14 @@ struct checker {
 struct job *check_job_find(struct checker *c, struct bytes id);
 struct token *check_token_find(struct checker *c, struct bytes text);
 
+/* Likewise, where the store may have forgotten it. */
+struct token *check_token_ever(struct checker *c, struct bytes text);
+
 /* NULL where there is none. */
 struct ending *check_ending_find(struct job *job, uint64_t seq);
+
+/* Whether there was such an ending, of which the store knows no more. */
+bool check_was_ending(const struct job *job, uint64_t seq);
 
 /* Has the job go by another definition. Takes @w over. */
 void check_version(struct checker *c, struct job *job, struct workflow *w);

@@ -107,7 +107,7 @@ static void note_lease(struct checker *c, const struct job *job, uint32_t i, int
     struct token *token = job->steps[i].flying;
 
     token->wait_until = till - check_terms_of(job, i)->lock_ms;
-    if (token->till != till && check_terms_of(job, i)->heartbeat_ms == 0)
+    if (!c->again && token->till != till && check_terms_of(job, i)->heartbeat_ms == 0)
         token->ends = c->t->now + till - c->store_now;
     token->till = till;
 }

@@ -299,6 +299,30 @@ static struct client_job *job_find(struct world *w, const char *id)
     return NULL;
 }
 
+/* Until the store has it: a receipt from before may still be on its way. */
+static void on_again(struct event *e)
+{
+    struct client_job *job = container_of(e, struct client_job, again_event);
+    struct world *w = job->world;
+
+    if (!checker_lost(w->checker, job->id))
+        return;
+    job->accepted = false;
+    timeline_add(w->t, &job->submit_event, 0);
+    timeline_add(w->t, &job->again_event, w->plan->client_retry_ms);
+}
+
+void clients_submit_again(struct world *w)
+{
+    for (uint32_t i = 0; i < w->plan->jobs; i++) {
+        struct client_job *job = &w->jobs[i];
+
+        job->again_event.fire = on_again;
+        if (checker_lost(w->checker, job->id))
+            timeline_add(w->t, &job->again_event, w->plan->client_retry_ms);
+    }
+}
+
 static void hear_receipt(struct world *w, const Drover__V1__Receipt *m)
 {
     struct client_job *job = job_find(w, m->job_id);

@@ -7,7 +7,8 @@
  *
  * Exits with 1 when a world violates an invariant, after printing the seed, what was violated, the
  * last events before it, and the command that replays it. --twice runs each world twice and
- * compares. --functions takes other store functions than those it was built for.
+ * compares. With --rollbacks the store goes back in time now and then, as with fast durability.
+ * --functions takes other store functions than those it was built for.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,6 +25,7 @@
 #include "world.h"
 
 #define LAST_LINES 60
+#define ROLLBACK_RATE 10000 /* in millionths of the calls */
 #define REPORT_S 5
 
 struct options {
@@ -32,6 +34,7 @@ struct options {
     bool single;
     bool trace;
     bool twice;
+    bool rollbacks;
     unsigned jobs;
     const char *functions;
 };
@@ -47,7 +50,8 @@ struct totals {
 
 /* ---- one world ---- */
 
-static void run_world(struct simstore *store, uint64_t seed, FILE *trace, struct world_result *out)
+static void run_world(const struct options *o, struct simstore *store, uint64_t seed, FILE *trace,
+                      struct world_result *out)
 {
     struct timeline t;
     struct plan plan;
@@ -55,6 +59,7 @@ static void run_world(struct simstore *store, uint64_t seed, FILE *trace, struct
 
     timeline_init(&t, seed, trace);
     plan_draw(&plan, &t, seed);
+    plan.faults.rollback = o->rollbacks ? ROLLBACK_RATE : 0;
     w = world_new(&(struct world_config){.plan = &plan, .timeline = &t, .store = store});
     world_run(w, out);
     if (trace && *out->violation)
@@ -83,12 +88,12 @@ static void explain(const struct options *o, struct simstore *store, uint64_t se
 
     if (!trace)
         abort();
-    run_world(store, seed, trace, &again);
+    run_world(o, store, seed, trace, &again);
     fclose(trace);
     printf("seed %" PRIu64 ": %s\nthe last events:\n", seed, violation);
     print_tail(text, len);
-    printf("seed %" PRIu64 ": %s\nreplay: %s --seed %" PRIu64 " --trace\n", seed, violation,
-           o->program, seed);
+    printf("seed %" PRIu64 ": %s\nreplay: %s --seed %" PRIu64 " --trace%s\n", seed, violation,
+           o->program, seed, o->rollbacks ? " --rollbacks" : "");
     fflush(stdout);
     free(text);
 }
@@ -98,9 +103,9 @@ static bool run_seed(const struct options *o, struct simstore *store, uint64_t s
 {
     struct world_result result, again;
 
-    run_world(store, seed, o->trace ? stdout : NULL, &result);
+    run_world(o, store, seed, o->trace ? stdout : NULL, &result);
     if (o->twice) {
-        run_world(store, seed, NULL, &again);
+        run_world(o, store, seed, NULL, &again);
         if (again.hash != result.hash && !*result.violation)
             snprintf(result.violation, sizeof(result.violation), "two runs differ");
     }
@@ -226,8 +231,8 @@ static int run_single(const struct options *o)
 static int usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s --seeds A..B [--jobs N] [--twice] [--functions FILE]\n"
-            "       %s --seed N [--trace] [--twice] [--functions FILE]\n",
+            "usage: %s --seeds A..B [--jobs N] [--twice] [--rollbacks] [--functions FILE]\n"
+            "       %s --seed N [--trace] [--twice] [--rollbacks] [--functions FILE]\n",
             program, program);
     return 64;
 }
@@ -240,13 +245,10 @@ static bool parse_seeds(struct options *o, const char *text)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"seeds", required_argument, NULL, 's'},
-        {"seed", required_argument, NULL, '1'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"trace", no_argument, NULL, 't'},
-        {"twice", no_argument, NULL, '2'},
-        {"functions", required_argument, NULL, 'f'},
-        {0},
+        {"seeds", required_argument, NULL, 's'},     {"seed", required_argument, NULL, '1'},
+        {"jobs", required_argument, NULL, 'j'},      {"trace", no_argument, NULL, 't'},
+        {"twice", no_argument, NULL, '2'},           {"rollbacks", no_argument, NULL, 'r'},
+        {"functions", required_argument, NULL, 'f'}, {0},
     };
     bool given = false;
 
@@ -261,6 +263,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->trace = true;
         } else if (c == '2') {
             o->twice = true;
+        } else if (c == 'r') {
+            o->rollbacks = true;
         } else if (c == 'f') {
             o->functions = optarg;
         } else {

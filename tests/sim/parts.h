@@ -11,6 +11,8 @@
 #pragma once
 
 #include "agent/agent.h"
+#include "base/list.h"
+#include "replay.h"
 #include "scheduler/scheduler.h"
 #include "supervisor/supervisor.h"
 #include "world.h"
@@ -34,6 +36,7 @@ struct client_job {
     bool accepted;
     struct event submit_event;
     struct event query_event;
+    struct event again_event; /* the store has lost it */
     struct command *commands; /* newest first */
     uint32_t n_commands;
 };
@@ -57,6 +60,9 @@ struct process {
     uint64_t life;      /* counts the machines it has had: what was meant for an old one is void */
     int64_t held_until; /* stopped, as by SIGSTOP */
     int64_t clock;      /* its monotonic time less the timeline's */
+    bool store_gone;    /* its connection is lost, and not made again */
+    struct list calls;  /* of the store, without an answer */
+    struct event reconnect;
     int64_t store_free; /* when the last store call will have been executed */
     struct simlink link;
     union {
@@ -92,8 +98,10 @@ struct world {
     struct definition definitions[PLAN_DEFINITIONS];
     struct client_job *jobs;
     struct simqueue *replies;
-    const char *run;    /* of the store's server */
-    int64_t store_skew; /* of its clock */
+    struct replay *kept; /* the store's calls; NULL where it never goes back */
+    uint32_t rollbacks;  /* times that it did */
+    const char *run;     /* of the store's server */
+    int64_t store_skew;  /* of its clock */
     int64_t store_gone_until;
     int64_t store_full_until;
     struct event calm;  /* the faults stop */
@@ -127,6 +135,9 @@ void process_perform(struct process *p, int64_t next_tick);
 /* Asks the script, or chance. A process that is to die then has. */
 enum world_verdict process_verdict(struct process *p, const char *what);
 
+/* Its connection to the store is lost; all calls without an answer are unknown. */
+void process_lose_store(struct process *p);
+
 /* For each event that reaches a process: does it stop for a while, is it told to end? */
 void process_strike(struct process *p);
 
@@ -135,6 +146,7 @@ void process_strike(struct process *p);
 void role_born(struct process *p);
 void role_died(struct process *p);
 void role_drain(struct process *p);
+void role_store_up(struct process *p); /* again */
 void role_tick(struct process *p);
 void role_answer(struct process *p, uint64_t id, const struct store_answer *answer);
 void role_delivery(struct process *p, const struct bus_delivery *d, const char *type);
@@ -148,6 +160,9 @@ void role_replies(struct process *p, struct bytes body);
 
 void clients_begin(struct world *w);
 void client_delivery(struct process *p, const struct bus_delivery *d, const char *type);
+/* The store has lost what was accepted: whoever asks is told UNKNOWN_JOB, and submits again. */
+void clients_submit_again(struct world *w);
+
 /* Has a job end, by a cancel or the hard way. */
 void client_end(struct world *w, const char *id, bool hard);
 

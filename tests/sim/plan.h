@@ -29,6 +29,7 @@ struct plan_faults {
     uint32_t store_error;  /* of calls: refused */
     uint32_t store_outage; /* of calls: nobody reaches the store for a while */
     uint32_t store_full;   /* of calls: out of memory for a while */
+    uint32_t rollback;     /* of calls: the store loses what it did in the last two seconds */
     uint32_t clock_jump;   /* of calls: the store's clock steps */
     uint32_t queue_gone;   /* of effects: some queue is deleted for a while */
     int64_t restart_ms;    /* at most */

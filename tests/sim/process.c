@@ -7,7 +7,9 @@
 
 #include "model/store_ops.h"
 
-#define HALF 500000 /* millionths */
+#define HALF 500000  /* millionths */
+#define LOST_MS 2000 /* of what was done, when the store goes back: twice everysec */
+#define ROLLBACKS 3  /* of one world */
 #define JUMP_MS (3600 * INT64_C(1000))
 
 /* ---- store calls ---- */
@@ -21,6 +23,8 @@ enum fate {
 };
 
 struct call {
+    struct list link;   /* in process.calls */
+    uint32_t epoch;     /* rollbacks before it was sent: none that comes later carries it out */
     struct event event; /* reaches the store */
     struct event back;  /* reaches the process */
     struct process *process;
@@ -47,6 +51,7 @@ static void on_back(struct event *e)
 {
     struct call *c = container_of(e, struct call, back);
 
+    list_remove(&c->link);
     if (c->process->alive && c->process->life == c->life)
         process_strike(c->process);
     if (c->process->alive && c->process->life == c->life)
@@ -133,6 +138,9 @@ static void execute(struct world *w, struct call *c)
         jump_clock(w);
     simstore_call(w->store, store_now(w), full, c->partition, c->function, c->args, c->n, &answer);
     w->calls++;
+    if (w->kept)
+        replay_keep(w->kept, w->t->now, store_now(w), full, c->partition, c->function, c->args,
+                    c->n);
     timeline_mix(w->t, bytes_str(c->process->name));
     timeline_mix(w->t, bytes_str(c->function));
     for (int i = 0; i < c->n; i++)
@@ -146,6 +154,31 @@ static void execute(struct world *w, struct call *c)
     checker_called(w->checker, store_now(w), c->partition, c->function, c->args, c->n, &answer);
 }
 
+static void check_again(void *ctx, int64_t now, uint32_t partition, const char *function,
+                        const struct bytes *args, int n, const struct store_answer *answer)
+{
+    checker_called(ctx, now, partition, function, args, n, answer);
+}
+
+/* The store's server loses power, and comes back without some of the last two seconds. */
+static void go_back(struct world *w)
+{
+    uint32_t all = replay_calls(w->kept);
+    uint32_t calls =
+        (uint32_t)timeline_between(w->t, replay_before(w->kept, w->t->now - LOST_MS), all);
+
+    w->rollbacks++;
+    w->run = effects_printf(&w->t->arena, "run %u", (unsigned)w->rollbacks);
+    tell(w->t, "store", "loses %u calls", (unsigned)(all - calls));
+    checker_goes_back(w->checker);
+    replay_back(w->kept, w->store, w->plan->budget, calls, check_again, w->checker);
+    checker_went_back(w->checker);
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        if (w->processes[i].alive)
+            process_lose_store(&w->processes[i]);
+    clients_submit_again(w);
+}
+
 static void on_call(struct event *e)
 {
     static const char refusal[] = "LOADING Redis is loading the dataset in memory";
@@ -153,6 +186,11 @@ static void on_call(struct event *e)
     struct process *p = c->process;
     struct world *w = p->world;
 
+    if (w->kept && c->epoch == w->rollbacks && w->rollbacks < ROLLBACKS &&
+        timeline_chance(w->t, w->faults.rollback))
+        go_back(w);
+    if (c->epoch != w->rollbacks)
+        return;
     /* what a process had sent when it died has reached the store, or has not */
     if ((!p->alive || p->life != c->life) && timeline_chance(w->t, HALF))
         return;
@@ -212,9 +250,13 @@ static void send_call(struct process *p, const struct effect *effect)
     c->args = timeline_alloc(w->t, (size_t)c->n * sizeof(*c->args));
     for (int i = 0; i < c->n; i++)
         c->args[i] = effects_copy(&w->t->arena, effect->store.args[i]);
+    c->epoch = w->rollbacks;
+    c->event.fire = on_call;
+    list_append(&p->calls, &c->link);
+    if (p->store_gone)
+        return; /* answered when it is there again */
     strike_store(w);
     c->fate = draw_fate(w);
-    c->event.fire = on_call;
     if (p->store_free > w->t->now + delay)
         delay = p->store_free - w->t->now;
     p->store_free = w->t->now + delay;
@@ -449,6 +491,38 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
         role_outcome(p, id, outcome);
 }
 
+/* What was under way on the connection that was lost is unknown, before all else. */
+static void on_reconnect(struct event *e)
+{
+    static const struct store_answer unknown = {.result = STORE_UNKNOWN};
+    struct process *p = container_of(e, struct process, reconnect);
+    uint64_t life = p->life;
+
+    while (p->alive && p->life == life && !list_empty(&p->calls)) {
+        struct call *c = list_entry(p->calls.next, struct call, link);
+
+        list_remove(&c->link);
+        timeline_cancel(p->world->t, &c->event);
+        timeline_cancel(p->world->t, &c->back);
+        role_answer(p, c->id, &unknown);
+    }
+    if (!p->alive || p->life != life)
+        return;
+    p->store_gone = false;
+    role_store_up(p);
+}
+
+void process_lose_store(struct process *p)
+{
+    if (p->role != ROLE_SCHEDULER && p->role != ROLE_SUPERVISOR)
+        return;
+    p->store_gone = true;
+    p->reconnect.fire = on_reconnect;
+    p->reconnect.held_until = &p->held_until;
+    timeline_add(p->world->t, &p->reconnect,
+                 timeline_between(p->world->t, 0, p->world->faults.outage_ms));
+}
+
 void process_birth(struct process *p)
 {
     static const struct simlink_callbacks callbacks = {
@@ -461,6 +535,10 @@ void process_birth(struct process *p)
     p->alive = true;
     p->life++;
     p->held_until = 0;
+    p->store_gone = false;
+    while (list_pop(&p->calls))
+        continue; /* of the life before: nobody hears their answers */
+    timeline_cancel(w->t, &p->reconnect);
     p->tick.fire = on_tick;
     p->tick.held_until = &p->held_until;
     p->link.name = p->name;

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 
 struct call {
+    int64_t at;
     int64_t now;
     bool out_of_memory;
     uint32_t partition;
@@ -55,7 +56,7 @@ struct replay *replay_free(struct replay *r)
     return NULL;
 }
 
-void replay_keep(struct replay *r, int64_t now, bool out_of_memory, uint32_t partition,
+void replay_keep(struct replay *r, int64_t at, int64_t now, bool out_of_memory, uint32_t partition,
                  const char *function, const struct bytes *args, int n)
 {
     struct call *call;
@@ -65,7 +66,8 @@ void replay_keep(struct replay *r, int64_t now, bool out_of_memory, uint32_t par
         r->calls = or_die(realloc(r->calls, r->size * sizeof(*r->calls)));
     }
     call = &r->calls[r->n++];
-    *call = (struct call){.now = now,
+    *call = (struct call){.at = at,
+                          .now = now,
                           .out_of_memory = out_of_memory,
                           .partition = partition,
                           .function = or_die(strdup(function)),
@@ -80,12 +82,17 @@ uint32_t replay_calls(const struct replay *r)
     return r->n;
 }
 
-int64_t replay_time(const struct replay *r, uint32_t call)
+uint32_t replay_before(const struct replay *r, int64_t at)
 {
-    return r->calls[call].now;
+    uint32_t n = r->n;
+
+    while (n > 0 && r->calls[n - 1].at >= at)
+        n--;
+    return n;
 }
 
-void replay_back(struct replay *r, struct simstore *store, uint32_t variant, uint32_t calls)
+void replay_back(struct replay *r, struct simstore *store, uint32_t variant, uint32_t calls,
+                 replay_fn *fn, void *ctx)
 {
     struct store_answer answer;
 
@@ -96,5 +103,7 @@ void replay_back(struct replay *r, struct simstore *store, uint32_t variant, uin
 
         simstore_call(store, call->now, call->out_of_memory, call->partition, call->function,
                       call->args, call->n, &answer);
+        if (fn)
+            fn(ctx, call->now, call->partition, call->function, call->args, call->n, &answer);
     }
 }

@@ -20,13 +20,19 @@ struct replay *replay_new(void);
 /* Returns NULL; accepts NULL. */
 struct replay *replay_free(struct replay *r);
 
-/* A call as simstore_call() makes it; copied. */
-void replay_keep(struct replay *r, int64_t now, bool out_of_memory, uint32_t partition,
+/* What is to be heard of a call that is made again. */
+typedef void replay_fn(void *ctx, int64_t now, uint32_t partition, const char *function,
+                       const struct bytes *args, int n, const struct store_answer *answer);
+
+/* A call as simstore_call() makes it; copied. @at: when it was made, by any clock that runs on. */
+void replay_keep(struct replay *r, int64_t at, int64_t now, bool out_of_memory, uint32_t partition,
                  const char *function, const struct bytes *args, int n);
 
-/* How many calls were kept, and when the n-th of them was made, by the store's clock. */
+/* How many calls were kept in all, and how many before a time. */
 uint32_t replay_calls(const struct replay *r);
-int64_t replay_time(const struct replay *r, uint32_t call);
+uint32_t replay_before(const struct replay *r, int64_t at);
 
-/* Has the store as it was after its first @calls calls; the others are forgotten. */
-void replay_back(struct replay *r, struct simstore *store, uint32_t variant, uint32_t calls);
+/* Has the store as it was after its first @calls calls; the others are forgotten. @fn: NULL, or
+ * hears of each. */
+void replay_back(struct replay *r, struct simstore *store, uint32_t variant, uint32_t calls,
+                 replay_fn *fn, void *ctx);

@@ -368,6 +368,22 @@ void role_drain(struct process *p)
         supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STOP});
 }
 
+void role_store_up(struct process *p)
+{
+    const struct world *w = p->world;
+
+    if (p->role == ROLE_SCHEDULER) {
+        scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_STORE_UP,
+                                                    .partitions = w->plan->partitions,
+                                                    .run = w->run});
+        return;
+    }
+    supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_DOWN});
+    if (p->alive)
+        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP,
+                                                      .partitions = w->plan->partitions});
+}
+
 void role_tick(struct process *p)
 {
     switch (p->role) {

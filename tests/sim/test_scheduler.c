@@ -78,8 +78,8 @@ static void call(struct world *w, enum peer peer, const struct effect *e)
 {
     struct store_answer answer;
 
-    replay_keep(w->calls, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
-                e->store.args, e->store.n);
+    replay_keep(w->calls, w->now, STORE_EPOCH + w->now, false, e->store.partition,
+                e->store.function, e->store.args, e->store.n);
     simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
                   e->store.args, e->store.n, &answer);
     if (w->deaf_to && strcmp(e->store.function, w->deaf_to) == 0) {
@@ -604,7 +604,7 @@ static void test_causes_are_forgotten(void **state)
 /* The server ends, and comes back without its last calls. */
 static void lose_calls(struct world *w, uint32_t from, const char *run)
 {
-    replay_back(w->calls, w->store, 0, from);
+    replay_back(w->calls, w->store, 0, from, NULL, NULL);
     w->run = run;
 }
 

@@ -27,6 +27,7 @@ static void processes_new(struct world *w)
             p->role = (enum role)role;
             p->index = i;
             p->name = effects_printf(&w->t->arena, "%s-%u", names[role], (unsigned)i + 1);
+            list_init(&p->calls);
             p->clock = timeline_between(w->t, 0, CLOCKS_MS);
         }
     }
@@ -144,6 +145,7 @@ struct world *world_new(const struct world_config *config)
     w->script_ctx = config->script_ctx;
     w->faults = w->plan->faults;
     w->run = "first";
+    w->kept = w->faults.rollback ? replay_new() : NULL;
     simstore_reset(w->store, w->plan->budget);
     w->bus = simbus_new(t, &w->faults.bus);
     w->checker = checker_new(t, w->store, w->plan);
@@ -195,5 +197,6 @@ struct world *world_free(struct world *w)
         workflow_unref(w->definitions[i].newer);
     }
     checker_free(w->checker);
+    replay_free(w->kept);
     return NULL;
 }
