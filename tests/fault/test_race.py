@@ -32,8 +32,14 @@ class Race(cluster.TestCase):
 
         return publish_twice
 
+    def setUp(self):
+        super().setUp()
+        self.runs = self.directory
+
     def race(self, run):
-        directory = self.directory / f"evidence-{run}"
+        self.directory = self.runs / f"run-{run}"
+        self.directory.mkdir()
+        directory = self.directory / "evidence"
         settings = evidence.settings(directory, concurrency=16)
         settings["supervisor"] = {"supervisor": {"election": False}}
         c = self.cluster(2, 2, 0, settings, actor="effect")
