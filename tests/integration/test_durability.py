@@ -178,8 +178,8 @@ class Failover(Cut):
         return self.servers.enter_context(servers.Redis(options=options))
 
     def follow(self, primary):
-        """A new replica; returns when it has all, on disk too."""
-        replica = self.server("--replicaof", f"{servers.HOST} {primary.port}")
+        """A new replica; returns when it has all, on disk too. What it says to have, it has written."""
+        replica = self.server("--appendfsync", "always", "--replicaof", f"{servers.HOST} {primary.port}")
         client = redis.Redis(servers.HOST, replica.port)
 
         def follows():
