@@ -125,7 +125,6 @@ static void look_call(struct scheduler *s, struct op *op)
         op_unref(s, op);
         return;
     }
-    op->seq = s->marks[op->partition].count;
     for (struct accepted *a = next_of(s, &s->accepted, op->partition); a && n < OPS_BUDGET;
          a = next_of(s, &a->link, op->partition))
         if (at++ >= op->first)
@@ -199,6 +198,8 @@ static void look_at(struct scheduler *s, struct item *item, uint32_t partition, 
     op->partition = partition;
     op->first = first;
     op->look = s->look;
+    op->seq = s->marks[partition]
+                  .count; /* not later: other calls move it on, should this one be refused */
     op->then = looked;
     s->looks++;
     s->unlooked++;
