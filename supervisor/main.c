@@ -2,10 +2,20 @@
 #include "io/daemon.h"
 #include "supervisor/supervisor_io.h"
 
+static bool once, dry_run;
+
+static int check(const struct config *config, struct problem *problem)
+{
+    if (!dry_run || once)
+        return 0;
+    problem_set(problem, "--dry-run", "goes with --once");
+    return 1;
+}
+
 static int start(void **object, uv_loop_t *loop, const struct config *config,
                  const struct rng *seed)
 {
-    return supervisor_io_new((struct supervisor_io **)object, loop, config, seed);
+    return supervisor_io_new((struct supervisor_io **)object, loop, config, seed, once, dry_run);
 }
 
 static void stop(void *object, int timeout_ms, void (*stopped)(void *context), void *context)
@@ -25,10 +35,17 @@ static void release(void *object)
 
 int main(int argc, char **argv)
 {
+    static const struct daemon_switch switches[] = {
+        {"once", "one round over everything, told line by line, and exit", &once},
+        {"dry-run", "with --once: tell, and change nothing", &dry_run},
+        {0},
+    };
     static const struct daemon_role role = {
         .name = "supervisor",
         .summary = "Finds what nobody answered in time and asks the schedulers to recover it.",
         .role = CONFIG_SUPERVISOR,
+        .switches = switches,
+        .check = check,
         .start = start,
         .stop = stop,
         .dump = dump,

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,9 @@ struct partition {
     uint64_t call[CHORES_];  /* its id while it is under way, else 0 */
     int64_t called[CHORES_]; /* when */
     char sweep[OPS_SWEEP_CURSOR];
-    bool sweeps_back; /* this round derives the bounds of before the clock stepped back */
+    bool sweeps_back;   /* this round derives the bounds of before the clock stepped back */
+    bool done[CHORES_]; /* once */
+    uint32_t skip;      /* dry run: so much of what is due was looked at */
 };
 
 struct supervisor {
@@ -47,6 +50,8 @@ struct supervisor {
     struct rng rng;
     bool up;
     bool stopping;
+    bool looked; /* at drover.replies */
+    bool done;   /* once, and that was told */
     struct partition *partitions;
     uint32_t n;
     uint64_t last_id;
@@ -71,7 +76,7 @@ static bool leads(const struct supervisor *s, const struct partition *p)
 /* As it looks from here, now. */
 static void tell_clock(struct supervisor *s)
 {
-    if (s->offset_most == INT64_MAX)
+    if (s->offset_most == INT64_MAX || s->config.once)
         return;
     s->clock.latest = s->now + s->offset_most + JUMP_MS;
     s->clock.since = s->known_at + s->offset_most;
@@ -91,7 +96,8 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
         s->stats.expires++;
         s->stats.held += s->queue_hold > 0;
         tell_clock(s);
-        ops_expire(s->out, p->call[chore], i, JOBS_PER_LOOK, s->queue_hold, &s->clock);
+        ops_expire(s->out, p->call[chore], i, p->skip, s->config.dry_run ? 1 : JOBS_PER_LOOK,
+                   s->queue_hold, &s->clock);
         break;
     case CHORE_SWEEP:
         ops_sweep(s->out, p->call[chore], i, p->sweep);
@@ -102,6 +108,14 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
     case CHORES_:
         break;
     }
+    if (s->config.dry_run)
+        ops_look(s->out);
+}
+
+/* Each chore once: what a sweep has marked is to be named in the same round. */
+static bool wanted_once(const struct supervisor *s, const struct partition *p, enum chore chore)
+{
+    return s->looked && !p->done[chore] && (chore == CHORE_SWEEP || p->done[CHORE_SWEEP]);
 }
 
 static bool wanted(const struct supervisor *s, const struct partition *p, enum chore chore)
@@ -109,6 +123,8 @@ static bool wanted(const struct supervisor *s, const struct partition *p, enum c
     if (chore == CHORE_LEAD)
         return s->config.election && (!s->stopping || p->leads);
     if (chore == CHORE_EXPIRE && s->unconfirmed > UNCONFIRMED_MAX)
+        return false;
+    if (s->config.once && !wanted_once(s, p, chore))
         return false;
     return !s->stopping && leads(s, p);
 }
@@ -131,6 +147,49 @@ static int64_t call_due(struct supervisor *s)
         }
     }
     return next;
+}
+
+/* ---- one round, and what it decides ---- */
+
+static void decide(struct supervisor *s, const char *verb, const char *job, const char *kind,
+                   const char *what)
+{
+    struct effect *e;
+    const char *line = effects_printf(s->out, "%s %s%s%s%s%s", verb, job, *kind ? " " : "", kind,
+                                      *what ? " " : "", what);
+
+    if (!s->config.once)
+        return;
+    e = effects_add(s->out, EFFECT_ROLE, 0);
+    e->role.what = SUPERVISOR_DECISION;
+    e->role.object = (void *)line;
+}
+
+static const char *number(struct supervisor *s, uint64_t n)
+{
+    return effects_printf(s->out, "%" PRIu64, n);
+}
+
+static void decide_due(struct supervisor *s, const struct ops_due *due)
+{
+    const char *job = effects_text(s->out, due->job);
+
+    for (uint32_t i = 0; i < due->n; i++)
+        decide(s, i < due->expired ? "expired" : "due", job, "step", number(s, due->steps[i]));
+    if (due->n == 0) /* its start, its deadline, or work that was left */
+        decide(s, "due", job, "", "");
+}
+
+static void tell_done(struct supervisor *s)
+{
+    if (!s->config.once || s->done || s->unconfirmed > 0 || s->n == 0)
+        return;
+    for (uint32_t i = 0; i < s->n; i++)
+        for (enum chore c = CHORE_EXPIRE; c < CHORES_; c++)
+            if (!s->partitions[i].done[c])
+                return;
+    s->done = true;
+    effects_add(s->out, EFFECT_ROLE, 0)->role.what = SUPERVISOR_DONE;
 }
 
 /* ---- publishing ---- */
@@ -258,15 +317,24 @@ static void on_expired(struct supervisor *s, struct partition *p, struct ops_rea
     watch_clock(s, expired.now, p->called[CHORE_EXPIRE]);
     if (expired.back && !p->sweeps_back)
         on_clock_back(s, p);
-    for (uint32_t i = 0; i < expired.n_due; i++)
-        recover(s, &expired.due[i], expired.now);
-    for (uint32_t i = 0; i < expired.n_owed; i++)
-        notify(s, &expired.owed[i], expired.now);
+    for (uint32_t i = 0; i < expired.n_due; i++) {
+        decide_due(s, &expired.due[i]);
+        if (!s->config.dry_run)
+            recover(s, &expired.due[i], expired.now);
+    }
+    for (uint32_t i = 0; i < expired.n_owed; i++) {
+        decide(s, "owed", effects_text(s->out, expired.owed[i].job), "notice",
+               number(s, expired.owed[i].seq));
+        if (!s->config.dry_run)
+            notify(s, &expired.owed[i], expired.now);
+    }
     if (expired.head && expired.head - expired.now < sleep)
         sleep = expired.head - expired.now;
     if (sleep < LOOK_MIN_MS)
         sleep = LOOK_MIN_MS;
     p->due[CHORE_EXPIRE] = expired.more ? s->now : s->now + sleep;
+    p->done[CHORE_EXPIRE] = !expired.more;
+    p->skip += s->config.dry_run;
 }
 
 static void on_swept(struct supervisor *s, struct partition *p, struct ops_reader *r)
@@ -281,9 +349,17 @@ static void on_swept(struct supervisor *s, struct partition *p, struct ops_reade
         s->stats.mended += swept.n_mended;
         log_warn("mended", LOG_I("partition", p - s->partitions), LOG_I("places", swept.n_mended));
     }
+    for (uint32_t i = 0; i < swept.n_mended; i++) {
+        const char *place = effects_text(s->out, swept.mended[i]);
+
+        decide(s, "mended", effects_text(s->out, swept.job), *place <= '9' ? "step" : "", place);
+    }
     memcpy(p->sweep, swept.cursor, sizeof(p->sweep));
+    p->done[CHORE_SWEEP] = !*p->sweep;
     p->sweeps_back = p->sweeps_back && *p->sweep;
-    p->due[CHORE_SWEEP] = s->now + (*p->sweep ? SWEEP_PACE_MS : s->config.sweep_ms);
+    p->due[CHORE_SWEEP] = s->now + (s->config.once ? 0
+                                    : *p->sweep    ? SWEEP_PACE_MS
+                                                   : s->config.sweep_ms);
 }
 
 static void on_forgotten(struct supervisor *s, struct partition *p, struct ops_reader *r)
@@ -292,6 +368,10 @@ static void on_forgotten(struct supervisor *s, struct partition *p, struct ops_r
 
     if (ops_read_forgotten(r, &forgotten) == 0)
         s->stats.forgotten += forgotten.jobs;
+    if (forgotten.jobs > 0)
+        decide(s, "forgotten", number(s, forgotten.jobs), "jobs of partition",
+               number(s, (uint64_t)(p - s->partitions)));
+    p->done[CHORE_FORGET] = !forgotten.more || s->config.dry_run;
     p->due[CHORE_FORGET] = s->now + (forgotten.more ? SWEEP_PACE_MS : FORGET_MS);
 }
 
@@ -345,6 +425,8 @@ static void on_store_up(struct supervisor *s, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         struct partition *p = &s->partitions[i];
 
+        if (s->config.once)
+            continue;
         p->due[CHORE_EXPIRE] = s->now + (int64_t)rng_below(&s->rng, LOOK_MIN_MS);
         p->due[CHORE_SWEEP] = s->now + (int64_t)rng_below(&s->rng, (uint64_t)s->config.sweep_ms);
         p->due[CHORE_FORGET] = s->now + (int64_t)rng_below(&s->rng, FORGET_MS);
@@ -353,6 +435,9 @@ static void on_store_up(struct supervisor *s, uint32_t n)
 
 static void on_queue(struct supervisor *s, uint32_t messages, uint32_t consumers)
 {
+    if (s->config.once && !s->looked && consumers == 0)
+        decide(s, "held", "leases:", "nobody consumes drover.replies", "");
+    s->looked = true;
     s->queue_hold = consumers == 0 ? HOLD_ALL : messages > 0 ? HOLD_BACKLOG : 0;
 }
 
@@ -377,6 +462,8 @@ int supervisor_new(struct supervisor **out, const struct supervisor_config *conf
     }
     s->config = *config;
     s->config.name = s->name;
+    s->config.election = config->election && !config->once;
+    s->clock.since = config->once; /* whoever asks for a round sees to the clock */
     s->rng = *seed;
     s->offset_most = INT64_MAX;
     s->queue_hold = HOLD_ALL; /* until somebody has looked */
@@ -421,6 +508,7 @@ int64_t supervisor_step(struct supervisor *s, const struct supervisor_event *eve
     case SUPERVISOR_TICK:
         break;
     }
+    tell_done(s);
     return call_due(s);
 }
 

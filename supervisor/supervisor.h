@@ -53,6 +53,12 @@ struct supervisor_event {
     };
 };
 
+/* EFFECT_ROLE: for the driver, of a supervisor that makes one round. */
+enum supervisor_effect {
+    SUPERVISOR_DECISION, /* object: a line of text; valid until the reset */
+    SUPERVISOR_DONE,     /* the round is over, and all that was published is confirmed */
+};
+
 struct supervisor_config {
     const char *name;     /* in the leases; copied */
     int64_t period_ms;    /* the longest time between two looks; default 1000 */
@@ -60,6 +66,8 @@ struct supervisor_config {
     bool election;        /* false: lead everything */
     int64_t retention_ms; /* default 7 days */
     int64_t sweep_ms;     /* a round over all unfinished jobs; default 10 min */
+    bool once;            /* one round over everything, without election, and tell what it does */
+    bool dry_run;         /* once: but do nothing */
 };
 
 struct supervisor_stats {

@@ -2,9 +2,14 @@
 #include "supervisor/supervisor_io.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
+#include "io/daemon.h"
+
 #define QUEUE_LOOK_MS 1000 /* between two looks at drover.replies */
+#define PATIENCE_MS 30000  /* with whom does not answer, where one round is asked for */
 
 struct supervisor_io {
     struct supervisor *machine;
@@ -13,10 +18,24 @@ struct supervisor_io {
     uv_timer_t look;
     uint64_t look_began; /* uv_hrtime() of the last one */
     bool looked;         /* it was answered */
-    unsigned closing;    /* the driver and the timer */
+    bool once;
+    uv_timer_t end;   /* of the process, once the round is over or has taken too long */
+    int status;       /* with which it ends */
+    unsigned closing; /* the driver and the timers */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
+
+/* ---- one round ---- */
+
+static void on_end(uv_timer_t *timer)
+{
+    struct supervisor_io *io = timer->data;
+
+    if (io->status)
+        log_error("once_given_up", LOG_S("why", "broker or store do not answer"));
+    daemon_end(io->status);
+}
 
 /* ---- events ---- */
 
@@ -70,6 +89,19 @@ static bool is_idle(const void *machine)
     return supervisor_idle(machine);
 }
 
+/* Not within the turn that performs the effect. */
+static void on_role(void *context, const struct effect *effect)
+{
+    struct supervisor_io *io = context;
+
+    if (effect->role.what == SUPERVISOR_DECISION) {
+        puts(effect->role.object);
+        return;
+    }
+    io->status = 0;
+    uv_timer_start(&io->end, on_end, 0, 0);
+}
+
 static const struct driver_machine events = {
     .store_up = on_store_up,
     .store_down = on_store_down,
@@ -78,6 +110,7 @@ static const struct driver_machine events = {
     .tick = on_tick,
     .stop = on_stop,
     .idle = is_idle,
+    .role = on_role,
 };
 
 /* ---- what drover.replies looks like ---- */
@@ -98,6 +131,8 @@ static void on_queue(void *context, uint32_t messages, uint32_t consumers)
     if (io->closing)
         return;
     driver_pulse_back(io->driver, (int64_t)(uv_hrtime() - io->look_began) / 1000);
+    if (io->once && io->status) /* both are there */
+        uv_timer_stop(&io->end);
     tell(io, messages, consumers);
 }
 
@@ -106,7 +141,7 @@ static void on_look(uv_timer_t *timer)
     struct supervisor_io *io = timer->data;
 
     /* A broker that does not say (gone, blocked, slow) may hold replies back as well. */
-    if (!io->looked)
+    if (!io->looked && !io->once)
         tell(io, 0, 0);
     io->looked = false;
     io->look_began = uv_hrtime();
@@ -143,7 +178,7 @@ static const void *read_figures(void *context)
 /* ---- life ---- */
 
 int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct config *config,
-                      const struct rng *seed)
+                      const struct rng *seed, bool once, bool dry_run)
 {
     struct supervisor_io *io = calloc(1, sizeof(*io));
     const struct bus_config bus = driver_bus_config(config, "drover-supervisor");
@@ -153,7 +188,10 @@ int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct 
                                                .lease_ms = config->supervisor.lease_ms,
                                                .election = config->supervisor.election,
                                                .retention_ms = config->supervisor.retention_ms,
-                                               .sweep_ms = config->supervisor.sweep_ms};
+                                               .sweep_ms = config->supervisor.sweep_ms,
+                                               .once = once,
+                                               .dry_run = dry_run};
+    struct driver_health health = driver_health_config(config);
     int r;
 
     if (!io)
@@ -165,13 +203,21 @@ int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct 
     uv_timer_init(loop, &io->look);
     io->look.data = io;
     uv_timer_start(&io->look, on_look, 0, QUEUE_LOOK_MS);
+    uv_timer_init(loop, &io->end);
+    io->end.data = io;
+    io->once = once;
+    if (once) { /* beside the one that runs with the same configuration */
+        health.listen = "";
+        io->status = 1;
+        uv_timer_start(&io->end, on_end, PATIENCE_MS, 0);
+    }
     return driver_new(&io->driver, loop,
                       &(struct driver_config){.machine = &events,
                                               .machine_object = io->machine,
                                               .context = io,
                                               .bus = &bus,
                                               .store = &store,
-                                              .health = driver_health_config(config),
+                                              .health = health,
                                               .metrics = &metrics,
                                               .figures = read_figures});
 }
@@ -199,8 +245,9 @@ void supervisor_io_stop(struct supervisor_io *io, int timeout_ms, void (*on_stop
 {
     io->on_stopped = on_stopped;
     io->ctx = ctx;
-    io->closing = 2;
+    io->closing = 3;
     uv_close((uv_handle_t *)&io->look, on_timer_closed);
+    uv_close((uv_handle_t *)&io->end, on_timer_closed);
     driver_stop(io->driver, timeout_ms, on_driver_closed);
 }
 

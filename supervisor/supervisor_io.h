@@ -12,9 +12,16 @@
 
 struct supervisor_io;
 
-/* Return: 0 or -errno. *out is to be freed in any case. */
+/**
+ * supervisor_io_new() - start
+ * @once:    one round, told line by line to standard output; then the process is ended, with status
+ *           1 where broker or store do not answer
+ * @dry_run: once, but change nothing
+ *
+ * Return: 0 or -errno. *out is to be freed in any case.
+ */
 int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct config *config,
-                      const struct rng *seed);
+                      const struct rng *seed, bool once, bool dry_run);
 
 /* Gives its leases up, then closes; on_stopped when all is gone. */
 void supervisor_io_stop(struct supervisor_io *io, int timeout_ms, void (*on_stopped)(void *ctx),

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -41,7 +42,10 @@ enum {
     OPTION_HEALTHCHECK,
     OPTION_LOG_LEVEL,
     OPTION_SET,
+    OPTION_SWITCH, /* the first of the role's */
 };
+
+#define SWITCHES_MAX 4
 
 /* The one of this process; static, so that what a failed start leaves stays reachable. */
 static struct daemon {
@@ -53,6 +57,7 @@ static struct daemon {
     void *self;
     bool stopping;
     bool stopped;
+    int status;
 } process;
 
 /* ---- command line ---- */
@@ -65,13 +70,15 @@ static void print_help(const struct daemon_role *role)
            "      --healthcheck     ask the one that runs whether it is alive, at health.listen, "
            "and exit\n"
            "      --log-level WORD  debug, info, warn or error; as --set log.level=WORD\n"
-           "      --set PATH=VALUE  change one setting; may be repeated\n"
-           "  -V, --version         print the version and exit\n"
+           "      --set PATH=VALUE  change one setting; may be repeated\n",
+           role->name, role->summary);
+    for (const struct daemon_switch *s = role->switches; s && s->name; s++)
+        printf("      --%-16s%s\n", s->name, s->help);
+    printf("  -V, --version         print the version and exit\n"
            "  -h, --help            print this and exit\n\n"
            "Settings, as PATH is written; the environment variable of a.b is DROVER_A__B. A\n"
            "secret can also be read from the file that DROVER_A__B_FILE names. The command line\n"
-           "goes before the environment, that before the file.\n\n",
-           role->name, role->summary);
+           "goes before the environment, that before the file.\n\n");
     config_describe(role->role, stdout);
     puts("\nSIGTERM and SIGINT stop it when what was begun is done, a second one at once; SIGUSR1\n"
          "makes it tell in the log what it is doing.\n\n"
@@ -110,6 +117,10 @@ static int apply_option(struct options *o, const struct daemon_role *role, int o
         *status = STATUS_GOOD;
         return 1;
     default:
+        if (option >= OPTION_SWITCH) {
+            *role->switches[option - OPTION_SWITCH].set = true;
+            return 0;
+        }
         fprintf(stderr, "Try 'drover-%s --help'.\n", role->name);
         *status = STATUS_WRONG;
         return 1;
@@ -120,7 +131,7 @@ static int apply_option(struct options *o, const struct daemon_role *role, int o
 static int parse_options(struct options *o, int argc, char **argv, const struct daemon_role *role,
                          int *status)
 {
-    static const struct option options[] = {
+    struct option options[7 + SWITCHES_MAX + 1] = {
         {"config", required_argument, NULL, OPTION_CONFIG},
         {"check-config", no_argument, NULL, OPTION_CHECK},
         {"healthcheck", no_argument, NULL, OPTION_HEALTHCHECK},
@@ -128,9 +139,12 @@ static int parse_options(struct options *o, int argc, char **argv, const struct 
         {"set", required_argument, NULL, OPTION_SET},
         {"version", no_argument, NULL, OPTION_VERSION},
         {"help", no_argument, NULL, OPTION_HELP},
-        {0},
     };
-    int option;
+    int option, n = 7;
+
+    for (const struct daemon_switch *s = role->switches; s && s->name; s++, n++)
+        options[n] = (struct option){s->name, no_argument, NULL, OPTION_SWITCH + n - 7};
+    assert(n <= 7 + SWITCHES_MAX);
 
     while ((option = getopt_long(argc, argv, "c:Vh", options, NULL)) >= 0) {
         if (apply_option(o, role, option, status))
@@ -199,17 +213,31 @@ static void on_too_late(uv_timer_t *timer)
     end_at_once(timer->data, "drain_timeout passed");
 }
 
+static void stop(struct daemon *d)
+{
+    int64_t timeout = d->config->drain_timeout_ms;
+
+    d->stopping = true;
+    uv_timer_start(&d->timer, on_too_late, (uint64_t)timeout, 0);
+    d->role->stop(d->self, (int)(timeout - timeout / CLOSING_SHARE), on_stopped, d);
+}
+
 static void on_term(uv_signal_t *handle, int number)
 {
     struct daemon *d = handle->data;
-    int64_t timeout = d->config->drain_timeout_ms;
 
     if (d->stopping)
         end_at_once(d, "a second signal");
-    d->stopping = true;
-    log_info("stopping", LOG_I("signal", number), LOG_I("timeout_ms", timeout));
-    uv_timer_start(&d->timer, on_too_late, (uint64_t)timeout, 0);
-    d->role->stop(d->self, (int)(timeout - timeout / CLOSING_SHARE), on_stopped, d);
+    log_info("stopping", LOG_I("signal", number), LOG_I("timeout_ms", d->config->drain_timeout_ms));
+    stop(d);
+}
+
+void daemon_end(int status)
+{
+    if (process.stopping)
+        return;
+    process.status = status;
+    stop(&process);
 }
 
 static void on_usr1(uv_signal_t *handle, int number)
@@ -271,7 +299,7 @@ static int serve(struct daemon *d)
         return STATUS_FAILED;
     close_loop(d);
     log_info("stopped");
-    return STATUS_GOOD;
+    return d->status;
 }
 
 /* ---- the other one ---- */

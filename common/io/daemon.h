@@ -21,12 +21,21 @@
 #include "base/status.h"
 #include "io/config.h"
 
+/* What the command line of one role alone knows: --name. */
+struct daemon_switch {
+    const char *name;
+    const char *help;
+    bool *set;
+};
+
 /* One role. Everything runs on the thread that called daemon_main(), inside its loop but for
  * check() and free(). */
 struct daemon_role {
     const char *name;      /* "scheduler": of the service in the log, and drover-<name> */
     const char *summary;   /* one sentence for --help */
     enum config_role role; /* whose settings --help shows */
+
+    const struct daemon_switch *switches; /* ended by one without a name; may be NULL */
 
     /* What the table of settings cannot say, such as the agent's actors. May be NULL.
      * Return: 0; else @problem is set. */
@@ -47,6 +56,9 @@ struct daemon_role {
 
 /* Ends the process this moment, with status 1: for what only a new one can mend. */
 _Noreturn void daemon_fail(const char *why);
+
+/* Has the process stop, as a signal would; then it exits with this status. */
+void daemon_end(int status);
 
 /* Once a process. Return: the exit status. */
 int daemon_main(int argc, char **argv, const struct daemon_role *role);

@@ -886,11 +886,24 @@ int ops_read_leading(struct ops_reader *r, struct ops_leading *out)
     return result_of(r);
 }
 
-void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold,
-                const struct op_clock *clock)
+void ops_look(struct effects *fx)
 {
-    struct args a = args_new(fx, 7);
+    struct effect *e = &fx->items[fx->n - 1];
+    struct args a = args_new(fx, e->store.n + 1);
 
+    put_str(&a, e->store.function);
+    for (int i = 0; i < e->store.n; i++)
+        put(&a, e->store.args[i]);
+    fx->n--;
+    emit(&a, e->id, e->store.partition, "look");
+}
+
+void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t skip, uint32_t limit,
+                uint32_t hold, const struct op_clock *clock)
+{
+    struct args a = args_new(fx, 8);
+
+    put_int(&a, skip);
     put_int(&a, limit);
     put_int(&a, hold);
     put_int(&a, clock->latest);
@@ -904,6 +917,7 @@ void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t li
 static void read_due(struct ops_reader *r, struct effects *fx, struct ops_due *out)
 {
     out->job = get(r);
+    out->expired = get_u32(r);
     out->n = get_count(r, 1);
     out->steps = effects_alloc(fx, out->n * sizeof(*out->steps));
     for (uint32_t i = 0; i < out->n; i++)
@@ -916,7 +930,7 @@ int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expire
     out->head = get_ms(r);
     out->more = get_flag(r);
     out->back = get_flag(r);
-    out->n_due = get_count(r, 2);
+    out->n_due = get_count(r, 3);
     out->due = effects_alloc(fx, out->n_due * sizeof(*out->due));
     for (uint32_t i = 0; i < out->n_due; i++)
         read_due(r, fx, &out->due[i]);

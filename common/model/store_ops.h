@@ -425,12 +425,17 @@ struct op_clock {
     int64_t at;    /* ... nor after */
 };
 
-/* @hold: how many times its length a lease may be past before it is given up; usually 0. */
-void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t limit, uint32_t hold,
-                const struct op_clock *clock);
+/* Makes the last of these, an expire, sweep or forget, answer as it would, and change nothing. */
+void ops_look(struct effects *fx);
+
+/* @skip: of what is due, which after that was looked at is due no more; usually 0.
+ * @hold: how many times its length a lease may be past before it is given up; usually 0. */
+void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t skip, uint32_t limit,
+                uint32_t hold, const struct op_clock *clock);
 
 struct ops_due {
     struct bytes job;
+    uint32_t expired; /* so many of the steps have; the others are only named */
     uint32_t *steps;
     uint32_t n;
 };

@@ -30,7 +30,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 10
+local BUILD = 11
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1513,9 +1513,14 @@ local function expire_step(job, i, text, hold, clock, named)
   elseif job.hold ~= '' then
     return nil
   end
+  if rec.token == '-' and rec.state == 'R' then
+    named.expired = (named.expired or 0) + 1
+    table.insert(named, named.expired, i)
+  else
+    named[#named + 1] = i
+  end
   rec.state, rec.till = 'M', job.now + NAMED_AGAIN
   job.records[i] = rec
-  named[#named + 1] = i
   return rec.till
 end
 
@@ -1571,7 +1576,7 @@ local function expire_job(p, id, now, hold, clock, out)
     job.due, job.due_changed = early and later or now + NAMED_AGAIN, true
     save(job)
     if not early then
-      put(out, id, '0')
+      put(out, id, '0', '0')
     end
     return early and 0 or 1, true
   end
@@ -1585,15 +1590,15 @@ local function expire_job(p, id, now, hold, clock, out)
   if #named == 0 and not go then
     return 0, whole
   end
-  put(out, id, int(#named))
+  put(out, id, int(named.expired or 0), int(#named))
   for _, i in ipairs(named) do
     out[#out + 1] = int(i)
   end
   return 1, whole
 end
 
-local function expire_owed(p, now, limit, out)
-  local list = call('ZRANGEBYSCORE', p .. 'owed', '-inf', int(now), 'LIMIT', 0, limit)
+local function expire_owed(p, now, skip, limit, out)
+  local list = call('ZRANGEBYSCORE', p .. 'owed', '-inf', int(now), 'LIMIT', skip, limit)
   for _, member in ipairs(list) do
     local id, seq = match(member, '^(%S+) (%d+)$')
     if call('EXISTS', p .. 'job:' .. id) == 1 then
@@ -1605,22 +1610,23 @@ local function expire_owed(p, now, limit, out)
       call('ZREM', p .. 'owed', member)
     end
   end
-  return #out / 2
+  return #out / 2, #list == limit
 end
 
--- expire: limit hold latest since jump after at -> now, head of due or 0, more, back, n × (job k step…), n × (job seq)
+-- expire: skip limit hold latest since jump after at -> now, head of due or 0, more, back,
+--         n × (job expired k step…): so many of the steps have expired, the others are only named; n × (job seq)
 -- Past `latest` the clock has jumped, or the call was long on its way: the caller is to find out first.
 -- `back`: the clock stepped back, and the partition is to be swept.
 local function expire(keys, a)
   local p, now = keys[1], now_ms()
-  local limit, hold, latest = tonumber(a[1]), tonumber(a[2]), tonumber(a[3])
+  local skip, limit, hold, latest = tonumber(a[1]), tonumber(a[2]), tonumber(a[3]), tonumber(a[4])
   if latest > 0 and now > latest then
     return {int(now), '0', '0', '0', '0', '0'}
   end
-  local clock = watch_clock(p, now, tonumber(a[4]), tonumber(a[5]), tonumber(a[6]), tonumber(a[7]))
+  local clock = watch_clock(p, now, tonumber(a[5]), tonumber(a[6]), tonumber(a[7]), tonumber(a[8]))
   local jobs, owed = {}, {}
   local n_jobs, more, seen = 0, false, 0
-  local list = call('ZRANGEBYSCORE', p .. 'due', '-inf', int(now), 'LIMIT', 0, limit)
+  local list = call('ZRANGEBYSCORE', p .. 'due', '-inf', int(now), 'LIMIT', skip, limit)
   for k, id in ipairs(list) do
     local steps = tonumber(call('HGET', p .. 'job:' .. id, 'n') or '0')
     if k > 1 and seen + min(steps, BUDGET) > BUDGET then
@@ -1632,8 +1638,8 @@ local function expire(keys, a)
     n_jobs = n_jobs + named
     more = more or not whole
   end
-  more = more or #list == limit
-  local n_owed = expire_owed(p, now, limit, owed)
+  local n_owed, more_owed = expire_owed(p, now, skip, limit, owed)
+  more = more or #list == limit or more_owed
   local head = call('ZRANGE', p .. 'due', 0, 0, 'WITHSCORES')
   local out = {int(now), head[2] and int(tonumber(head[2])) or '0', more and '1' or '0',
     clock.back and '1' or '0'}
@@ -2575,6 +2581,31 @@ local function sweep(keys, a)
     at.back and '1' or '0'}, ' '), id, unpack(places)}
 end
 
+-- look: function argument…: what that would answer (expire, sweep, forget), and nothing is changed. It runs
+-- as it is; Redis sees to it that what is not read here is not written either.
+local dry_run
+do
+  local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZRANGE = true,
+    ZRANGEBYSCORE = true, ZSCORE = true}
+
+  function dry_run(keys, a)
+    local real = call
+    call = function(command, ...)
+      if reads[command] then
+        return real(command, ...)
+      end
+      return command == 'HINCRBY' and 1 or 0
+    end
+    local what = {expire = expire, sweep = sweep, forget = forget}
+    local good, answer = pcall(what[a[1]], keys, {unpack(a, 2)})
+    call = real
+    if not good then
+      error(answer, 0)
+    end
+    return answer
+  end
+end
+
 local function version()
   return int(BUILD)
 end
@@ -2603,4 +2634,5 @@ register('inspect', inspect, {'no-writes', 'allow-oom'})
 register('told', told, {'allow-oom'})
 register('mark', mark, {'allow-oom'})
 register('forget', forget, {'allow-oom'})
+register('look', dry_run, {'no-writes', 'allow-oom'})
 register('sweep', sweep, {'allow-oom'})

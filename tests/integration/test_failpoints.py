@@ -24,6 +24,7 @@ POINTS = {
     "store.forget": "supervisor",
     "store.inspect": "scheduler",
     "store.lead": "supervisor",
+    "store.look": None,  # test_dry_run
     "store.mark": "scheduler",
     "store.record": "scheduler",
     "store.renew": "scheduler",
@@ -106,9 +107,16 @@ class Every(cluster.TestCase):
         c = self.cluster(settings=QUICK, failpoints=dict.fromkeys(roles, spec))
         self.workload(c)
         by_role = {daemon.role: daemon for daemon in c.daemons}
-        for point in points:
+        for point in filter(lambda p: POINTS[boundary(p)], points):
             with self.subTest(point=point):
                 by_role[POINTS[boundary(point)]].await_hits(point)
+
+    def test_dry_run(self):
+        c = self.cluster(agents=0, supervisors=0)
+        c.once("--once", "--dry-run", failpoints="store.look.before=print\nstore.look.after=print")
+        log = (c.directory / "by-hand.log").read_text()
+        for point in ("store.look.before", "store.look.after"):
+            self.assertTrue(f'"{point}"' in log, point)
 
 
 class Tasks(cluster.TestCase):

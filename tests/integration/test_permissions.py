@@ -149,7 +149,7 @@ LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 
 FUNCTIONS = {
     SCHEDULER: {"version", "define", "submit", "record", "renew", "drive", "steer", "settle_owed",
                 "inspect", "told", "mark"},
-    SUPERVISOR: {"version", "lead", "expire", "forget", "sweep"},
+    SUPERVISOR: {"version", "lead", "expire", "forget", "sweep", "look"},
     READER: {"version", "inspect"},
 }
 # What they do before their first call; a reader's can change nothing.
@@ -228,9 +228,12 @@ STORE_OPERATIONS = {
         ("HSET", f"{KEYS}supervisors", "me", "1")],
         {SUPERVISOR}),
     "look for what is due: `expire`": ([
-        function("expire", 1, 0, 0, 1, 0, 0, 0), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)], {SUPERVISOR}),
+        function("expire", 0, 1, 0, 0, 1, 0, 0, 0), ("ZRANGEBYSCORE", f"{KEYS}due", 0, 1)], {SUPERVISOR}),
     "prove the indexes: `sweep`": ([
         function("sweep", ""), ("ZRANGE", f"{KEYS}open", 0, 1)], {SUPERVISOR}),
+    "see what these would do: `look`": ([
+        function("look", "sweep", ""), function("look", "expire", 0, 1, 0, 0, 1, 0, 0, 0)],
+        {SUPERVISOR}),
     "forget jobs: `forget`": ([
         function("forget", 1, 1),
         ("UNLINK", f"{KEYS}job:other", f"{KEYS}data:other", f"{KEYS}hist:other")], {SUPERVISOR}),

@@ -119,6 +119,22 @@ class Supervisors(cluster.TestCase):
         # Both look every third of a lease: of what was not given up two thirds would be left.
         self.assertLess(time.monotonic() - began, 2 / 3 * LEASE_S)
 
+    def test_once(self):
+        """It tells what it does, or would do, and a round that would do something has done nothing."""
+        c = self.cluster(supervisors=0, agents=0)
+        self.assertEqual((0, []), c.once("--once"))
+        lost = self.lose_a_step(c, "job")
+        servers.wait_for(
+            lambda: c.store.redis.time()[0] * 1000 > lost.locked_until + 1000, "the lease to be over"
+        )
+        before = c.store.job("job"), c.store.history("job")
+        for _ in range(2):
+            self.assertEqual((0, ["expired job step 0"]), c.once("--once", "--dry-run"))
+        self.assertEqual(before, (c.store.job("job"), c.store.history("job")))
+        self.assertEqual((0, ["expired job step 0"]), c.once("--once"))
+        self.recovered(c, "job", lost)
+        self.assertEqual((2, []), c.once("--dry-run"))
+
     def test_nobody_reads_replies(self):
         """Without a scheduler nothing expires: an answer sent in time is good hours later."""
         c = self.cluster()

@@ -409,6 +409,23 @@ class Cluster:
     def add_supervisor(self, more=None):
         return self._add("supervisor", self.supervisors, more)
 
+    def once(self, *options, failpoints=""):
+        """A supervisor's round by hand: its exit status, and the lines that it tells. Its log is by-hand.log."""
+        by_hand = Daemon("supervisor", "by-hand", self.directory, self._settings("supervisor", "by-hand"))
+        environment = {**own_environment(), **SANITIZER_OPTIONS}
+        if failpoints:
+            environment |= {"DROVER_FAILPOINTS_ALLOW": "1", "DROVER_FAILPOINTS": failpoints}
+        with open(by_hand.log, "ab") as log:
+            done = subprocess.run(
+                [*WRAP, wire.BUILD / "supervisor" / "drover-supervisor", "--config", by_hand.config, *options],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                timeout=120,
+            )
+        return done.returncode, done.stdout.splitlines()
+
     def start(self, schedulers=1, agents=1, supervisors=1):
         self._vhost.__enter__()
         self.client = client.Client(self.rabbit, self.name)

@@ -447,7 +447,7 @@ static void random_upkeep(struct both *b)
         ops_forget(&b->t.arena, 0, 0, timeline_between(&b->t, 0, 60000), 2);
         break;
     default:
-        ops_expire(&b->t.arena, 0, 0, 10, (uint32_t)timeline_between(&b->t, 0, 5) / 5,
+        ops_expire(&b->t.arena, 0, 0, 0, 10, (uint32_t)timeline_between(&b->t, 0, 5) / 5,
                    &(struct op_clock){.jump = 5000, .after = b->clock - 90, .at = b->clock - 50});
         break;
     }
