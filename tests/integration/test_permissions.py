@@ -617,6 +617,7 @@ class Permissions(unittest.TestCase):
             before = connection.hget(f"{KEYS}workflows", "w")
         self.assertEqual("1", before)
         self.redis.restart(hard=True)
+        servers.wait_for(lambda: not self.store.redis.info("persistence")["loading"], "its data")
         self.assertEqual("1", self.store.redis.hget(f"{KEYS}workflows", "w"))
         self.assertNotIn("NOPERM", self.redis.log.read_text())
         self.store.redis.execute_command("FLUSHALL")
