@@ -307,13 +307,14 @@ static void stop(struct agent *a, struct run *run)
  */
 void run_defer(struct agent *a, struct run *run)
 {
-    static const struct agent_result busy = {
+    struct agent_result busy = {
         .class = "NO_SLOT",
         .message = "all slots of the agent are taken",
         .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
-        .effect = DROVER__V1__EFFECT__EFFECT_NONE,
     };
 
+    if (run->seen.request->attempt <= 1 && !run->seen.repeated)
+        busy.effect = DROVER__V1__EFFECT__EFFECT_NONE; /* else another run may have had one */
     a->stats.waiting--;
     timer_stop(a, &run->deadline);
     list_remove(&run->link);

@@ -824,11 +824,17 @@ local function turn_piece(job, work, fresh)
   return work.offset == job.n
 end
 
+-- What a retry of all steps is about. The next try of a parked step may be due: it is marked then.
+local function stands_still(job, i, rec)
+  return rec.state == 'P' or rec.state == 'F'
+    or rec.state == 'M' and rec.failures >= terms_of(job.def, i, rec.asked).attempts
+end
+
 local function wake_piece(job, work, fresh)
   local last, texts = walk_ahead(job, work)
   for i = work.offset, last - 1 do
     local rec = record_of(job, i, texts[i])
-    if work.from == 'y' and (rec.state == 'P' or rec.state == 'F') then
+    if work.from == 'y' and stands_still(job, i, rec) then
       if rec.state == 'F' then
         stuck_by(job, rec, -1)
       end

@@ -486,6 +486,7 @@ void checker_end(struct checker *c)
     for (struct job *job = c->jobs; job && !c->violated; job = job->hh.next) {
         check_read_history(c, job);
         check_compare(c, job, true);
+        check_books(c, job);
         for (uint32_t i = 0; i < job->w->n_steps; i++)
             check_parked_step(c, job, i);
         if (job->created)

@@ -7,14 +7,20 @@
  * invariants are those of docs/RELIABILITY.md:
  *
  *   I1  what was accepted is never lost, but in the two seconds before the store goes back; a
- * delivery is acknowledged after its effects only I2  one recorded completion of a step at most, in
- * a turn I3  an accepted reply carries the token that is in flight, and only that; ALREADY is said
- * only of what was recorded I4  an agent says nothing after its own lease I6  exactly one outcome a
- * turn I8  a step is dispatched after all its dependencies are done I9  counters move by one for
- * each report and each death I10 every completion has an effect, every job a submission I11 a
- * notice leaves `owed` only when it was told; everybody hears the outcome that was recorded I13
- * indexes equal records: due, open, settled, owed, waiting, refs; bounds are lower bounds L1  once
- * faults have stopped, every job settles, or is parked for a reason
+ *       delivery is acknowledged after its effects only
+ *   I2  one recorded completion of a step at most, in a turn
+ *   I3  an accepted reply carries the token that is in flight, and only that; ALREADY is said only
+ *       of what was recorded
+ *   I4  an agent says nothing after its own lease
+ *   I5  of each turn back: undone is what was done, or may have been, each once, after what depends
+ *       on it; nothing goes forward; at rest the world outside is as the records say
+ *   I6  exactly one outcome a turn
+ *   I8  a step is dispatched after all its dependencies are done
+ *   I9  counters move by one for each report and each death
+ *   I10 every completion has an effect, every job a submission
+ *   I11 a notice leaves `owed` only when it was told; everybody hears the outcome that was recorded
+ *   I13 indexes equal records: due, open, settled, owed, waiting, refs; bounds are lower bounds
+ *   L1  once faults have stopped, every job settles, or is parked for a reason
  */
 #pragma once
 
@@ -60,9 +66,14 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
 void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
                    const struct bus_delivery *d);
 
-/* A handler begins, or has ended with its effect done. */
-void checker_run(struct checker *c, const Drover__V1__StepRequest *request);
-void checker_effect(struct checker *c, const char *text);
+/* A handler begins. */
+void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool in_lease);
+/* ... takes effect, under the key of its token. Return: false where it must not: what it is about
+ * to do was taken back already, or somebody has said that it will never be. */
+bool checker_act(struct checker *c, const char *token);
+/* ... says that no run of this key took effect, and none of this attempt or an earlier one will.
+ * Return: false where that is not true. */
+bool checker_did_nothing(struct checker *c, const char *token);
 
 /* What a client hears. */
 void checker_receipt(struct checker *c, const Drover__V1__Receipt *m);

@@ -1,10 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * What handlers do in the world outside, by idempotency key, and whether it is what the records
+ * say.
+ *
+ * Handlers here keep the contract of PROTOCOL: after a revert of a key, an action with that key
+ * does nothing; who says that nothing took effect makes sure that nothing of this attempt ever
+ * will.
+ */
 #include "check_model.h"
 
 #include <stdio.h>
 #include <string.h>
 
-void checker_run(struct checker *c, const Drover__V1__StepRequest *request)
+/* ---- deeds ---- */
+
+/* What was done under one key. */
+struct deed {
+    struct deed *older;
+    uint32_t turn;
+    uint32_t closed; /* attempts up to this one do nothing any more */
+    bool done;       /* and not taken back */
+    bool taken_back;
+};
+
+static struct deed *deed_find(const struct step *step, uint32_t turn)
+{
+    struct deed *deed = step->deeds;
+
+    while (deed && deed->turn != turn)
+        deed = deed->older;
+    return deed;
+}
+
+static struct deed *deed_make(struct checker *c, struct step *step, uint32_t turn)
+{
+    struct deed *deed = deed_find(step, turn);
+
+    if (deed)
+        return deed;
+    deed = timeline_alloc(c->t, sizeof(*deed));
+    deed->turn = turn;
+    deed->older = step->deeds;
+    step->deeds = deed;
+    return deed;
+}
+
+static uint32_t deeds_done(const struct step *step)
+{
+    uint32_t n = 0;
+
+    for (const struct deed *deed = step->deeds; deed; deed = deed->older)
+        n += deed->done;
+    return n;
+}
+
+void check_by_hand(struct step *step, bool back)
+{
+    for (struct deed *deed = step->deeds; deed; deed = deed->older) {
+        deed->taken_back = true;
+        deed->done = false;
+    }
+    step->by_hand = !back;
+}
+
+/* ---- runs ---- */
+
+static void run_key(char out[static WIRE_KEY_MAX + 1], const Drover__V1__StepRequest *request,
+                    uint32_t turn)
+{
+    snprintf(out, WIRE_KEY_MAX + 1, "%s/%s/%u", request->job_id, request->step, (unsigned)turn);
+}
+
+void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool in_lease)
 {
     const struct token *token = check_token_ever(c, bytes_str(request->token));
     char key[WIRE_KEY_MAX + 1];
@@ -13,7 +80,8 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request)
         checker_fail(c, "I10 %s: a run of a request that was never made", request->job_id);
         return;
     }
-    snprintf(key, sizeof(key), "%s/%s/%u", request->job_id, request->step, (unsigned)token->turn);
+    run_key(key, request, token->turn);
+    require(c, in_lease, "I4 %s: step %s begins after its lease", request->job_id, request->step);
     require(c, token->back == (request->desired == DROVER__V1__STATE__STATE_DISABLED),
             "I2 %s: the token asks for the opposite", request->job_id);
     require(c, strcmp(token->w->steps[token->step].name, request->step) == 0,
@@ -22,12 +90,118 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request)
     require(c, token->back || request->n_results == token->w->steps[token->step].n_take,
             "I8 %s: step %s begins with %zu of %u results", request->job_id, request->step,
             request->n_results, token->w->steps[token->step].n_take);
+    run_key(key, request, token->forward);
+    require(c, !token->back || strcmp(key, request->forward_key) == 0,
+            "I5 %s: step %s is to undo %s, not %s", request->job_id, request->step, key,
+            request->forward_key);
 }
 
-void checker_effect(struct checker *c, const char *text)
+/* Neighbours that come first, and are not there in the world outside. What cannot be taken back, or
+ * was settled by hand, is nobody's business. */
+static void check_order(struct checker *c, const struct job *job, uint32_t i, bool back)
+{
+    const struct workflow_step *step = &job->w->steps[i];
+    const uint32_t *before = back ? step->dependents : step->after;
+    uint32_t n = back ? step->n_dependents : step->n_after;
+
+    for (uint32_t k = 0; k < n; k++) {
+        const struct step *other = &job->steps[before[k]];
+
+        if (!job->w->steps[before[k]].has_revert || other->by_hand)
+            continue;
+        require(c, (deeds_done(other) == 0) == back, "%s %s: step %u takes effect %s step %u %s",
+                back ? "I5" : "I8", job->id, i, back ? "while" : "before", before[k],
+                back ? "is still done" : "is done");
+    }
+}
+
+static bool act_forward(struct checker *c, struct token *token)
+{
+    struct step *step = &token->job->steps[token->step];
+    struct deed *deed = deed_make(c, step, token->turn);
+
+    if (deed->taken_back || token->attempt <= deed->closed)
+        return false;
+    if (!deed->done)
+        check_order(c, token->job, token->step, false);
+    deed->done = true;
+    return true;
+}
+
+static void act_back(struct checker *c, const struct token *token)
+{
+    struct step *step = &token->job->steps[token->step];
+    struct deed *deed = deed_make(c, step, token->forward);
+
+    if (!deed->taken_back)
+        check_order(c, token->job, token->step, true);
+    deed->taken_back = true;
+    deed->done = false;
+}
+
+/* A migration may have put another step in the place of one that has not begun, as far as can be
+ * told. */
+static bool is_still_there(const struct token *token)
+{
+    const struct workflow *w = token->job->w;
+
+    return w == token->w ||
+           (token->step < w->n_steps &&
+            strcmp(w->steps[token->step].name, token->w->steps[token->step].name) == 0);
+}
+
+bool checker_act(struct checker *c, const char *text)
 {
     struct token *token = check_token_ever(c, bytes_str(text));
 
-    if (token)
-        token->effect = true;
+    if (!token)
+        return false;
+    if (!is_still_there(token) || c->rollbacks > 0) /* a store that went back has it done again */
+        return token->effect = true;
+    if (token->back)
+        act_back(c, token);
+    else if (!act_forward(c, token))
+        return false;
+    token->effect = true;
+    return true;
+}
+
+bool checker_did_nothing(struct checker *c, const char *text)
+{
+    const struct token *token = check_token_ever(c, bytes_str(text));
+    struct deed *deed;
+
+    if (!token || token->back || !is_still_there(token) || c->rollbacks > 0)
+        return false;
+    deed = deed_make(c, &token->job->steps[token->step], token->turn);
+    if (deed->done)
+        return false;
+    if (deed->closed < token->attempt)
+        deed->closed = token->attempt;
+    return true;
+}
+
+/* ---- books ---- */
+
+static void check_book(struct checker *c, const struct job *job, uint32_t i)
+{
+    const struct step *step = &job->steps[i];
+    const struct deed *deed = deed_find(step, step->forward);
+    bool has_revert = job->w->steps[i].has_revert;
+
+    if (step->flying || step->by_hand)
+        return;
+    if (step->current == 'A') {
+        require(c, deed && deed->done, "I5 %s: step %u counts as done, and is not", job->id, i);
+        require(c, !has_revert || deeds_done(step) == 1, "I5 %s: step %u is done %u times", job->id,
+                i, deeds_done(step));
+    } else if (step->current == 'D' && has_revert) {
+        require(c, deeds_done(step) == 0, "I5 %s: step %u is still done", job->id, i);
+    }
+}
+
+void check_books(struct checker *c, const struct job *job)
+{
+    for (uint32_t i = 0; i < job->w->n_steps && !c->violated && c->rollbacks == 0; i++)
+        check_book(c, job, i);
 }

@@ -103,6 +103,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     if (!another_try(job, step, back)) {
         step->turn = back && !job->back ? job->since - 1 : job->turn;
         step->failures = step->expiries = 0;
+        step->forgiven.failures = step->forgiven.expiries = 0;
     }
     step->attempt++;
     step->anew = job->retrying && (step->parked || step->failed);
@@ -117,6 +118,8 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     token->w = job->w;
     token->back = back;
     token->turn = step->turn;
+    token->forward = step->forward;
+    token->attempt = step->attempt;
     token->minted = c->store_now;
     token->trigger = c->trigger;
     token->by_submit = c->submitting;
@@ -165,6 +168,7 @@ static void on_done(struct checker *c, struct job *job, uint32_t i, const struct
     require(c, step->current != (back ? 'D' : 'A'), "I2 %s: step %u there twice", job->id, i);
     require(c, r->token->effect, "I10 %s: step %u there, and no handler did it", job->id, i);
     step->current = back ? 'D' : 'A';
+    step->by_hand = false;
 }
 
 static void on_skipped(struct checker *c, struct job *job, uint32_t i)
@@ -178,6 +182,7 @@ static void on_skipped(struct checker *c, struct job *job, uint32_t i)
     require(c, job->back || (step->current == 'U' && step->turn < job->since),
             "I5 %s: step %u skipped on the way forward", job->id, i);
     step->current = 'D';
+    step->by_hand = false;
 }
 
 static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
@@ -255,6 +260,7 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
             ending->excused |= was->excused;
         }
     }
+    check_books(c, job);
     ending->older = job->last;
     ending->seq = job->seq;
     ending->owed = true;
@@ -310,8 +316,11 @@ static void on_anew(struct job *job, uint32_t i)
         if (k != i && (i < job->w->n_steps || (!step->parked && !step->failed)))
             continue;
         step->parked = step->failed = false;
-        step->failures = step->expiries = 0;
         step->not_before = 0;
+        step->forgiven.since = job->since;
+        step->forgiven.failures = k == i ? 0 : step->failures;
+        step->forgiven.expiries = k == i ? 0 : step->expiries;
+        step->failures = step->expiries = 0;
     }
 }
 
@@ -327,6 +336,7 @@ static void on_resolved(struct checker *c, struct job *job, uint32_t i, const st
             "I2 %s: step %u resolved though there, or before its neighbours", job->id, i);
     job->turn++;
     job->steps[i].current = bytes_is(word(e, 4), "A") ? 'A' : 'D';
+    check_by_hand(&job->steps[i], job->steps[i].current == 'D');
     on_anew(job, i);
 }
 
@@ -439,6 +449,8 @@ static void on_migrated(struct checker *c, struct job *job)
             step->failures = step->expiries = 0;
             step->not_before = 0;
             step->parked = false;
+            step->deeds = NULL;
+            step->by_hand = false;
         }
     }
     job->steps = steps;

@@ -25,8 +25,10 @@ struct token {
     struct job *job;
     const struct workflow *w; /* the job's when it was minted */
     uint32_t step;
-    bool back;                   /* it asks for DISABLED */
-    uint32_t turn;               /* of its key */
+    bool back;        /* it asks for DISABLED */
+    uint32_t turn;    /* of its key */
+    uint32_t forward; /* of the key of what it takes back */
+    uint32_t attempt;
     int64_t minted;              /* store time */
     int64_t wait_until;          /* store time: nobody may take the request later */
     int64_t till;                /* store time: its lease, as the store has it */
@@ -49,11 +51,16 @@ struct step {
     uint32_t attempt;
     uint32_t came_back; /* of the attempts: requests that nobody took, as far as that can be told */
     uint32_t failures, expiries;
+    struct {
+        uint32_t failures, expiries, since;
+    } forgiven; /* by a retry of all, in the turn `since`; a job that turns may forget the retry */
     int64_t not_before; /* store time of the next try at the earliest, after a failure */
     bool parked;
     bool failed; /* for good */
     bool anew;   /* maybe: it came to rest while a Retry of all was on its way to it */
     char parked_for[16];
+    struct deed *deeds; /* newest first */
+    bool by_hand;       /* a person has it done, or says so */
 };
 
 /* A definition that a job has had. */
@@ -186,6 +193,14 @@ const struct workflow_dispatch *check_terms_of(const struct job *job, uint32_t i
 
 /* Catches up with what was recorded. Return: false where nothing was. */
 bool check_read_history(struct checker *c, struct job *job);
+
+/* ---- check_effects.c ---- */
+
+/* A person has seen to it that a step is done, or undone. */
+void check_by_hand(struct step *step, bool back);
+
+/* Holds what was done in the world outside against what is known of the steps at rest. */
+void check_books(struct checker *c, const struct job *job);
 
 /* ---- check_records.c ---- */
 

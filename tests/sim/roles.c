@@ -8,6 +8,7 @@
 
 #define LOOK_MS 2000 /* how often a supervisor looks at the replies queue */
 #define KILLED_MS 5  /* from the signal to the end of a handler, at most */
+#define HALF 500000  /* millionths */
 
 static struct rng rng_of(struct process *p)
 {
@@ -107,6 +108,7 @@ static void supervisor_born(struct process *p)
 /* One run of a handler. */
 struct handler {
     struct handler *older;
+    struct event act; /* takes effect */
     struct event end;
     struct event told; /* the agent hears of the end */
     struct event beat;
@@ -179,17 +181,29 @@ static void on_told(struct event *e)
                    (struct agent_event){.type = AGENT_DONE, .id = h->id, .result = &h->result});
 }
 
+/* Somewhere between its beginning and its end, whether its agent will hear of that or not. */
+static void on_act(struct event *e)
+{
+    struct handler *h = container_of(e, struct handler, act);
+
+    if (handler_lives(h) && !checker_act(h->process->world->checker, h->token) && h->result.ok)
+        h->result = (struct agent_result){.class = "taken_back", .message = "not again"};
+}
+
 /* The handler ends whether its agent hears of it or not. */
 static void on_end(struct event *e)
 {
     struct handler *h = container_of(e, struct handler, end);
-    struct timeline *t = h->process->world->t;
+    struct world *w = h->process->world;
+    struct timeline *t = w->t;
 
     if (!handler_lives(h))
         return;
-    if (h->result.ok && !h->stopped)
-        checker_effect(h->process->world->checker, h->token);
+    if (!h->result.ok && h->result.effect == DROVER__V1__EFFECT__EFFECT_NONE &&
+        !checker_did_nothing(w->checker, h->token))
+        h->result.effect = DROVER__V1__EFFECT__EFFECT_UNKNOWN;
     tell(t, h->process->name, "end %s: %s", h->label, h->result.ok ? "ok" : h->result.class);
+    timeline_cancel(t, &h->act);
     timeline_cancel(t, &h->beat);
     h->told.fire = on_told;
     h->told.held_until = &h->process->held_until;
@@ -251,6 +265,25 @@ static int64_t draw_end(struct handler *h, const struct agent_run *run)
     return timeline_between(w->t, 0, most);
 }
 
+/* What reports a failure may have taken effect all the same, unless it says that it has not. */
+static bool draw_effect(struct handler *h)
+{
+    return h->result.ok || (h->result.effect != DROVER__V1__EFFECT__EFFECT_NONE &&
+                            timeline_chance(h->process->world->t, HALF));
+}
+
+static void handler_plan(struct handler *h, const struct agent_run *run)
+{
+    struct timeline *t = h->process->world->t;
+    int64_t end = draw_end(h, run);
+
+    h->act.fire = on_act;
+    h->end.fire = on_end;
+    if (draw_effect(h))
+        timeline_add(t, &h->act, h->process->world->script ? end : timeline_between(t, 0, end));
+    timeline_add(t, &h->end, end);
+}
+
 static void handler_start(struct process *p, struct agent_run *run)
 {
     struct world *w = p->world;
@@ -267,15 +300,14 @@ static void handler_start(struct process *p, struct agent_run *run)
     h->older = p->handlers;
     p->handlers = h;
     run->driver = h;
-    checker_run(w->checker, run->request);
+    checker_run(w->checker, run->request, process_now(p) < run->deadline);
     tell(w->t, p->name, "start %s", h->label);
     if (w->script)
         verdict = process_verdict(p, effects_printf(&w->t->arena, "start %s", h->label));
     if (verdict == WORLD_KILLS)
         return;
-    h->end.fire = on_end;
     if (verdict != WORLD_HANGS)
-        timeline_add(w->t, &h->end, draw_end(h, run));
+        handler_plan(h, run);
     if (run->request->heartbeat_ms > 0) {
         h->beat.fire = on_beat;
         h->beat.held_until = &p->held_until;
@@ -292,6 +324,7 @@ static void handler_stop(struct process *p, const struct agent_run *run)
     tell(p->world->t, p->name, "stop %s", h->label);
     h->stopped = true;
     h->result = failure(p->world, "stopped", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    h->end.fire = on_end;
     timeline_add(p->world->t, &h->end, timeline_between(p->world->t, 0, KILLED_MS));
 }
 

@@ -54,6 +54,8 @@ static void tell_reply(struct world *w, const Drover__V1__StepReply *m)
                    m->error->verdict == DROVER__V1__VERDICT__VERDICT_PERMANENT ? "(permanent)"
                    : m->error->verdict == DROVER__V1__VERDICT__VERDICT_DEFER   ? "(deferred)"
                                                                                : "");
+    if (m->error && m->error->effect == DROVER__V1__EFFECT__EFFECT_NONE)
+        buf_puts(&w->story, "(nothing done)");
     if (m->error && m->error->retry_after_ms > 0)
         buf_printf(&w->story, "+%d", (int)m->error->retry_after_ms);
 }
@@ -680,11 +682,16 @@ static void test_waiting_for_a_slot(void **state)
     deliver(w, 2, {.step = "c", .lock = 1000});
     deliver(w, 3, {.step = "d", .lock = 5000});
     until(w, 500);
-    expect(w, "0: start a\n0: start b\n500: reply c!NO_SLOT(deferred)\n");
+    expect(w, "0: start a\n0: start b\n500: reply c!NO_SLOT(deferred)(nothing done)\n");
+    outcome(w, BUS_CONFIRMED);
+    w->resent = true; /* another agent may have begun it */
+    deliver(w, 4, {.step = "e", .lock = 1000});
+    until(w, 1000);
+    expect(w, "500: ack 2\n1000: reply e!NO_SLOT(deferred)\n");
     outcome(w, BUS_CONFIRMED);
     until(w, 2000);
     succeed(w, "a", "x");
-    expect(w, "500: ack 2\n2000: start d\n");
+    expect(w, "1000: ack 4\n2000: start d\n");
     until(w, 5000);
     expect(w, "2000: reply a=x\n5000: stop b\n5000: stop d\n");
 }
