@@ -405,8 +405,12 @@ static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message
                 timeline_chance(bus->t, f->kept)
                     ? net_delay(bus) + timeline_between(bus->t, 1, f->kept_ms)
                     : 0);
-    if (q && outcome == BUS_CONFIRMED && timeline_chance(bus->t, f->doubled))
+    if (q && outcome == BUS_CONFIRMED && timeline_chance(bus->t, f->doubled)) {
+        timeline_note(bus->t, FEATURE_MESSAGE_DOUBLED);
         take_in(bus, q, m, timeline_between(bus->t, 1, f->kept_ms));
+    }
+    if (lost)
+        timeline_note(bus->t, FEATURE_MESSAGE_LOST);
     if (lost)
         tell(bus->t, "broker", "loses %s %s", text(m->type), text(m->job));
     if (bus->watch)

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_model.h"
 
-#define SEEN_MS 62000 /* a jump of the store's clock that also one who was not there sees */
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BIG 200 /* steps from which on not every call is followed by a full comparison */
 #define BIG_EVERY 32
+#define SEEN_MS 62000 /* a jump of the store's clock that also one who was not there sees */
 
 /* ---- life ---- */
 
@@ -83,7 +81,8 @@ void check_version(struct checker *c, struct job *job, struct workflow *w)
     job->versions = version;
 }
 
-void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered)
+void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered,
+                 bool has_deadline)
 {
     struct job *job = timeline_alloc(c->t, sizeof(*job));
 
@@ -93,6 +92,7 @@ void checker_job(struct checker *c, const char *id, struct workflow *w, bool reg
     job->keys.hist = effects_printf(&c->t->arena, "hist:%s", id);
     check_version(c, job, workflow_ref(w));
     job->registered = registered;
+    job->has_deadline = has_deadline || w->complete_within_ms > 0;
     job->partition = id_partition(id, c->partitions);
     job->turn = job->since = job->epoch = 1;
     job->steps = timeline_alloc(c->t, w->n_steps * sizeof(*job->steps));
@@ -279,7 +279,10 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
         }
         if (token)
             token->decided = true;
+        if (driven.code == OPS_STALE)
+            timeline_note(c->t, FEATURE_REPLY_STALE);
         if (driven.code == OPS_ALREADY) {
+            timeline_note(c->t, FEATURE_REPLY_ALREADY);
             require(c, token && (token->recorded || is_recorded_now(c, token)),
                     "I3 ALREADY for a token that was never recorded");
         } else if (driven.code == OPS_RECORDED) {
@@ -325,10 +328,22 @@ static void called_settle_owed(struct checker *c, const struct bytes *args, int 
     }
 }
 
+static void called_renew(struct checker *c, struct job *job)
+{
+    timeline_note(c->t, FEATURE_LEASE_RENEWED);
+    look_at(c, job);
+}
+
 static void called_steer(struct checker *c, struct job *job, const struct bytes *args,
                          const struct store_answer *answer)
 {
     look_at(c, job);
+    if (check_is_known(job, args[2]))
+        timeline_note(c->t, FEATURE_COMMAND_TWICE);
+    if (bytes_is(answer->items[0], "SUPERSEDED"))
+        timeline_note(c->t, FEATURE_COMMAND_SUPERSEDED);
+    if (bytes_is(answer->items[0], "WRONG_STATE"))
+        timeline_note(c->t, FEATURE_COMMAND_REFUSED);
     if (args[2].len > 0 && !bytes_is(answer->items[0], "MOVED") && !check_is_known(job, args[2]))
         job->commands[job->n_commands++ % COMMANDS_KEPT] = effects_text(&c->t->arena, args[2]);
 }
@@ -369,6 +384,8 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
         return;
     else if (strcmp(function, "record") == 0)
         called_record(c, args, n, answer);
+    else if (strcmp(function, "renew") == 0 && bytes_is(answer->items[0], "RENEWED"))
+        called_renew(c, job);
     else if (strcmp(function, "settle_owed") == 0)
         called_settle_owed(c, args, n);
     else if (strcmp(function, "expire") == 0 || strcmp(function, "sweep") == 0)
@@ -445,7 +462,7 @@ static void check_parked_step(struct checker *c, const struct job *job, uint32_t
     const struct step *step = &job->steps[i];
     const struct policy *policy = &check_terms_of(job, i)->policy;
 
-    if (!step->parked || job->settled || c->violated)
+    if (!step->parked || job->settled || *job->hold || c->violated)
         return;
     if (strcmp(step->parked_for, "DEATHS") == 0)
         require(c, step->expiries >= policy->maximum_expiries, "L1 %s: step %u parked early",

@@ -91,8 +91,10 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool
             "I8 %s: step %s begins with %zu of %u results", request->job_id, request->step,
             request->n_results, token->w->steps[token->step].n_take);
     run_key(key, request, token->forward);
+    if (token->forward == 0) /* done by hand alone */
+        *key = 0;
     require(c, !token->back || strcmp(key, request->forward_key) == 0,
-            "I5 %s: step %s is to undo %s, not %s", request->job_id, request->step, key,
+            "I5 %s: step %s is to undo '%s', not '%s'", request->job_id, request->step, key,
             request->forward_key);
 }
 
@@ -120,9 +122,12 @@ static bool act_forward(struct checker *c, struct token *token)
     struct step *step = &token->job->steps[token->step];
     struct deed *deed = deed_make(c, step, token->turn);
 
-    if (deed->taken_back || token->attempt <= deed->closed)
+    if (deed->taken_back || token->attempt <= deed->closed) {
+        timeline_note(c->t, FEATURE_RUN_REFUSED);
         return false;
-    if (!deed->done)
+    }
+    /* what nothing takes back may still come when the job has long gone back past it */
+    if (!deed->done && (step->flying == token || token->job->w->steps[token->step].has_revert))
         check_order(c, token->job, token->step, false);
     deed->done = true;
     return true;

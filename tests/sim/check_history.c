@@ -89,6 +89,8 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     bool back = bytes_is(word(e, 6), "D");
     struct token *token;
 
+    if (back && !job->back)
+        timeline_note(c->t, FEATURE_UNDO_ON_THE_WAY_FORWARD);
     require(c, !job->settled && !job->ending, "I6 %s: dispatched after it ended", job->id);
     require(c, !*job->hold, "I6 %s: dispatched while it was held", job->id);
     require(c, !step->flying, "I2 %s: step %u dispatched while in flight", job->id, i);
@@ -201,10 +203,13 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
     land(job, step);
 }
 
-static void on_parked(struct job *job, uint32_t i, const struct entry *e)
+static void on_parked(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct bytes reason = word(e, 4);
 
+    timeline_note(c->t, bytes_is(reason, "DEATHS")      ? FEATURE_PARKED_DEATHS
+                        : bytes_is(reason, "EXHAUSTED") ? FEATURE_PARKED_EXHAUSTED
+                                                        : FEATURE_PARKED_PERMANENT);
     job->steps[i].parked = true;
     snprintf(job->steps[i].parked_for, sizeof(job->steps[i].parked_for), "%.*s", (int)reason.len,
              (const char *)reason.data);
@@ -248,6 +253,21 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
     struct ending *ending = timeline_alloc(c->t, sizeof(*ending));
     struct bytes outcome = word(e, 3);
 
+    static const struct {
+        const char *outcome;
+        enum feature feature;
+    } outcomes[] = {
+        {"SUCCEEDED", FEATURE_SUCCEEDED},
+        {"COMPENSATED", FEATURE_COMPENSATED},
+        {"CANCELLED", FEATURE_ENDS_CANCELLED},
+        {"FAILED", FEATURE_FAILED},
+        {"COMPENSATION_FAILED", FEATURE_COMPENSATION_FAILED},
+        {"KILLED", FEATURE_ENDS_KILLED},
+    };
+
+    for (size_t k = 0; k < array_size(outcomes); k++)
+        if (bytes_is(outcome, outcomes[k].outcome))
+            timeline_note(c->t, outcomes[k].feature);
     require(c, !job->settled, "I6 %s: settled twice", job->id);
     require(c, job->flying == 0 || bytes_is(outcome, "KILLED"),
             "I6 %s: settled with steps in flight", job->id);
@@ -280,10 +300,33 @@ static void on_command(struct checker *c, const struct job *job, struct bytes id
             (const char *)id.data);
 }
 
+static void note_turn(struct checker *c, const struct job *job, const struct entry *e)
+{
+    bool back = bytes_is(word(e, 3), "D");
+
+    if (bytes_is(word(e, 4), "REQUESTED"))
+        timeline_note(c->t, back ? FEATURE_TAKEN_BACK : FEATURE_BROUGHT_FORWARD_AGAIN);
+    if (job->flying > 0)
+        timeline_note(c->t,
+                      back ? FEATURE_TAKEN_BACK_IN_FLIGHT : FEATURE_BROUGHT_FORWARD_IN_FLIGHT);
+    if (job->settled && back)
+        timeline_note(c->t, FEATURE_TAKEN_BACK_AFTER_ITS_END);
+    if (bytes_is(word(e, 4), "CANCELLED"))
+        timeline_note(c->t, FEATURE_CANCELLED);
+    if (bytes_is(word(e, 4), "TRY"))
+        timeline_note(c->t, FEATURE_TRIED_AGAIN);
+    if (bytes_is(word(e, 4), "FAILURE"))
+        timeline_note(c->t, bytes_is(word(e, 5), "DEADLINE") ? FEATURE_DEADLINE_TURNS
+                                                             : FEATURE_FAILURE_TURNS);
+    if (job->turn >= 5)
+        timeline_note(c->t, FEATURE_FIVE_TURNS);
+}
+
 static void on_turned(struct checker *c, struct job *job, const struct entry *e)
 {
     struct bytes cause = word(e, 4);
 
+    note_turn(c, job, e);
     job->turn++;
     job->since = job->epoch = job->turn;
     job->back = bytes_is(word(e, 3), "D");
@@ -301,8 +344,12 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
         job->steps[i].failed = job->steps[i].parked = false;
 }
 
+/* What was in flight by then and had not been sent is left to its lease: a hold sends nothing. */
 static void on_held(struct job *job, struct bytes hold)
 {
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        if (job->steps[i].flying)
+            job->steps[i].flying->published = true;
     snprintf(job->hold, sizeof(job->hold), "%.*s", (int)hold.len, (const char *)hold.data);
 }
 
@@ -460,6 +507,43 @@ static void on_migrated(struct checker *c, struct job *job)
     simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
 }
 
+/* What is seen from the event alone. */
+static void note_event(struct checker *c, struct bytes event, const struct entry *e)
+{
+    static const struct {
+        const char *event;
+        const char *detail; /* NULL: any; else what stands at @at */
+        int at;
+        enum feature feature;
+    } events[] = {
+        {"started", NULL, 0, FEATURE_BEGINS_LATER},
+        {"held", "paused", 3, FEATURE_PAUSED},
+        {"held", "deadline", 3, FEATURE_DEADLINE_HOLDS},
+        {"ending", "DEADLINE", 3, FEATURE_DEADLINE_ENDS},
+        {"resumed", NULL, 0, FEATURE_RESUMED},
+        {"migrated", NULL, 0, FEATURE_MIGRATED},
+        {"killed", NULL, 0, FEATURE_KILLED},
+        {"retried", NULL, 0, FEATURE_RETRIED},
+        {"retried", "all", 3, FEATURE_RETRIED_ALL},
+        {"edited", NULL, 0, FEATURE_EDITED},
+        {"resolved", "A", 4, FEATURE_RESOLVED_DONE},
+        {"resolved", "D", 4, FEATURE_RESOLVED_UNDONE},
+        {"failed", NULL, 0, FEATURE_STEP_FAILED},
+        {"deferred", NULL, 0, FEATURE_STEP_DEFERRED},
+        {"expired", NULL, 0, FEATURE_STEP_EXPIRED},
+        {"unstarted", NULL, 0, FEATURE_STEP_UNSTARTED},
+        {"unroutable", NULL, 0, FEATURE_STEP_UNROUTABLE},
+        {"undone", NULL, 0, FEATURE_STEP_UNDONE},
+        {"skipped", NULL, 0, FEATURE_STEP_SKIPPED},
+        {"given_up", NULL, 0, FEATURE_STEP_GIVEN_UP},
+    };
+
+    for (size_t k = 0; k < array_size(events); k++)
+        if (bytes_is(event, events[k].event) &&
+            (!events[k].detail || bytes_is(word(e, events[k].at), events[k].detail)))
+            timeline_note(c->t, events[k].feature);
+}
+
 static void on_step_event(struct checker *c, struct job *job, struct bytes event,
                           const struct entry *e)
 {
@@ -497,7 +581,7 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
     } else if (bytes_is(event, "expired")) {
         on_expired(c, job, i, e);
     } else if (bytes_is(event, "parked")) {
-        on_parked(job, i, e);
+        on_parked(c, job, i, e);
     } else {
         checker_fail(c, "history of %s tells of '%.*s'", job->id, (int)event.len,
                      (const char *)event.data);
@@ -512,6 +596,7 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
     require(c, check_number(word(&e, 0)) == job->seq + 1,
             "I13 %s: gap in the history after %" PRIu64, job->id, job->seq);
     job->seq++;
+    note_event(c, event, &e);
     if (bytes_is(event, "created"))
         job->created = true;
     else if (bytes_is(event, "settled"))

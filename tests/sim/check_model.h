@@ -17,6 +17,7 @@
 #include "model/wire.h"
 
 #define CONTINUED_MS 1000 /* a cursor is looked after within, see drover.lua */
+#define BIG 200           /* steps from which on not every call is followed by a full comparison */
 #define COMMANDS_KEPT 16  /* with their answers, see drover.lua */
 
 /* One dispatch. */
@@ -32,7 +33,7 @@ struct token {
     int64_t minted;              /* store time */
     int64_t wait_until;          /* store time: nobody may take the request later */
     int64_t till;                /* store time: its lease, as the store has it */
-    int64_t ends;                /* the same in the world's time; 0: heartbeats change it */
+    int64_t ends;                /* the same in the world's time; 0: nobody knows */
     const struct token *trigger; /* whose completion caused it; NULL: something else */
     bool by_submit;              /* the submission caused it */
     bool published;              /* the broker has told what became of the request */
@@ -90,6 +91,7 @@ struct job {
     uint64_t migrated;        /* seq of the last migration, 0: none */
     uint32_t partition;
     bool registered;
+    bool has_deadline;
     bool created;
     bool refused;  /* once: its workflow was not registered yet, or the store was full */
     bool accepted; /* the client knows */

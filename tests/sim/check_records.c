@@ -117,7 +117,8 @@ static void note_lease(struct checker *c, const struct job *job, uint32_t i, int
     struct token *token = job->steps[i].flying;
 
     token->wait_until = till - check_terms_of(job, i)->lock_ms;
-    if (!c->again && token->till != till && check_terms_of(job, i)->heartbeat_ms == 0)
+    if (!c->again && token->till != till && check_terms_of(job, i)->heartbeat_ms == 0 &&
+        job->w->n_steps < BIG)
         token->ends = c->t->now + till - c->store_now;
     token->till = till;
 }
@@ -147,6 +148,20 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
         compare_moment(c, job, i, &r, f);
     if (r.state == 'R')
         note_lease(c, job, i, r.till);
+}
+
+/* Forward work has a bound, and somebody looks at the job when it passes. */
+static void compare_deadline(struct checker *c, const struct job *job, const struct facts *f)
+{
+    int64_t by = (int64_t)check_number(simstore_field(c->store, "complete_by"));
+    bool late = bytes_is(simstore_field(c->store, "late"), "1");
+
+    require(c, (by > 0) == job->has_deadline, "I12 %s: has a deadline, or none", job->id);
+    if (by == 0 || late || job->back || f->pending || job->settled || job->ending || *job->hold ||
+        c->clock_set)
+        return;
+    require(c, f->due <= by || f->due <= c->store_now + NAMED_AGAIN_MS,
+            "L1 %s: due at %" PRId64 " though its deadline is at %" PRId64, job->id, f->due, by);
 }
 
 static void compare_indexes(struct checker *c, const struct job *job, int64_t due)
@@ -196,6 +211,7 @@ static void compare_forgotten(struct checker *c, struct job *job)
                 !simstore_zscore(c->store, job->partition, "settled", job->id, &at),
             "I13 %s: deleted in part", job->id);
     job->forgotten = true;
+    timeline_note(c->t, FEATURE_FORGOTTEN);
     for (struct ending *e = job->last; e; e = e->older) {
         e->excused = e->excused || e->owed; /* a retention shorter than the tries of a notice */
         e->owed = false;
@@ -218,6 +234,8 @@ void check_compare(struct checker *c, struct job *job, bool whole)
     finished = bytes_is(simstore_field(c->store, "phase"), "PROCESSED") ||
                bytes_is(simstore_field(c->store, "phase"), "ERROR");
     f.cursor = simstore_field(c->store, "cursor").len > 0;
+    if (f.cursor)
+        timeline_note(c->t, FEATURE_CURSOR);
     f.open = check_number(simstore_field(c->store, "open"));
     f.busy = check_number(simstore_field(c->store, "busy"));
     f.going = !f.cursor && !f.pending && !job->settled && !job->ending && !*job->hold;
@@ -234,5 +252,6 @@ void check_compare(struct checker *c, struct job *job, bool whole)
         compare_step(c, job, i, simstore_step(c->store, i), &f);
     if (whole)
         compare_counters(c, job, &f);
+    compare_deadline(c, job, &f);
     compare_indexes(c, job, f.due);
 }

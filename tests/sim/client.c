@@ -6,6 +6,7 @@
 #include "model/wire.h"
 
 #define HALF 500000 /* millionths */
+#define SOME 30000
 
 static struct bytes pack(struct world *w, const ProtobufCMessage *m)
 {
@@ -33,8 +34,7 @@ static void on_submit(struct event *e)
     timeline_add(w->t, &job->submit_event, w->plan->client_retry_ms);
 }
 
-static struct bytes submit_body(struct world *w, const struct client_job *job,
-                                const struct definition *d)
+static struct bytes submit_body(struct world *w, struct client_job *job, const struct definition *d)
 {
     Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
     Drover__V1__Payload input = DROVER__V1__PAYLOAD__INIT;
@@ -51,9 +51,10 @@ static struct bytes submit_body(struct world *w, const struct client_job *job,
     m.input = &input;
     if (timeline_chance(w->t, w->plan->delayed))
         m.start_at = store_now(w) + timeline_between(w->t, 1, 10000);
-    if (timeline_chance(w->t, w->plan->delayed))
-        m.complete_by =
-            (m.start_at ? m.start_at : store_now(w)) + timeline_between(w->t, 1, 100000);
+    job->has_deadline = timeline_chance(w->t, w->plan->delayed);
+    if (job->has_deadline)
+        m.complete_by = (m.start_at ? m.start_at : store_now(w)) +
+                        timeline_between(w->t, 1, timeline_chance(w->t, HALF) ? 5000 : 100000);
     if (timeline_chance(w->t, w->plan->disabled))
         m.desired = DROVER__V1__STATE__STATE_DISABLED;
     if (timeline_chance(w->t, w->plan->step_events))
@@ -97,6 +98,8 @@ static struct command *command_new(struct client_job *job, const char *name, int
     c->message.reply_to = (char *)queue_of(w, job->client);
     if (timeline_chance(w->t, HALF))
         c->message.issued_at = UNIX_EPOCH_MS + when;
+    if (timeline_chance(w->t, SOME))
+        c->message.if_seq = (uint64_t)timeline_between(w->t, 1, 30);
     c->event.fire = on_command;
     timeline_add(w->t, &c->event, when > w->t->now ? when - w->t->now : 0);
     return c;
@@ -218,7 +221,7 @@ static void migrate(struct client_job *job, int64_t when)
 /* Turns are what most of it is about. */
 static void steer(struct client_job *job, int64_t when)
 {
-    switch (timeline_between(job->world->t, 0, 13)) {
+    switch (timeline_between(job->world->t, 0, 16)) {
     case 0:
     case 1:
     case 2:
@@ -241,10 +244,13 @@ static void steer(struct client_job *job, int64_t when)
         retry(job, when);
         break;
     case 10:
-        resolve(job, when);
-        break;
     case 11:
     case 12:
+    case 13:
+        resolve(job, when);
+        break;
+    case 14:
+    case 15:
         migrate(job, when);
         break;
     default:
@@ -403,12 +409,12 @@ static void job_begin(struct world *w, struct client_job *job, uint32_t i)
         .job = job->id,
         .mandatory = true,
     };
-    checker_job(w->checker, job->id, d->workflow, d->registered);
+    checker_job(w->checker, job->id, d->workflow, d->registered, job->has_deadline);
     job->submit_event.fire = on_submit;
     job->query_event.fire = on_query;
     timeline_add(w->t, &job->submit_event, when);
     while (timeline_chance(w->t, w->plan->steers))
-        steer(job, when + timeline_between(w->t, 0, 15000));
+        steer(job, when + timeline_between(w->t, 0, timeline_chance(w->t, HALF) ? 3000 : 15000));
     if (timeline_chance(w->t, w->plan->queries))
         timeline_add(w->t, &job->query_event, when + timeline_between(w->t, 0, 10000));
 }

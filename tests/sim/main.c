@@ -2,13 +2,16 @@
 /*
  * drover-sim: many small worlds, each from one seed
  *
- *     drover-sim --seeds 1..2000 [--jobs 2] [--twice]
+ *     drover-sim --seeds 1..2000 [--jobs 2] [--twice] [--features]
+ *     drover-sim --seeds 1..500000 --ledger FILE
  *     drover-sim --seed 17 [--trace]
  *
  * Exits with 1 when a world violates an invariant, after printing the seed, what was violated, the
  * last events before it, and the command that replays it. --twice runs each world twice and
- * compares. With --rollbacks the store goes back in time now and then, as with fast durability.
- * --functions takes other store functions than those it was built for.
+ * compares. --features counts the worlds in which something happened, and fails where none has.
+ * With a ledger the seeds are run in pieces, which need not be run again. --functions takes other
+ * store functions than those it was built for. With --rollbacks the store goes back in time now and
+ * then, as with fast durability.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -22,11 +25,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "ledger.h"
 #include "world.h"
 
 #define LAST_LINES 60
 #define ROLLBACK_RATE 10000 /* in millionths of the calls */
 #define REPORT_S 5
+#define PIECE 1000 /* seeds of one entry in the ledger */
 
 struct options {
     const char *program;
@@ -35,17 +40,19 @@ struct options {
     bool trace;
     bool twice;
     bool rollbacks;
+    bool features;
+    const char *ledger; /* NULL: none */
     unsigned jobs;
     const char *functions;
 };
 
 struct totals {
     uint64_t worlds;
-    uint64_t events;
-    uint64_t calls;
     uint64_t simulated_ms;
-    uint64_t failed; /* worlds */
-    uint64_t seed;   /* the first that failed */
+    uint64_t cpu_ms;
+    uint64_t failed;           /* worlds */
+    uint64_t seed;             /* the first that failed */
+    uint64_t shown[FEATURES_]; /* by how many worlds */
 };
 
 /* ---- one world ---- */
@@ -110,9 +117,9 @@ static bool run_seed(const struct options *o, struct simstore *store, uint64_t s
             snprintf(result.violation, sizeof(result.violation), "two runs differ");
     }
     totals->worlds++;
-    totals->events += result.events;
-    totals->calls += result.calls;
     totals->simulated_ms += (uint64_t)result.simulated_ms;
+    for (int i = 0; i < FEATURES_; i++)
+        totals->shown[i] += result.seen[i];
     if (o->single)
         printf("seed %" PRIu64 ": %" PRIu64 " events, %" PRIu64 " calls, %" PRId64
                " ms, hash %016" PRIx64 "\n",
@@ -128,22 +135,28 @@ static bool run_seed(const struct options *o, struct simstore *store, uint64_t s
 
 /* ---- many ---- */
 
-static double now_s(void)
+static double clock_s(clockid_t clock)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(clock, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static void report(const struct totals *totals, double seconds, unsigned jobs)
+static double now_s(void)
 {
-    printf("%" PRIu64 " worlds, %.0f a minute, %" PRIu64 " events, %" PRIu64
-           " store calls, %.1f simulated hours, %.0f of them in an hour of one core, %" PRIu64
-           " failed\n",
-           totals->worlds, (double)totals->worlds * 60 / seconds, totals->events, totals->calls,
-           (double)totals->simulated_ms / 3.6e6,
-           (double)totals->simulated_ms / 1000 / (seconds * jobs), totals->failed);
+    return clock_s(CLOCK_MONOTONIC);
+}
+
+static void report(const struct totals *totals, double seconds)
+{
+    double cpu_s = totals->cpu_ms > 0 ? (double)totals->cpu_ms / 1000 : 0.001;
+
+    printf("%" PRIu64 " worlds, %.0f a minute, %.0f in a minute of one core, %.1f simulated hours, "
+           "%.0f in an hour of one core, %" PRIu64 " failed\n",
+           totals->worlds, (double)totals->worlds * 60 / seconds,
+           (double)totals->worlds * 60 / cpu_s, (double)totals->simulated_ms / 3.6e6,
+           (double)totals->simulated_ms / 1000 / cpu_s, totals->failed);
     fflush(stdout);
 }
 
@@ -156,9 +169,10 @@ static struct totals run_share(const struct options *o, unsigned n)
 
     for (uint64_t seed = o->first + n; seed <= o->last && totals.failed == 0; seed += o->jobs) {
         run_seed(o, store, seed, &totals);
+        totals.cpu_ms = (uint64_t)(clock_s(CLOCK_PROCESS_CPUTIME_ID) * 1000);
         if (n == 0 && now_s() - told > REPORT_S) {
             told = now_s();
-            report(&totals, told - began, 1);
+            report(&totals, told - began);
         }
     }
     simstore_free(store);
@@ -168,10 +182,11 @@ static struct totals run_share(const struct options *o, unsigned n)
 static void add(struct totals *to, const struct totals *from)
 {
     to->worlds += from->worlds;
-    to->events += from->events;
-    to->calls += from->calls;
     to->simulated_ms += from->simulated_ms;
+    to->cpu_ms += from->cpu_ms;
     to->failed += from->failed;
+    for (int i = 0; i < FEATURES_; i++)
+        to->shown[i] += from->shown[i];
 }
 
 /* A share in a process of its own; its totals come back through a pipe. Return: its read end. */
@@ -196,10 +211,10 @@ static int fork_share(const struct options *o, unsigned n)
     }
 }
 
-static int run_all(const struct options *o)
+/* Return: 0 when all was good, 1 when a world failed, 2 when a share crashed, and said why. */
+static int run_range(const struct options *o, struct totals *totals)
 {
-    double began = now_s();
-    struct totals totals = {0}, share;
+    struct totals share;
     int ends[64];
     int status = 0;
 
@@ -207,15 +222,69 @@ static int run_all(const struct options *o)
         ends[n] = fork_share(o, n);
     for (unsigned n = 0; n < o->jobs; n++) {
         if (read(ends[n], &share, sizeof(share)) == sizeof(share))
-            add(&totals, &share);
+            add(totals, &share);
         else
-            status = 2; /* it crashed, and said why */
+            status = 2;
         close(ends[n]);
     }
     while (wait(NULL) > 0)
         continue;
-    report(&totals, now_s() - began, o->jobs);
-    return status ? status : totals.failed > 0;
+    return status ? status : totals->failed > 0;
+}
+
+/* The seeds in pieces, those that are in the ledger only added up. */
+static int run_pieces(const struct options *o, struct totals *totals)
+{
+    struct ledger *ledger = ledger_open(o->ledger, o->functions);
+    int status = 0;
+
+    for (uint64_t first = o->first; first <= o->last && !status; first += PIECE) {
+        struct options piece = *o;
+        struct ledger_entry e = {.first = first};
+        struct totals run = {0};
+
+        e.last = piece.last = o->last - first < PIECE ? o->last : first + PIECE - 1;
+        piece.first = first;
+        if (ledger_has(ledger, e.first, e.last, &e)) {
+            run = (struct totals){
+                .worlds = e.worlds, .simulated_ms = e.simulated_ms, .cpu_ms = e.cpu_ms};
+        } else if (!(status = run_range(&piece, &run))) {
+            e.worlds = run.worlds;
+            e.simulated_ms = run.simulated_ms;
+            e.cpu_ms = run.cpu_ms;
+            ledger_add(ledger, &e);
+        }
+        add(totals, &run);
+    }
+    ledger_close(ledger);
+    return status;
+}
+
+/* Return: 1 where nothing has shown one of them. */
+static int print_features(const struct totals *totals)
+{
+    int status = 0;
+
+    for (int i = 0; i < FEATURES_; i++) {
+        printf("%8" PRIu64 " %s\n", totals->shown[i], feature_name((enum feature)i));
+        if (totals->shown[i] == 0)
+            status = 1;
+    }
+    if (status)
+        printf("some of that never happened\n");
+    return status;
+}
+
+static int run_all(const struct options *o)
+{
+    double began = now_s();
+    struct totals totals = {0};
+    int status = o->ledger ? run_pieces(o, &totals) : run_range(o, &totals);
+
+    if (o->features && !status)
+        status = print_features(&totals);
+    report(&totals, now_s() - began);
+    return status;
 }
 
 static int run_single(const struct options *o)
@@ -231,8 +300,10 @@ static int run_single(const struct options *o)
 static int usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s --seeds A..B [--jobs N] [--twice] [--rollbacks] [--functions FILE]\n"
-            "       %s --seed N [--trace] [--twice] [--rollbacks] [--functions FILE]\n",
+            "usage: %s --seeds A..B [--jobs N] [--twice] [--rollbacks] [--functions FILE] "
+            "[--ledger FILE] "
+            "[--features]\n"
+            "       %s --seed N [--trace] [--twice] [--functions FILE]\n",
             program, program);
     return 64;
 }
@@ -245,10 +316,23 @@ static bool parse_seeds(struct options *o, const char *text)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"seeds", required_argument, NULL, 's'},     {"seed", required_argument, NULL, '1'},
-        {"jobs", required_argument, NULL, 'j'},      {"trace", no_argument, NULL, 't'},
-        {"twice", no_argument, NULL, '2'},           {"rollbacks", no_argument, NULL, 'r'},
-        {"functions", required_argument, NULL, 'f'}, {0},
+        {"seeds", required_argument, NULL, 's'},
+        {"seed", required_argument, NULL, '1'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"trace", no_argument, NULL, 't'},
+        {"twice", no_argument, NULL, '2'},
+        {"rollbacks", no_argument, NULL, 'r'},
+        {"functions", required_argument, NULL, 'f'},
+        {0},
+        {"seeds", required_argument, NULL, 's'},
+        {"seed", required_argument, NULL, '1'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"trace", no_argument, NULL, 't'},
+        {"twice", no_argument, NULL, '2'},
+        {"functions", required_argument, NULL, 'f'},
+        {"ledger", required_argument, NULL, 'l'},
+        {"features", no_argument, NULL, 'e'},
+        {0},
     };
     bool given = false;
 
@@ -267,10 +351,16 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->rollbacks = true;
         } else if (c == 'f') {
             o->functions = optarg;
+        } else if (c == 'l') {
+            o->ledger = optarg;
+        } else if (c == 'e') {
+            o->features = true;
         } else {
             return false;
         }
     }
+    if (o->ledger && (o->features || o->twice || o->rollbacks)) /* it does not know of them */
+        return false;
     return given && optind == argc && o->jobs >= 1 && o->jobs <= 64;
 }
 

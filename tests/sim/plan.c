@@ -169,6 +169,10 @@ static void draw_steps(struct timeline *t, const struct plan *plan, Drover__V1__
             m->lock_ms = timeline_between(t, 600, 4 * SECOND);
             m->heartbeat_ms = m->lock_ms / timeline_between(t, 2, 6);
         }
+        if (timeline_chance(t, 5 * PERCENT)) {
+            m->lock_ms = timeline_between(t, 10 * SECOND, 60 * SECOND);
+            m->heartbeat_ms = timeline_between(t, 300, 3 * SECOND);
+        }
         if (timeline_chance(t, reverts))
             m->revert = draw_revert(t, plan, m);
     }
@@ -252,6 +256,8 @@ static void draw_definition(struct timeline *t, const struct plan *plan,
     if (timeline_chance(t, 50 * PERCENT))
         w->wait_ms = timeline_between(t, 100, 3 * SECOND);
     w->on_deadline = draw_recourse(t);
+    if (timeline_chance(t, 10 * PERCENT))
+        w->complete_within_ms = timeline_between(t, 1, 20 * SECOND);
     w->tries = (uint32_t)timeline_between(t, 0, 3);
     out->message = w;
     out->registered = timeline_chance(t, 50 * PERCENT);
@@ -289,7 +295,7 @@ static void draw_faults(struct timeline *t, struct plan_faults *f)
     f->store_error = rate(t, 1 * PERCENT);
     f->store_outage = rate(t, PERCENT / 5);
     f->store_full = rate(t, PERCENT / 5);
-    f->clock_jump = timeline_chance(t, 15 * PERCENT) ? rate(t, PERCENT / 2) : 0;
+    f->clock_jump = timeline_chance(t, 15 * PERCENT) ? rate(t, PERCENT) : 0;
     f->queue_gone = timeline_chance(t, 20 * PERCENT) ? rate(t, PERCENT / 2) : 0;
     f->restart_ms = timeline_between(t, 1, 5 * SECOND);
     f->stall_ms = timeline_between(t, 100, 10 * SECOND);
@@ -347,8 +353,10 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
     draw_handlers(t, &plan->handlers);
     plan->big = timeline_chance(t, PERCENT / 5);
     plan->n_definitions = plan->big ? 1 : (uint32_t)timeline_between(t, 1, PLAN_DEFINITIONS);
-    if (plan->big)
+    if (plan->big) {
         plan->jobs = 1;
+        timeline_note(t, FEATURE_MANY_STEPS);
+    }
     for (uint32_t i = 0; i < plan->n_definitions; i++)
         draw_definition(t, plan, &plan->definitions[i], i, plan->big);
     plan->submit_within_ms = timeline_between(t, 0, 5 * SECOND);

@@ -125,6 +125,7 @@ static void jump_clock(struct world *w)
     int64_t by = timeline_between(w->t, -JUMP_MS, JUMP_MS);
 
     w->store_skew += by;
+    timeline_note(w->t, by > 0 ? FEATURE_CLOCK_AHEAD : FEATURE_CLOCK_BACK);
     checker_clock_set(w->checker, by);
     tell(w->t, "store", "clock is now %" PRId64 " ms off", w->store_skew);
 }
@@ -204,8 +205,10 @@ static void on_call(struct event *e)
     } else if (c->fate != FATE_NEVER) {
         execute(w, c);
     }
-    if (c->fate == FATE_LATE)
+    if (c->fate == FATE_LATE) {
+        timeline_note(w->t, FEATURE_STORE_LATE);
         return;
+    }
     c->back.fire = on_back;
     c->back.held_until = &p->held_until;
     timeline_add(
@@ -227,11 +230,13 @@ static void strike_store(struct world *w)
 {
     if (timeline_chance(w->t, w->faults.store_full)) {
         w->store_full_until = w->t->now + timeline_between(w->t, 1, w->faults.outage_ms);
+        timeline_note(w->t, FEATURE_STORE_FULL);
         tell(w->t, "store", "is full");
     }
     if (!timeline_chance(w->t, w->faults.store_outage))
         return;
     w->store_gone_until = w->t->now + timeline_between(w->t, 1, w->faults.outage_ms);
+    timeline_note(w->t, FEATURE_STORE_GONE);
     tell(w->t, "store", "is gone");
 }
 
@@ -364,6 +369,7 @@ static void strike_queue(struct world *w)
     }
     absence->queue = simbus_queue(w->bus, name, false);
     simqueue_delete(absence->queue);
+    timeline_note(w->t, FEATURE_QUEUE_GONE);
     tell(w->t, "broker", "queue %s is gone", name);
     absence->end.fire = on_restored;
     timeline_add(w->t, &absence->end, timeline_between(w->t, 1, w->faults.outage_ms));
@@ -388,6 +394,7 @@ static void strike_link(struct process *p)
     struct world *w = p->world;
 
     if (timeline_chance(w->t, w->faults.cut)) {
+        timeline_note(w->t, FEATURE_CONNECTION_CUT);
         tell(w->t, p->name, "loses its connection");
         simlink_lose(&p->link, timeline_between(w->t, 0, w->faults.restart_ms));
     }
@@ -438,6 +445,7 @@ static void drain(struct process *p)
 {
     struct world *w = p->world;
 
+    timeline_note(w->t, FEATURE_DRAIN);
     tell(w->t, p->name, "is told to end");
     p->death.fire = on_death;
     timeline_add(w->t, &p->death, timeline_between(w->t, 0, w->faults.outage_ms));
@@ -454,6 +462,7 @@ void process_strike(struct process *p)
     if (!timeline_chance(w->t, w->faults.stall))
         return;
     p->held_until = w->t->now + timeline_between(w->t, 1, w->faults.stall_ms);
+    timeline_note(w->t, FEATURE_STALL);
     tell(w->t, p->name, "stops until %" PRId64, p->held_until);
 }
 
@@ -554,6 +563,7 @@ void process_kill(struct process *p, int64_t back_after)
 {
     struct world *w = p->world;
 
+    timeline_note(w->t, FEATURE_CRASH);
     tell(w->t, p->name, "dies");
     p->alive = false;
     timeline_cancel(w->t, &p->tick);

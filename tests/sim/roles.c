@@ -119,6 +119,10 @@ struct handler {
     const char *label; /* job/step and attempt */
     int64_t deadline;
     bool stopped;
+    bool acted;
+    bool ended;
+    int64_t began;
+    int64_t heartbeat;
     struct agent_result result;
 };
 
@@ -139,6 +143,15 @@ static bool serves(const struct process *p, uint32_t actor)
     const struct plan *plan = p->world->plan;
 
     return actor % plan->agents == p->index || ((plan->seed >> (actor + 3 * p->index)) & 3) == 0;
+}
+
+/* Runs that die with their agent, after they took effect. */
+static void agent_died(struct process *p)
+{
+    for (const struct handler *h = p->handlers; h; h = h->older)
+        if (h->acted && !h->ended && h->life == p->life)
+            timeline_note(p->world->t, FEATURE_EFFECT_UNREPORTED);
+    p->agent = agent_free(p->agent);
 }
 
 static void agent_born(struct process *p)
@@ -186,7 +199,10 @@ static void on_act(struct event *e)
 {
     struct handler *h = container_of(e, struct handler, act);
 
-    if (handler_lives(h) && !checker_act(h->process->world->checker, h->token) && h->result.ok)
+    if (!handler_lives(h))
+        return;
+    h->acted = true;
+    if (!checker_act(h->process->world->checker, h->token) && h->result.ok)
         h->result = (struct agent_result){.class = "taken_back", .message = "not again"};
 }
 
@@ -202,6 +218,9 @@ static void on_end(struct event *e)
     if (!h->result.ok && h->result.effect == DROVER__V1__EFFECT__EFFECT_NONE &&
         !checker_did_nothing(w->checker, h->token))
         h->result.effect = DROVER__V1__EFFECT__EFFECT_UNKNOWN;
+    h->ended = true;
+    if (h->heartbeat > 0 && t->now > h->began + 3 * h->heartbeat)
+        timeline_note(t, FEATURE_LONG_RUN);
     tell(t, h->process->name, "end %s: %s", h->label, h->result.ok ? "ok" : h->result.class);
     timeline_cancel(t, &h->act);
     timeline_cancel(t, &h->beat);
@@ -260,6 +279,8 @@ static int64_t draw_end(struct handler *h, const struct agent_run *run)
         return plan->most_ms;
     if (w->calmed)
         return 0;
+    if (run->request->heartbeat_ms > 0 && timeline_chance(w->t, HALF) && lease > 0)
+        return timeline_between(w->t, 0, lease * 9 / 10);
     if (timeline_chance(w->t, plan->slow) && lease > 0)
         return lease + timeline_between(w->t, 0, lease);
     return timeline_between(w->t, 0, most);
@@ -284,6 +305,20 @@ static void handler_plan(struct handler *h, const struct agent_run *run)
     timeline_add(t, &h->end, end);
 }
 
+/* Is another run of this step under way? */
+static void note_two_runs(struct world *w, const struct handler *started,
+                          const Drover__V1__StepRequest *request)
+{
+    const char *name =
+        effects_printf(&w->t->arena, "%s/%s attempt ", request->job_id, request->step);
+
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        for (const struct handler *h = w->processes[i].handlers; h; h = h->older)
+            if (h != started && !h->ended && handler_lives(h) &&
+                strncmp(h->label, name, strlen(name)) == 0)
+                timeline_note(w->t, FEATURE_TWO_RUNS);
+}
+
 static void handler_start(struct process *p, struct agent_run *run)
 {
     struct world *w = p->world;
@@ -297,9 +332,12 @@ static void handler_start(struct process *p, struct agent_run *run)
     h->label = effects_printf(&w->t->arena, "%s/%s attempt %u", run->request->job_id,
                               run->request->step, run->request->attempt);
     h->deadline = run->deadline;
+    h->began = w->t->now;
+    h->heartbeat = run->request->heartbeat_ms;
     h->older = p->handlers;
     p->handlers = h;
     run->driver = h;
+    note_two_runs(w, h, run->request);
     checker_run(w->checker, run->request, process_now(p) < run->deadline);
     tell(w->t, p->name, "start %s", h->label);
     if (w->script)
@@ -321,6 +359,7 @@ static void handler_stop(struct process *p, const struct agent_run *run)
 
     if (heap_holds(&h->told.node) || h->stopped)
         return;
+    timeline_note(p->world->t, FEATURE_RUN_STOPPED);
     tell(p->world->t, p->name, "stop %s", h->label);
     h->stopped = true;
     h->result = failure(p->world, "stopped", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
@@ -380,7 +419,7 @@ void role_died(struct process *p)
         p->scheduler = scheduler_free(p->scheduler);
         break;
     case ROLE_AGENT:
-        p->agent = agent_free(p->agent);
+        agent_died(p);
         break;
     case ROLE_SUPERVISOR:
         p->supervisor = supervisor_free(p->supervisor);

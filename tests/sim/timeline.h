@@ -19,6 +19,7 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "feature.h"
 #include "model/effect.h"
 
 struct timeline;
@@ -36,6 +37,7 @@ struct timeline {
     struct effects arena;
     uint64_t hash;
     uint64_t events;
+    bool seen[FEATURES_];
     FILE *trace; /* NULL: nobody reads */
 };
 
@@ -58,6 +60,12 @@ int64_t timeline_between(struct timeline *t, int64_t least, int64_t most);
 
 /* True in @millionths of a million cases. */
 bool timeline_chance(struct timeline *t, uint32_t millionths);
+
+/* Something that worlds are to show has happened in this one. */
+static inline void timeline_note(struct timeline *t, enum feature feature)
+{
+    t->seen[feature] = true;
+}
 
 void timeline_mix(struct timeline *t, struct bytes b);
 void timeline_mix_number(struct timeline *t, uint64_t number);

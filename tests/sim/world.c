@@ -177,6 +177,7 @@ void world_run(struct world *w, struct world_result *out)
         .calls = w->calls,
         .simulated_ms = w->t->now,
     };
+    memcpy(out->seen, w->t->seen, sizeof(out->seen));
     if (violation)
         snprintf(out->violation, sizeof(out->violation), "%s", violation);
 }

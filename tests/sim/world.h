@@ -26,6 +26,7 @@ struct world_result {
     uint64_t events;
     uint64_t calls;
     int64_t simulated_ms;
+    bool seen[FEATURES_];
 };
 
 enum world_verdict {
