@@ -334,9 +334,28 @@ static void called_renew(struct checker *c, struct job *job)
     look_at(c, job);
 }
 
+/* Commands that turn the job come in the order in which they were issued, and not on what their
+ * sender has not seen. */
+static void check_command(struct checker *c, struct job *job, const struct bytes *args)
+{
+    uint64_t if_seq = check_number(args[4]);
+    int64_t issued_at = (int64_t)check_number(args[3]);
+    bool turns =
+        bytes_is(args[1], "enable") || bytes_is(args[1], "disable") || bytes_is(args[1], "cancel");
+
+    require(c, if_seq == 0 || if_seq == job->seq,
+            "I6 %s: carried out at seq %" PRIu64 ", not %" PRIu64, job->id, job->seq, if_seq);
+    if (!turns || issued_at == 0)
+        return;
+    require(c, issued_at >= job->ordered, "I6 %s: an overtaken command is carried out", job->id);
+    job->ordered = issued_at;
+}
+
 static void called_steer(struct checker *c, struct job *job, const struct bytes *args,
                          const struct store_answer *answer)
 {
+    if (bytes_is(answer->items[0], "DONE") && !check_is_known(job, args[2]))
+        check_command(c, job, args);
     look_at(c, job);
     if (check_is_known(job, args[2]))
         timeline_note(c->t, FEATURE_COMMAND_TWICE);

@@ -98,10 +98,11 @@ struct job {
     bool lost;     /* the store went back to before it was created */
     bool back;     /* where it goes */
     uint32_t turn;
-    uint32_t since; /* the turn in which it was last turned round */
-    uint32_t epoch; /* the turn in which its joins were last counted anew */
-    char cause[16]; /* why it goes back */
-    uint32_t tried; /* forward runs since a person's word, after the first */
+    uint32_t since;  /* the turn in which it was last turned round */
+    uint32_t epoch;  /* the turn in which its joins were last counted anew */
+    char cause[16];  /* why it goes back */
+    int64_t ordered; /* when the last command that turned it was issued; 0: nobody said */
+    uint32_t tried;  /* forward runs since a person's word, after the first */
     char hold[16];
     bool ending;   /* as it is */
     bool retrying; /* a Retry of all is not through yet */

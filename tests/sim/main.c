@@ -316,23 +316,11 @@ static bool parse_seeds(struct options *o, const char *text)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"seeds", required_argument, NULL, 's'},
-        {"seed", required_argument, NULL, '1'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"trace", no_argument, NULL, 't'},
-        {"twice", no_argument, NULL, '2'},
-        {"rollbacks", no_argument, NULL, 'r'},
-        {"functions", required_argument, NULL, 'f'},
-        {0},
-        {"seeds", required_argument, NULL, 's'},
-        {"seed", required_argument, NULL, '1'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"trace", no_argument, NULL, 't'},
-        {"twice", no_argument, NULL, '2'},
-        {"functions", required_argument, NULL, 'f'},
-        {"ledger", required_argument, NULL, 'l'},
-        {"features", no_argument, NULL, 'e'},
-        {0},
+        {"seeds", required_argument, NULL, 's'},     {"seed", required_argument, NULL, '1'},
+        {"jobs", required_argument, NULL, 'j'},      {"trace", no_argument, NULL, 't'},
+        {"twice", no_argument, NULL, '2'},           {"rollbacks", no_argument, NULL, 'r'},
+        {"functions", required_argument, NULL, 'f'}, {"ledger", required_argument, NULL, 'l'},
+        {"features", no_argument, NULL, 'e'},        {0},
     };
     bool given = false;
 

@@ -103,6 +103,7 @@ struct world {
     uint32_t rollbacks;  /* times that it did */
     const char *run;     /* of the store's server */
     int64_t store_skew;  /* of its clock */
+    int64_t next_jump;   /* of that clock, at the earliest */
     int64_t store_gone_until;
     int64_t store_full_until;
     struct event calm;  /* the faults stop */

@@ -11,6 +11,7 @@
 #define LOST_MS 2000 /* of what was done, when the store goes back: twice everysec */
 #define ROLLBACKS 3  /* of one world */
 #define JUMP_MS (3600 * INT64_C(1000))
+#define JUMPS_APART_MS 10000 /* the store remembers one jump, and may err where there are more */
 
 /* ---- store calls ---- */
 
@@ -124,6 +125,7 @@ static void jump_clock(struct world *w)
 {
     int64_t by = timeline_between(w->t, -JUMP_MS, JUMP_MS);
 
+    w->next_jump = w->t->now + JUMPS_APART_MS;
     w->store_skew += by;
     timeline_note(w->t, by > 0 ? FEATURE_CLOCK_AHEAD : FEATURE_CLOCK_BACK);
     checker_clock_set(w->checker, by);
@@ -135,7 +137,7 @@ static void execute(struct world *w, struct call *c)
     struct store_answer answer;
     bool full = w->t->now < w->store_full_until;
 
-    if (timeline_chance(w->t, w->faults.clock_jump))
+    if (w->t->now >= w->next_jump && timeline_chance(w->t, w->faults.clock_jump))
         jump_clock(w);
     simstore_call(w->store, store_now(w), full, c->partition, c->function, c->args, c->n, &answer);
     w->calls++;

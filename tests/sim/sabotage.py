@@ -254,6 +254,51 @@ BUGS = {
         "  if next_asked(job, rec) == 'A' or step_of(job.def, i).has_revert then",
         "  if true then",
     ),
+    "a deadline is forgotten": (
+        FUNCTIONS,
+        "  return job.complete_by > 0 and job.now >= job.complete_by and not job.late and job.desired",
+        "  return false and job.desired",
+    ),
+    "nobody looks at a job when its deadline passes": (
+        FUNCTIONS,
+        "  if at > job.now and job.desired == 'A' then\n    touch(job, at)",
+        "  if false then\n    touch(job, at)",
+    ),
+    "a command does not heed if_seq": (
+        FUNCTIONS,
+        "  elseif if_seq ~= '0' and tonumber(if_seq) ~= job.seq then",
+        "  elseif false then",
+    ),
+    "an overtaken command is carried out": (
+        FUNCTIONS,
+        "> tonumber(issued_at) then\n    return true",
+        "> tonumber(issued_at) then\n    return false",
+    ),
+    "a handler starts after its lease": (
+        "agent/run.c",
+        "    if (a->now >= stop_time(a, run)) { /* we stood still for so long */",
+        "    if (false) {",
+    ),
+    "an undo carries the key of another turn": (
+        "scheduler/driven.c",
+        "key_of(s, op, step, r->forward_turn);",
+        "key_of(s, op, step, r->forward_turn + 1);",
+    ),
+    "a permanent failure is tried again": (
+        FUNCTIONS,
+        "  elseif op.kind == 'P' or t.non_retryable[op.class] then",
+        "  elseif false then",
+    ),
+    "a deferred step counts as failed": (
+        FUNCTIONS,
+        "  if op.kind == 'F' then\n    note(job, 'deferred'",
+        "  if false then\n    note(job, 'deferred'",
+    ),
+    "what a person resolves is not kept": (
+        FUNCTIONS,
+        "  rec.current = a[12]\n",
+        "",
+    ),
     "a tried job is tried for ever": (
         FUNCTIONS,
         "  return tried < tries and not late, tried",
