@@ -75,6 +75,16 @@ class F6(Cells):
         servers.wait_for(lambda: self.c.store.events(trial.JOB, "expired"), "the lease to end", 60)
 
 
+class F7(Cells):
+    """It is killed, and comes back with what was on its disk."""
+
+    own_servers = True
+
+    def act(self, daemon, place, undone):
+        self.rabbit.sync()
+        self.rabbit.restart(hard=True)
+
+
 class F8(Cells):
     """Its link to the broker is silent, both ways, until it has given it up."""
 

@@ -8,6 +8,7 @@ Then everything has to come to its end by itself, and checker.py judges what was
 import contextlib
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -18,6 +19,7 @@ import servers
 import wire
 
 LOCK_MS = WAIT_MS = 1500  # a dispatch that is lost costs both
+REPEAT_S = 30  # a client that has no Receipt submits again
 WORLD = {"scan_ms": 100, "lease_ms": 1000, "settle_within_ms": 180000}
 POLICY = wire.Policy(initial_interval_ms=50, maximum_interval_ms=500, maximum_attempts=20, maximum_expiries=20)
 UNDO = wire.Revert(action="undo", arguments=evidence.arguments(), retry=POLICY)
@@ -82,6 +84,7 @@ class Trial(cluster.TestCase):
 
     def settle(self, kind="chain", job_id=JOB):
         """All comes to its end by itself, and the checker finds nothing."""
+        self._repeat_at = time.monotonic() + REPEAT_S
         self.c.client.until(lambda: self._accepted(kind, job_id), f"{job_id} to be accepted", 90)
         event = self.c.client.settled(job_id, 90)
         self.assertIn(event.outcome, ENDS[kind])
@@ -89,10 +92,12 @@ class Trial(cluster.TestCase):
         self.assertEqual([], self.notes.judge())
 
     def _accepted(self, kind, job_id):
-        """A client submits again where it is told to."""
+        """A client submits again where it is told to, or nothing."""
         receipts = self.c.client.receipts.get(job_id, [])
-        if receipts and all(r.code == wire.RECEIPT_CODE_RETRY_LATER for r in receipts):
-            self.c.client.receipts.pop(job_id)
+        told = bool(receipts) and all(r.code == wire.RECEIPT_CODE_RETRY_LATER for r in receipts)
+        if told or (not receipts and time.monotonic() >= self._repeat_at):
+            self.c.client.receipts.pop(job_id, None)
+            self._repeat_at = time.monotonic() + REPEAT_S
             self.submit(kind, job_id)
         return any(r.code != wire.RECEIPT_CODE_RETRY_LATER for r in receipts)
 

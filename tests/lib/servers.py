@@ -374,6 +374,12 @@ class Rabbit(Server):
         ends."""
         self._evaluate(f'rabbit_trace:start(<<"{vhost}">>), ok')
 
+    def sync(self):
+        """Has the node write down which quorum queues it has, which it does by itself half a second later or
+        more. One that is not on disk when the node is killed comes back empty, and without a leader
+        until somebody calls an election: who consumes it or publishes to it gets no answer (3.10)."""
+        self._evaluate("[ok = dets:sync(Table) || Table <- dets:all()], ok")
+
     def alarm(self, on):
         """A memory alarm: the node reads nothing more from who publishes."""
         self._evaluate(f"vm_memory_monitor:set_vm_memory_high_watermark({'1.0e-9' if on else 0.4}), ok")
