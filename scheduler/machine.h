@@ -33,6 +33,8 @@
 #define MACHINE_REFUSED_AGAIN_MS 1000 /* before what the broker would not have is sent again */
 #define MACHINE_PACE_MS 1             /* between two flushes of records */
 #define MACHINE_REPEAT_MS 200         /* before a call that the store refused is made again */
+#define MACHINE_SUSPECT_MS 100        /* then this life has survived it */
+#define MACHINE_SUSPECT_LIVES 3       /* the third that would begin a message gives it up */
 #define MACHINE_REPEATS 5             /* refusals before the delivery is dead-lettered */
 #define MACHINE_CACHED_STEPS 200000   /* of all definitions in memory: some 60 MiB */
 #define MACHINE_EVENT_RESULTS 262144  /* bytes of results in a JobEvent: 256 KiB */
@@ -68,6 +70,7 @@ struct item {
     bool redelivered;
     bool json;      /* came as JSON: answers go in kind */
     bool registers; /* no delivery: a workflow of this scheduler's configuration */
+    char *suspect;  /* delivered before: its digest, owned; else NULL */
     bool looks;     /* nor this: whether the store went back; nobody waits for it */
     unsigned open;
     char *reply_to; /* "" for none */
@@ -78,7 +81,7 @@ struct item {
 
 struct op {
     struct item *item;
-    struct list link;       /* in scheduler.records[] until the turn's end, or in .stalled */
+    struct list link;       /* in scheduler.records[] until the turn's end, .stalled or .suspects */
     struct heap_node timer; /* in scheduler.timers while it waits to be repeated */
     unsigned open;          /* calls and publishes without an answer */
     unsigned refusals;
@@ -123,13 +126,15 @@ struct op {
     struct listing *listing; /* list: what was found so far; owned */
     uint32_t *steps;         /* drive, steer: named steps, or those that differ; owned */
     uint32_t n_steps;
-    struct ops_refusal refusal; /* steer */
-    op_fn *migrate_then;        /* migrate: when the newer definition is stored */
-    uint64_t seq;               /* notice; look: the mark that was remembered */
-    uint32_t notices;           /* notice: tries before this one */
-    bool with_results;          /* notice: the sinks are known */
-    bool undeliverable;         /* notice: its queue did not come back, now for drover.dead */
-    bool returned;              /* a publish of this op found no queue */
+    struct ops_refusal refusal;    /* steer */
+    op_fn *migrate_then;           /* migrate: when the newer definition is stored */
+    uint64_t seq;                  /* notice; look: the mark that was remembered */
+    enum ops_suspect suspect;      /* suspect: what is told of it */
+    struct bus_delivery *delivery; /* suspect: one free() */
+    uint32_t notices;              /* notice: tries before this one */
+    bool with_results;             /* notice: the sinks are known */
+    bool undeliverable;            /* notice: its queue did not come back, now for drover.dead */
+    bool returned;                 /* a publish of this op found no queue */
 };
 
 /* One store call in flight, for one op or, of records, several. */
@@ -196,6 +201,10 @@ struct scheduler {
     unsigned most_unconfirmed;
     size_t unconfirmed_bytes;       /* of their bodies */
     struct list stalled;            /* ops with requests that wait for room */
+    char life[ID_TOKEN_LEN + 1];    /* of this process */
+    struct list suspects;           /* ops of deliveries that wait until ... */
+    struct item *suspect;           /* ... this one is dealt with; NULL: none is */
+    int64_t suspect_until;          /* then it is no suspect any more */
     struct definition *definitions; /* oldest first */
     uint64_t cached_steps;
     struct asked *asked;
@@ -221,6 +230,9 @@ struct scheduler {
 /* @d: NULL for what no delivery asks for. */
 struct item *item_new(struct scheduler *s, const struct bus_delivery *d);
 void item_unref(struct scheduler *s, struct item *item);
+
+/* Reads it, and begins what it asks for. */
+void item_handle(struct scheduler *s, struct item *item, const struct bus_delivery *d);
 
 struct op *op_new(struct scheduler *s, struct item *item, const char *job);
 
@@ -248,6 +260,13 @@ void item_dead(struct scheduler *s, struct item *item, const char *reason);
 
 /* To whoever asked, if he can be told. */
 void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body);
+
+/* What was delivered before (suspects.c): item_handle() when its turn has come; when it was dealt
+ * with; when the broker is gone, and with it all that waits. */
+void suspects_add(struct scheduler *s, struct item *item, const struct bus_delivery *d);
+void suspects_done(struct scheduler *s, struct item *item);
+void suspects_lost(struct scheduler *s);
+void suspects_tick(struct scheduler *s);
 
 /* ---- by message kind ---- */
 

@@ -40,6 +40,7 @@ static struct item *item_free(struct scheduler *s, struct item *item)
     wire_free(&item->message);
     free(item->reply_to);
     free(item->correlation);
+    free(item->suspect);
     free((void *)item->body.data);
     free(item);
     s->stats.open--;
@@ -55,6 +56,8 @@ void item_unref(struct scheduler *s, struct item *item)
         s->registering--;
     if (item->handle)
         effects_add(s->out, EFFECT_ACK, item->handle);
+    if (item->suspect)
+        suspects_done(s, item);
     item_free(s, item);
 }
 
@@ -84,6 +87,7 @@ static struct op *op_free(struct scheduler *s, struct op *op)
     buf_deinit(&op->index);
     listing_free(op->listing);
     free(op->alert);
+    free(op->delivery);
     free(op->held);
     free(op->steps);
     free(op->submitter);
@@ -495,9 +499,8 @@ static void set_reply_to(struct item *item)
     item->reply_to = (char *)said;
 }
 
-static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
+void item_handle(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
-    struct item *item = item_new(s, d);
     struct problem problem = {0};
     const char *bad = decode(item, d, &problem);
 
@@ -513,6 +516,16 @@ static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
         on_expired(s, item, d);
     else
         on_control(s, item);
+}
+
+static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
+{
+    struct item *item = item_new(s, d);
+
+    if (d->redelivered)
+        suspects_add(s, item, d);
+    else
+        item_handle(s, item, d);
     item_unref(s, item);
 }
 
@@ -583,6 +596,8 @@ int scheduler_new(struct scheduler **out, const char *name, const struct rng *se
     list_init(&s->stalled);
     list_init(&s->accepted);
     list_init(&s->gone);
+    list_init(&s->suspects);
+    id_token(rng_next(&s->rng), s->life);
     *out = s;
     return 0;
 }
@@ -617,6 +632,8 @@ struct scheduler *scheduler_free(struct scheduler *s)
             op_free(s, list_entry(l, struct op, link));
     for (struct list *l; (l = list_pop(&s->stalled));)
         op_free(s, list_entry(l, struct op, link));
+    for (struct list *l; (l = list_pop(&s->suspects));)
+        op_free(s, list_entry(l, struct op, link));
     list_foreach_safe(l, &s->items)
         item_free(s, list_entry(l, struct item, link));
     for (size_t i = 0; i < s->n_registered; i++)
@@ -637,6 +654,9 @@ static int64_t next_tick(const struct scheduler *s)
     const struct heap_node *n = heap_first(&s->timers);
 
     int64_t next = n ? n->when : INT64_MAX;
+
+    if (s->suspect && s->suspect_until < next)
+        next = s->suspect_until;
     int64_t flush_at = s->flushed + MACHINE_PACE_MS;
 
     if (s->gathered == 0 || flush_at > next)
@@ -653,6 +673,9 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
     case SCHEDULER_STORE_UP:
         on_store_up(s, event->partitions, event->run);
         break;
+    case SCHEDULER_BUS_DOWN:
+        suspects_lost(s);
+        break;
     case SCHEDULER_DELIVERY:
         assert(s->partitions); /* the driver consumes only once the store was up */
         on_delivery(s, event->delivery);
@@ -665,6 +688,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
         break;
     case SCHEDULER_TICK:
         on_timers(s);
+        suspects_tick(s);
         flush(s);
         break;
     }

@@ -17,6 +17,7 @@
  *   ON Progress  renew the lease; answer whether the attempt is still wanted
  *   ON expired   nobody took a request: withdraw its token, lock again with a longer wait; publish
  *   ON Control   Query: answer; Cancel: steer; Recover: drive; Notify: publish what is owed
+ *   ON redelivered  before it is read: count the lives that it has cost, one message at a time
  *   ON settled   publish the JobEvent; when confirmed, settle what is owed
  *   ON store up  compare what it shows with what is remembered: a store that went back in time
  *
@@ -50,6 +51,7 @@ enum scheduler_effect {
 
 enum scheduler_event_type {
     SCHEDULER_STORE_UP, /* the store is there (again) */
+    SCHEDULER_BUS_DOWN, /* what was delivered and not acknowledged will be delivered again */
     SCHEDULER_DELIVERY,
     SCHEDULER_ANSWER,  /* of the store call with this id */
     SCHEDULER_OUTCOME, /* of the publish with this id */

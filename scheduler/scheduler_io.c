@@ -42,6 +42,11 @@ static int64_t on_store_up(void *machine, int64_t now, uint32_t partitions, cons
         out);
 }
 
+static int64_t on_bus_down(void *machine, int64_t now, struct effects *out)
+{
+    return step(machine, now, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN}, out);
+}
+
 static int64_t on_delivery(void *machine, int64_t now, const struct bus_delivery *d,
                            struct effects *out)
 {
@@ -85,6 +90,7 @@ static void on_role(void *context, const struct effect *effect)
 
 static const struct driver_machine events = {
     .store_up = on_store_up,
+    .bus_down = on_bus_down,
     .delivery = on_delivery,
     .answer = on_answer,
     .outcome = on_outcome,

@@ -219,7 +219,11 @@ static void on_bus_up(void *ctx)
 
 static void on_bus_down(void *ctx, const char *why)
 {
+    struct driver *d = ctx;
+
     log_warn("bus_down", LOG_S("why", why));
+    if (!d->closing && d->machine->bus_down)
+        driver_perform(d, d->machine->bus_down(d->object, driver_now(), &d->out));
 }
 
 static void on_pulse(void *ctx, int64_t took_us)

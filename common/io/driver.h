@@ -34,6 +34,7 @@ struct driver_machine {
     int64_t (*store_up)(void *machine, int64_t now, uint32_t partitions, const char *run,
                         struct effects *out);
     int64_t (*store_down)(void *machine, int64_t now, struct effects *out);
+    int64_t (*bus_down)(void *machine, int64_t now, struct effects *out);
     int64_t (*delivery)(void *machine, int64_t now, const struct bus_delivery *d,
                         struct effects *out);
     int64_t (*answer)(void *machine, int64_t now, uint64_t id, const struct store_answer *answer,

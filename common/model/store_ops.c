@@ -843,6 +843,27 @@ int ops_read_marked(struct ops_reader *r, struct effects *fx, struct ops_marked 
     return result_of(r);
 }
 
+void ops_suspect(struct effects *fx, uint64_t id, uint32_t partition, const char *digest,
+                 const char *life, enum ops_suspect what)
+{
+    static const char *const words[] = {
+        [OPS_SUSPECT_BEGIN] = "begin",
+        [OPS_SUSPECT_BACK] = "back",
+        [OPS_SUSPECT_END] = "end",
+    };
+    struct args a = args_new(fx, 3);
+
+    put_str(&a, digest);
+    put_str(&a, life);
+    put_str(&a, words[what]);
+    emit(&a, id, partition, "suspect");
+}
+
+uint32_t ops_read_suspect(struct ops_reader *r)
+{
+    return get_u32(r);
+}
+
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                const char *token, double fraction, const char *note)
 {

@@ -371,6 +371,20 @@ void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *c
 /* Return: whether what was asked about is news. */
 bool ops_read_told(struct ops_reader *r);
 
+/* What a process tells of a message that was delivered before. */
+enum ops_suspect {
+    OPS_SUSPECT_BEGIN, /* it is about to deal with it */
+    OPS_SUSPECT_BACK,  /* the message goes to somebody else, but this process lives */
+    OPS_SUSPECT_END,   /* it was dealt with */
+};
+
+/* @digest: of the body. @life: of the process; another one after each start, in hex. */
+void ops_suspect(struct effects *fx, uint64_t id, uint32_t partition, const char *digest,
+                 const char *life, enum ops_suspect what);
+
+/* Return: the lives that have begun it and did not tell how that ended, the caller's among them. */
+uint32_t ops_read_suspect(struct ops_reader *r);
+
 /**
  * ops_mark() - what a partition shows of how far it had come
  * @run:   of the server that answers

@@ -24,13 +24,14 @@
 --                          p w:<name>: those of a workflow, p l:<name>=<value>: those with a label
 --   p owed          zset   "<job> <seq>" notices, by the time to look after them
 --   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
+--   p suspects      hash   digest of a message that came again -> "<time> <life> …" that have begun it
 --   p leader        string "<supervisor> <until> <lease>"
 --   p clock         string "<seen> <quiet until> <stepped back> <jumped at> <by>", see watch_clock()
 --   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 11
+local BUILD = 12
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -55,6 +56,7 @@ local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
 local QUIET = 60000              -- ms after a jump of the clock in which nothing expires: a default lease
 local CLOCK_NOTED = 10000        -- ms between two notes of what the clock shows
 local CLOCK_STEP = 2000          -- ms by which it may go back unnoticed
+local SUSPECTED = 3600000        -- ms after somebody has begun a message that it is suspected
 local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
 
 -- While a library is loaded, Redis offers no standard library: these are set at the first call.
@@ -2427,6 +2429,45 @@ local function mark(keys, a)
   return out
 end
 
+-- suspect: digest life begin|back|end -> lives: those that have begun a message and did not tell how that
+-- ended, this one among them where it begins. A message that was dealt with is forgotten.
+local suspect
+do
+  local function is_old(known, now)
+    local at = tonumber(match(known, '^%d+'))
+    return now > at + SUSPECTED or now < at - SUSPECTED
+  end
+
+  local function forget_some(p, now)
+    local some = call('HRANDFIELD', p .. 'suspects', '3', 'WITHVALUES')
+    for k = 1, #some, 2 do
+      if is_old(some[k + 1], now) then
+        call('HDEL', p .. 'suspects', some[k])
+      end
+    end
+  end
+
+  function suspect(keys, a)
+    local p, now, digest, life, what = keys[1], now_ms(), a[1], a[2], a[3]
+    local known, lives = call('HGET', p .. 'suspects', digest), {}
+    if known and not is_old(known, now) then
+      for word in gmatch(known, ' (%x+)') do
+        lives[#lives + 1] = word ~= life and word or nil
+      end
+    end
+    if what == 'begin' then
+      lives[#lives + 1] = life
+      forget_some(p, now)
+    end
+    if what == 'end' or #lives == 0 then
+      call('HDEL', p .. 'suspects', digest)
+    else
+      call('HSET', p .. 'suspects', digest, int(now) .. ' ' .. concat(lives, ' '))
+    end
+    return {int(#lives)}
+  end
+end
+
 local function forget_job(p, id)
   local key = p .. 'job:' .. id
   local digest = call('HGET', key, 'def')
@@ -2638,6 +2679,7 @@ register('settle_owed', settle_owed, {'allow-oom'})
 register('lead', lead, {'allow-oom'})
 register('inspect', inspect, {'no-writes', 'allow-oom'})
 register('told', told, {'allow-oom'})
+register('suspect', suspect, {'allow-oom'})
 register('mark', mark, {'allow-oom'})
 register('forget', forget, {'allow-oom'})
 register('look', dry_run, {'no-writes', 'allow-oom'})

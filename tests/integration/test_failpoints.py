@@ -31,6 +31,7 @@ POINTS = {
     "store.settle_owed": "scheduler",
     "store.steer": "scheduler",
     "store.submit": "scheduler",
+    "store.suspect": None,  # test_poison.py
     "store.sweep": "supervisor",
     "store.told": "scheduler",
     "publish.request": "scheduler",

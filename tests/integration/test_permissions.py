@@ -148,7 +148,7 @@ LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 
 # Who calls which functions.
 FUNCTIONS = {
     SCHEDULER: {"version", "define", "submit", "record", "renew", "drive", "steer", "settle_owed",
-                "inspect", "told", "mark"},
+                "inspect", "told", "suspect", "mark"},
     SUPERVISOR: {"version", "lead", "expire", "forget", "sweep", "look"},
     READER: {"version", "inspect"},
 }
@@ -223,6 +223,9 @@ STORE_OPERATIONS = {
         function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
     "see whether the store went back: `mark`": ([
         function("mark", "run", "id", "some"), ("HSET", f"{KEYS}mark", "run", "run")], {SCHEDULER}),
+    "count who dies of a message: `suspect`": ([
+        function("suspect", "digest", "0a", "end"), ("HDEL", f"{KEYS}suspects", "digest")],
+        {SCHEDULER}),
     "lead a partition: `lead`": ([
         function("lead", "me", 0), ("SET", f"{KEYS}leader", "me"), ("GET", f"{KEYS}leader"),
         ("HSET", f"{KEYS}supervisors", "me", "1")],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that kill the agent itself: the step parks, the queue is free of them, and innocents that were
-beside them end as they should."""
+"""Messages that kill who reads them. Requests that kill the agent itself: the step parks, the queue is free of
+them, and innocents that were beside them end as they should. Submissions that kill schedulers: likewise, as dead letters."""
 
 import collections
 import pathlib
@@ -108,6 +108,35 @@ class Poison(cluster.TestCase):
 
     def parked_at(self):
         return next(int(entry[1]) for entry in self.c.store.history("poison") if entry[2] == "parked")
+
+
+class Schedulers(cluster.TestCase):
+    def test_given_up(self):
+        """Three lives, of which the first could suspect nobody; what was beside it costs nothing."""
+        points = ("store.suspect.before", "store.suspect.after")
+        spec = "\n".join(("store.submit.before=crash@poison", *(f"{point}=print" for point in points)))
+        c = self.cluster(failpoints={"scheduler": spec})
+        (scheduler,) = c.schedulers
+        jobs = [f"job-{i}" for i in range(INNOCENTS)]
+        for job_id in (*jobs[: INNOCENTS // 2], "poison", *jobs[INNOCENTS // 2 :]):
+            c.client.submit(wire.submit(job_id, [wire.step("s")]))
+        deaths = 0
+
+        def check():
+            nonlocal deaths
+            if not scheduler.alive():
+                deaths += 1
+                scheduler.start()
+            return c.client.get(c.client.DEAD)
+
+        properties, body = servers.wait_for(check, "the dead letter", 120)
+        self.assertEqual("POISON", properties.headers["drover-reason"])
+        self.assertEqual("poison", wire.Submit.FromString(body).job_id)
+        self.assertEqual(3, deaths)
+        for event in c.client.all_settled(jobs):
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+        for point in points:
+            self.assertGreater(scheduler.hits(point), 2)
 
 
 if __name__ == "__main__":

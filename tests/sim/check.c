@@ -35,6 +35,7 @@ struct checker *checker_free(struct checker *c)
     HASH_CLEAR(hh, c->jobs);
     HASH_CLEAR(hh, c->tokens);
     HASH_CLEAR(hh, c->undone);
+    HASH_CLEAR(hh, c->dead);
     effects_deinit(&c->scratch);
     return NULL;
 }
@@ -383,6 +384,11 @@ static void look_for_forgotten(struct checker *c, uint32_t partition)
     for (struct job *job = c->jobs; job; job = job->hh.next)
         if (job->partition == partition && job->settled)
             check_compare(c, job, false);
+}
+
+void checker_died(struct checker *c)
+{
+    c->deaths++;
 }
 
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,

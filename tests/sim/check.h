@@ -58,6 +58,9 @@ void checker_job(struct checker *c, const char *id, struct workflow *w, bool reg
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
                     const struct bytes *args, int n, const struct store_answer *answer);
 
+/* A scheduler was killed. */
+void checker_died(struct checker *c);
+
 /* The broker has taken or refused a message. */
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
                        bool lost);

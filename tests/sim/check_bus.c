@@ -51,13 +51,41 @@ static void published_receipt(struct checker *c, const struct bus_message *m)
     wire_free(&receipt);
 }
 
+/* Only what two schedulers may have died of, or innocents that were with them when they were
+ * killed. It costs a reply its lease; who submits or commands and hears nothing does it again. */
+static void published_dead(struct checker *c, const struct bus_message *m, enum bus_outcome outcome)
+{
+    struct dead *dead;
+
+    require(c, m->reason && strcmp(m->reason, "POISON") == 0, "dead letter: %s",
+            m->reason ? m->reason : "");
+    require(c, c->deaths >= 2, "given up, and nobody has died of it");
+    if (outcome != BUS_CONFIRMED)
+        return;
+    dead = timeline_alloc(c->t, sizeof(*dead));
+    id_digest(m->body, dead->digest);
+    HASH_ADD_STR(c->dead, digest, dead);
+}
+
+static bool is_dead(struct checker *c, struct bytes body)
+{
+    char digest[ID_DIGEST_LEN + 1];
+    const struct dead *dead;
+
+    id_digest(body, digest);
+    HASH_FIND_STR(c->dead, digest, dead);
+    return dead;
+}
+
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
                        bool lost)
 {
-    if (c->violated || !m->type)
+    if (c->violated)
         return;
     if (strcmp(m->exchange, "drover.dead") == 0)
-        checker_fail(c, "dead letter: %s", m->reason ? m->reason : "");
+        published_dead(c, m, outcome);
+    else if (!m->type)
+        return;
     else if (strcmp(m->type, "drover.v1.Requests") == 0)
         published_requests(c, m);
     else if (strcmp(m->type, "drover.v1.JobEvent") == 0)
@@ -135,7 +163,8 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
     const struct acked a = {link, d};
     CLEANUP(wire_free) struct wire_message m = {0};
 
-    if (c->violated || wire_decode(types[d->source], d->body, NULL, &m, NULL))
+    if (c->violated || is_dead(c, d->body) ||
+        wire_decode(types[d->source], d->body, NULL, &m, NULL))
         return;
     c->store_now = store_now;
     if (m.type == WIRE_SUBMIT)

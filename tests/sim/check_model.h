@@ -12,6 +12,7 @@
 
 #include <uthash.h>
 
+#include "base/id.h"
 #include "check.h"
 #include "model/store_ops.h"
 #include "model/wire.h"
@@ -129,6 +130,12 @@ struct recorded {
     bool used;
 };
 
+/* A message that is in drover.dead. */
+struct dead {
+    char digest[ID_DIGEST_LEN + 1];
+    UT_hash_handle hh;
+};
+
 struct checker {
     struct timeline *t;
     struct simstore *store;
@@ -138,6 +145,8 @@ struct checker {
     struct job *jobs;
     struct token *tokens;
     struct token *undone; /* of which the store knows no more, or not yet again */
+    struct dead *dead;
+    uint32_t deaths; /* of schedulers */
     uint32_t rollbacks;
     bool again; /* calls are told that were made before */
     struct effects scratch;

@@ -75,6 +75,7 @@ struct process {
     struct event tick;
     struct event birth;
     struct event death;       /* of one that was told to end */
+    struct event down;        /* it hears that its connection is lost */
     struct handler *handlers; /* agent: newest first */
     struct event look;        /* supervisor: at the replies queue */
 };
@@ -149,6 +150,7 @@ void role_born(struct process *p);
 void role_died(struct process *p);
 void role_drain(struct process *p);
 void role_store_up(struct process *p); /* again */
+void role_bus_down(struct process *p);
 void role_tick(struct process *p);
 void role_answer(struct process *p, uint64_t id, const struct store_answer *answer);
 void role_delivery(struct process *p, const struct bus_delivery *d, const char *type);

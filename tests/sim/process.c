@@ -391,6 +391,14 @@ enum world_verdict process_verdict(struct process *p, const char *what)
     return verdict;
 }
 
+static void on_link_down(struct event *e)
+{
+    struct process *p = container_of(e, struct process, down);
+
+    if (p->alive)
+        role_bus_down(p);
+}
+
 static void strike_link(struct process *p)
 {
     struct world *w = p->world;
@@ -399,6 +407,8 @@ static void strike_link(struct process *p)
         timeline_note(w->t, FEATURE_CONNECTION_CUT);
         tell(w->t, p->name, "loses its connection");
         simlink_lose(&p->link, timeline_between(w->t, 0, w->faults.restart_ms));
+        p->down.fire = on_link_down;
+        timeline_add(w->t, &p->down, 0);
     }
     if (timeline_chance(w->t, w->faults.queue_gone))
         strike_queue(w);
@@ -567,9 +577,12 @@ void process_kill(struct process *p, int64_t back_after)
 
     timeline_note(w->t, FEATURE_CRASH);
     tell(w->t, p->name, "dies");
+    if (p->role == ROLE_SCHEDULER)
+        checker_died(w->checker);
     p->alive = false;
     timeline_cancel(w->t, &p->tick);
     timeline_cancel(w->t, &p->death);
+    timeline_cancel(w->t, &p->down);
     simlink_close(&p->link);
     role_died(p);
     effects_reset(&p->out);

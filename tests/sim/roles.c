@@ -456,6 +456,12 @@ void role_store_up(struct process *p)
                                                       .partitions = w->plan->partitions});
 }
 
+void role_bus_down(struct process *p)
+{
+    if (p->role == ROLE_SCHEDULER)
+        scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+}
+
 void role_tick(struct process *p)
 {
     switch (p->role) {
