@@ -128,6 +128,7 @@ struct op {
     uint32_t n_steps;
     struct ops_refusal refusal;    /* steer */
     op_fn *migrate_then;           /* migrate: when the newer definition is stored */
+    uint32_t n_gone;               /* migrate: of the steps */
     uint64_t seq;                  /* notice; look: the mark that was remembered */
     enum ops_suspect suspect;      /* suspect: what is told of it */
     struct bus_delivery *delivery; /* suspect: one free() */

@@ -25,6 +25,7 @@ static void arranged(struct scheduler *s, struct op *op, struct migration *m)
     op->steps = m->differing;
     m->differing = NULL;
     op->n_steps = m->n_differing;
+    op->n_gone = m->n_gone;
     op->registered = false;
     definition_keep(s, op->workflow);
     definition_store(s, op, op->migrate_then);

@@ -84,7 +84,8 @@ static void steer_call(struct scheduler *s, struct op *op)
                              .steps = op->steps,
                              .n_steps = op->n_steps,
                              .state = state_of_command(m),
-                             .to = migrates(op) ? op->workflow : NULL};
+                             .to = migrates(op) ? op->workflow : NULL,
+                             .n_gone = op->n_gone};
 
     buf_clear(&op->buf);
     payload_append(&op->buf, payload_of_command(m));
@@ -112,7 +113,7 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
         {"NOT_FAILED", "is neither parked nor failed"},
         {"THERE", "is where the job wants it, and others have gone by that: turn the job instead"},
         {"WAITING", "waits for others: there is nothing to resolve yet"},
-        {"BEGUN", "has begun, and the newer version has another one in its place, or none"},
+        {"BEGUN", "has begun, and is not the same in that version, or was sent, and is not there"},
         {"UNKNOWN", "may have taken effect: say by Resolve whether it has, first"},
     };
     const char *advice = "";

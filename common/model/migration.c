@@ -47,8 +47,8 @@ static bool numbers_same(const uint32_t *a, uint32_t n_a, const uint32_t *b, uin
 /* Dependents are left out: who waits for a step is their matter. */
 static bool step_same(const struct workflow_step *a, const struct workflow_step *b)
 {
-    return strcmp(a->name, b->name) == 0 && dispatch_same(&a->forward, &b->forward) &&
-           a->has_revert == b->has_revert && a->waive_revert == b->waive_revert &&
+    return dispatch_same(&a->forward, &b->forward) && a->has_revert == b->has_revert &&
+           a->waive_revert == b->waive_revert &&
            (!a->has_revert || dispatch_same(&a->revert, &b->revert)) &&
            numbers_same(a->after, a->n_after, b->after, b->n_after) &&
            numbers_same(a->take, a->n_take, b->take, b->n_take);
@@ -101,23 +101,37 @@ static int arrange(struct workflow **out, const struct workflow *to, const uint3
     return r > 0 ? MIGRATION_E_UNFIT : r;
 }
 
+static bool is_gone(const struct workflow *from, const struct workflow *to, uint32_t i)
+{
+    return i >= to->n_steps || strcmp(from->steps[i].name, to->steps[i].name) != 0;
+}
+
+static int add_differing(struct migration *m, uint32_t i, struct problem *problem)
+{
+    if (m->n_differing == MIGRATION_DIFFERING_MAX) {
+        problem_set(problem, "workflow", "more than %d steps differ", MIGRATION_DIFFERING_MAX);
+        return MIGRATION_E_UNFIT;
+    }
+    m->differing[m->n_differing++] = i;
+    return 0;
+}
+
 static int find_differing(struct migration *m, const struct workflow *from, struct problem *problem)
 {
     const struct workflow *to = m->arranged;
+    int r = 0;
 
     m->differing = calloc(MIGRATION_DIFFERING_MAX, sizeof(*m->differing));
     if (!m->differing)
         return -ENOMEM;
-    for (uint32_t i = 0; i < from->n_steps; i++) {
-        if (i < to->n_steps && step_same(&from->steps[i], &to->steps[i]))
-            continue;
-        if (m->n_differing == MIGRATION_DIFFERING_MAX) {
-            problem_set(problem, "workflow", "more than %d steps differ", MIGRATION_DIFFERING_MAX);
-            return MIGRATION_E_UNFIT;
-        }
-        m->differing[m->n_differing++] = i;
-    }
-    return 0;
+    for (uint32_t i = 0; r == 0 && i < from->n_steps; i++)
+        if (is_gone(from, to, i))
+            r = add_differing(m, i, problem);
+    m->n_gone = m->n_differing;
+    for (uint32_t i = 0; r == 0 && i < from->n_steps; i++)
+        if (!is_gone(from, to, i) && !step_same(&from->steps[i], &to->steps[i]))
+            r = add_differing(m, i, problem);
+    return r;
 }
 
 /* ---- the plan ---- */

@@ -6,7 +6,7 @@
  * both versions keep their numbers, and the others take what is free; what that gives is a
  * definition of its own, with the name and the version of the newer one. Steps that are not what
  * they were, in anything that a dispatch goes by or in what they wait for, differ: whoever migrates
- * a job must find that none of them has begun.
+ * a job must find that none of them has begun, and that those which are gone were not even sent.
  */
 #pragma once
 
@@ -24,8 +24,10 @@ enum {
 
 struct migration {
     struct workflow *arranged; /* owned; the very one it came from where no step had to move */
-    uint32_t *differing;       /* numbers of the old version, ascending; owned */
+    uint32_t *differing;       /* numbers of the old version; owned */
     uint32_t n_differing;
+    uint32_t
+        n_gone; /* so many of them come first: no step has this number and this name any more */
 };
 
 /**

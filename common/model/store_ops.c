@@ -271,7 +271,7 @@ static void put_steps(struct args *a, const struct op_steer *op)
 
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op)
 {
-    struct args a = args_new(fx, 14 + (int)op->n_steps);
+    struct args a = args_new(fx, 15 + (int)op->n_steps);
 
     put_str(&a, op->job);
     put_str(&a, op->command);
@@ -291,6 +291,7 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct
         put_str(&a, op->to->digest);
         put_int(&a, op->to->n_steps);
         put_str(&a, op->to->full_name);
+        put_int(&a, op->n_gone);
         put_steps(&a, op);
     } else { /* retry; the others do not look at it */
         put(&a, op->payload);

@@ -140,6 +140,7 @@ struct op_steer {
     char state;             /* resolve: A or D; else 0 */
     struct bytes payload;   /* encoded: arguments of a retry, result of a resolve */
     const struct workflow *to; /* migrate: what the job is to have; else NULL */
+    uint32_t n_gone;           /* migrate: so many of the steps, the first, are no more */
 };
 
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op);

@@ -31,7 +31,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 12
+local BUILD = 13
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -649,6 +649,15 @@ local function stuck_by(job, rec, n)
   end
 end
 
+-- A job goes forward, by a person's word or another try: its bound holds, unless it has passed already.
+local function mind_deadline(job)
+  if job.desired == 'A' and job.complete_by > job.now then
+    touch(job, job.complete_by)
+  elseif job.desired == 'A' and job.complete_by > 0 then
+    job.late, job.changed.late = true, '1' -- whoever has it go on now knows that
+  end
+end
+
 -- Every step is counted anew, and whatever nothing keeps is sent off. Flights are not touched.
 local function count_anew(job)
   set(job, 'epoch', job.turn)
@@ -672,11 +681,7 @@ local function turn(job, desired, cause, ...)
   if job.hold == 'deadline' then
     set(job, 'hold', '') -- it bounds forward work only
   end
-  if desired == 'A' and job.complete_by > job.now then
-    touch(job, job.complete_by)
-  elseif desired == 'A' and job.complete_by > 0 then
-    job.late, job.changed.late = true, '1' -- whoever turns it now knows that
-  end
+  mind_deadline(job)
   set_stuck(job, 0, 0)
   count_anew(job)
 end
@@ -1308,8 +1313,8 @@ local function on_failure(job, i, rec, op)
 end
 
 -- Nobody took the request in time, or no queue did: nothing is counted. The step is as it was where
--- nobody can have had the request. One that comes back may have had an agent: one that died with it had
--- the broker offer it again, for what was left of its wait.
+-- no queue took the request. One that comes back may have had an agent: one that died with it had the broker
+-- offer it again, for what was left of its wait. One that was never sent may have been, by another scheduler.
 local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
@@ -1319,7 +1324,7 @@ local function on_unstarted(job, i, rec, op)
     alert(job, i, routed and 'NO_AGENT' or 'UNROUTABLE', rec.asked)
   end
   rec.token = '-'
-  if op.kind == 'N' then
+  if routed then
     rec.current = 'U'
   end
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
@@ -1840,6 +1845,7 @@ end
 local function go_on_after_failure(job)
   if finished(job) then
     reopen(job)
+    mind_deadline(job)
   end
   if job.ending ~= '' then
     set(job, 'ending', '')
@@ -1932,14 +1938,6 @@ function commands.resolve(job, a)
   return 'DONE'
 end
 
--- Whether anybody may have begun a step under its present definition: it was dispatched, and not all of
--- that came back. What is dispatched now is with nobody where the ones before came back, and no agent
--- has told of it.
-local function is_begun(rec, progress)
-  local flies = rec.state == 'R' and rec.attempt > 1 and sub(progress or '', 1, #rec.token) ~= rec.token
-  return rec.unstarted < rec.attempt - (flies and 1 or 0)
-end
-
 -- Drops what a job holds of a definition, and the definition where nobody else does.
 local function release_definition(p, digest)
   if call('HINCRBY', p .. 'def:' .. digest, 'refs', -1) <= 0 then
@@ -1948,14 +1946,35 @@ local function release_definition(p, digest)
   end
 end
 
--- A step that another one takes the place of, or none. Tokens never restart, so its attempts stay.
+do -- what only a migration needs
+
+-- Whether anybody may have begun a step under its present definition: it was dispatched, and not all of
+-- that came back. What is dispatched now is with nobody where the ones before came back, and no agent
+-- has told of it.
+local function is_begun(rec, progress)
+  local flies = rec.state == 'R' and rec.attempt > 1 and sub(progress or '', 1, #rec.token) ~= rec.token
+  return rec.unstarted < rec.attempt - (flies and 1 or 0)
+end
+
+-- It was sent, and not all that is known of it is that no queue took it.
+local function may_have_begun(rec)
+  return rec.state == 'R' or rec.current == 'U'
+end
+
+-- Where every request came back, an agent may still have had one: it is undone first, as the new
+-- definition says, under the turn between. The attempts begin anew, under other keys.
 local function replace_step(job, i, rec)
   if rec then
+    local maybe = may_have_begun(rec)
     if rec.state == 'R' then
       note(job, 'withdrawn', i, rec.attempt, rec.token)
     end
     set_state(job, i, rec, 'W', 0)
-    rec.current, rec.token, rec.unstarted, rec.since = 'D', '-', 0, 0
+    rec.current = maybe and 'U' or 'D'
+    if maybe then
+      rec.asked, rec.turn = 'D', job.turn - 1
+    end
+    rec.token, rec.attempt, rec.failures, rec.expiries, rec.unstarted, rec.since = '-', 0, 0, 0, 0, 0
   end
   if i >= job.n then
     job.records[i] = nil
@@ -1964,9 +1983,10 @@ local function replace_step(job, i, rec)
   call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 'l' .. i, 'a' .. i)
 end
 
--- migrate: definition n name step…: those that differ from what the job has, none of which may have begun
+-- migrate: definition n name gone step…: those that differ from what the job has, none of which has begun;
+-- the first `gone` are no more, and were not even sent
 function commands.migrate(job, a)
-  local digest, n, name, list = a[11], tonumber(a[12]), a[13], {unpack(a, 14)}
+  local digest, n, name, gone, list = a[11], tonumber(a[12]), a[13], tonumber(a[14]), {unpack(a, 15)}
   if finished(job) or job.ending ~= '' or job.desired == 'D' then
     return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'
   elseif digest == job.def.digest then
@@ -1978,7 +1998,8 @@ function commands.migrate(job, a)
   end
   for k, text in ipairs(#list > 0 and call('HMGET', job.key, unpack(list)) or {}) do
     recs[k] = text and parse_record(text)
-    if text and is_begun(recs[k], call('HGET', job.p .. 'data:' .. job.id, 'p' .. list[k])) then
+    if text and (k <= gone and may_have_begun(recs[k])
+        or is_begun(recs[k], call('HGET', job.p .. 'data:' .. job.id, 'p' .. list[k]))) then
       return 'WRONG_STATE', 'BEGUN', tonumber(list[k])
     end
   end
@@ -1987,7 +2008,7 @@ function commands.migrate(job, a)
   end
   release_definition(job.p, job.def.digest)
   call('HSET', job.p .. 'data:' .. job.id, 'workflow', name)
-  set(job, 'turn', job.turn + 1)
+  set(job, 'turn', job.turn + 2)
   set(job, 'n', n)
   job.def, job.changed.def = def, digest
   for k, i in ipairs(list) do
@@ -2006,6 +2027,8 @@ function commands.migrate(job, a)
     job.spreads = {}
   end
   return 'DONE'
+end
+
 end
 
 -- The last commands with their answers, as "length:id command code why step;".

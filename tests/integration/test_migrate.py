@@ -84,7 +84,7 @@ class Migrate(cluster.TestCase):
         c.client.control("job", resume=wire.Resume())
         seen = self.do("check", "more")
         self.assertEqual({b"kept"}, {{x.step: x.payload.data for x in r.results}["first"] for r in seen.values()})
-        self.assertEqual(("job/first/1", "job/check/2"),
+        self.assertEqual(("job/first/1", "job/check/3"),
                          (first.idempotency_key, seen["check"].idempotency_key))
         self.do("charge")
         self.do("last")

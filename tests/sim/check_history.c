@@ -39,7 +39,7 @@ static void land(struct job *job, struct step *step)
 /* Another try of what the last dispatch was for, under the same key. */
 static bool another_try(const struct job *job, const struct step *step, bool back)
 {
-    return step->attempt > 0 && step->back == back &&
+    return step->forward > 0 && step->back == back &&
            (step->turn == job->turn ||
             (step->current == 'U' && (back || step->turn >= job->since)));
 }
@@ -50,8 +50,8 @@ static void check_direction(struct checker *c, const struct job *job, uint32_t i
     const struct step *step = &job->steps[i];
     bool old = step->turn < job->since;
 
-    require(c, check_missing(job, i, back) == 0, "%s %s: step %u before its neighbours",
-            back ? "I5" : "I8", job->id, i);
+    require(c, check_missing(job, i, back) == 0 || (back && step->replaced),
+            "%s %s: step %u before its neighbours", back ? "I5" : "I8", job->id, i);
     if (!back) {
         require(c, !job->back, "I5 %s: step %u goes forward after the turn", job->id, i);
         require(c, step->current == 'D' || (step->current == 'U' && !step->back && !old),
@@ -111,8 +111,10 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     step->anew = job->retrying && (step->parked || step->failed);
     step->parked = step->failed = false;
     step->back = back;
-    if (!back)
+    if (!back) {
         step->forward = step->turn;
+        step->replaced = false;
+    }
     token = mint(c, text);
     snprintf(token->text, sizeof(token->text), "%.*s", (int)text.len, text.data);
     token->job = job;
@@ -181,7 +183,7 @@ static void on_skipped(struct checker *c, struct job *job, uint32_t i)
             "I5 %s: step %u skipped", job->id, i);
     require(c, check_missing(job, i, true) == 0, "I5 %s: step %u skipped before its dependents",
             job->id, i);
-    require(c, job->back || (step->current == 'U' && step->turn < job->since),
+    require(c, job->back || (step->current == 'U' && (step->back || step->turn < job->since)),
             "I5 %s: step %u skipped on the way forward", job->id, i);
     step->current = 'D';
     step->by_hand = false;
@@ -419,7 +421,7 @@ static void on_unstarted(struct checker *c, struct job *job, uint32_t i, const s
 {
     const struct recorded *r = on_reply(c, job, i, e, "NS");
 
-    if (r && r->kind == 'N')
+    if (r)
         job->steps[i].current = 'U';
     job->steps[i].came_back++;
     job->steps[i].not_before = 0;
@@ -436,6 +438,7 @@ static void on_withdrawn(struct checker *c, struct job *job, uint32_t i, const s
     if (c->violated)
         return;
     step->came_back++;
+    step->current = 'U';
     land(job, step);
 }
 
@@ -468,8 +471,8 @@ static struct workflow *stored_version(struct checker *c, const struct job *job)
     return w;
 }
 
-/* Numbers stay: what has begun is the same step as before, and what differs is as if it were new.
- */
+/* Numbers stay: what has begun is the same step as before, and what differs is as if it were new,
+ * but that what may have been done is undone first. */
 static void on_migrated(struct checker *c, struct job *job)
 {
     struct workflow *old = job->w, *w = stored_version(c, job);
@@ -492,16 +495,23 @@ static void on_migrated(struct checker *c, struct job *job)
         if (step && i < old->n_steps)
             *step = job->steps[i];
         if (step && !same) {
-            step->current = 'D';
-            step->failures = step->expiries = 0;
+            require(c, step->current != 'U' || strcmp(old->steps[i].name, w->steps[i].name) == 0,
+                    "I12 %s: step %u may have begun, and is no more", job->id, i);
+            step->attempt = step->came_back = step->failures = step->expiries = 0;
             step->not_before = 0;
             step->parked = false;
-            step->deeds = NULL;
-            step->by_hand = false;
+            if (step->current == 'U') {
+                step->back = step->replaced = true;
+                step->turn = job->turn + 1;
+            } else {
+                step->current = 'D';
+                step->deeds = NULL;
+                step->by_hand = false;
+            }
         }
     }
     job->steps = steps;
-    job->turn++;
+    job->turn += 2;
     job->epoch = job->turn;
     job->migrated = job->seq;
     simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */

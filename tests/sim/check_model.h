@@ -58,8 +58,9 @@ struct step {
     } forgiven; /* by a retry of all, in the turn `since`; a job that turns may forget the retry */
     int64_t not_before; /* store time of the next try at the earliest, after a failure */
     bool parked;
-    bool failed; /* for good */
-    bool anew;   /* maybe: it came to rest while a Retry of all was on its way to it */
+    bool failed;   /* for good */
+    bool replaced; /* by a migration, and what its requests may have done is to be undone */
+    bool anew;     /* maybe: it came to rest while a Retry of all was on its way to it */
     char parked_for[16];
     struct deed *deeds; /* newest first */
     bool by_hand;       /* a person has it done, or says so */

@@ -145,7 +145,7 @@ BUGS = {
     ),
     "a request that came back is taken for one that nobody had": (
         FUNCTIONS,
-        "  if op.kind == 'N' then\n    rec.current = 'U'\n",
+        "  if routed then\n    rec.current = 'U'\n",
         "  if false then\n",
     ),
     "a failed step is tried again at once": (
