@@ -39,7 +39,7 @@ static void land(struct job *job, struct step *step)
 /* Another try of what the last dispatch was for, under the same key. */
 static bool another_try(const struct job *job, const struct step *step, bool back)
 {
-    return step->forward > 0 && step->back == back &&
+    return (step->attempt > 0 || step->replaced) && step->back == back &&
            (step->turn == job->turn ||
             (step->current == 'U' && (back || step->turn >= job->since)));
 }
