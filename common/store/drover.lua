@@ -11,6 +11,11 @@
 -- touches more than BUDGET steps; what is left over stands in the job's cursor, the job is due
 -- soon, and the answer says more.
 --
+-- Contents, each behind a heading `---- … ----`: definitions · steps · jobs · steps and jobs move ·
+-- the cursor · a job goes on · answers · define and submit · record · renew · the clock · expire · drive ·
+-- commands · migrate · steer · settle_owed and lead · inspect · told · mark · suspect · forget · sweep ·
+-- look · registration
+--
 -- Keys of a partition (p = KEYS[1]):
 --   p job:<id>      hash   the job; a field for each step, by number, absent until first touched
 --   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors
@@ -95,7 +100,9 @@ local function now_ms()
   return tonumber(t[1]) * 1000 + floor(tonumber(t[2]) / 1000)
 end
 
--- Definitions: immutable and named by their content, so a parsed one may be kept for ever.
+---- definitions ----
+
+-- Immutable, and named by their content, so a parsed one may be kept for ever.
 
 local cache, cached_steps = {}, 0
 
@@ -153,15 +160,13 @@ local function definition(p, digest)
   return def
 end
 
-local function remember(def, i, step)
-  if cached_steps >= CACHED_STEPS then
-    cache, cached_steps = {}, 0
-    cache[def.key] = def
+-- Where these were too many, all others are forgotten.
+local function count_cached(def, count)
+  if cached_steps + count > CACHED_STEPS then
+    cache, cached_steps = {[def.key] = def}, 0
     def.steps = {}
   end
-  cached_steps = cached_steps + 1
-  def.steps[i] = step
-  return step
+  cached_steps = cached_steps + count
 end
 
 -- Step i of a definition; 'r' is the step before all roots.
@@ -174,10 +179,12 @@ local function step_of(def, i)
   if not line then
     error('definition ' .. def.digest .. ' has no step ' .. i)
   end
-  return remember(def, i, parse_step(line))
+  count_cached(def, 1)
+  def.steps[i] = parse_step(line)
+  return def.steps[i]
 end
 
--- Parses what is missing of steps from..to in one call.
+-- Reads in one call what is missing of the listed steps.
 local function prefetch(def, list)
   local fields, wanted = {}, {}
   for _, i in ipairs(list) do
@@ -188,14 +195,8 @@ local function prefetch(def, list)
   end
   if #wanted > 1 then
     local lines = call('HMGET', def.key, unpack(fields))
-    if cached_steps + #wanted > CACHED_STEPS then
-      cache, cached_steps = {}, 0
-      cache[def.key] = def
-      def.steps = {}
-      lines = call('HMGET', def.key, unpack(fields))
-    end
+    count_cached(def, #wanted)
     for k, i in ipairs(wanted) do
-      cached_steps = cached_steps + 1
       def.steps[i] = parse_step(lines[k])
     end
   end
@@ -223,6 +224,8 @@ local function dependents_at(def, i, offset)
   end
   return step.dependents[piece], piece * CHUNK
 end
+
+---- steps ----
 
 -- A step's record, as text a person can read in the job:
 --   current asked state turn attempt token until failures expiries waiting unstarted [since forward]
@@ -272,7 +275,9 @@ local function has_moment(text)
   return text and under_way(sub(text, 5, 5))
 end
 
--- Jobs. What a call changes is collected in the loaded job and written by save(), in one HSET.
+---- jobs ----
+
+-- What a call changes is collected in the loaded job and written by save(), in one HSET.
 
 -- As a Submit makes it. `budget` is what the call may touch, shared by the jobs of one call.
 local function job_new(p, id, now, def, n, budget)
@@ -474,7 +479,7 @@ local function save(job, by)
   save_history(job)
 end
 
--- Driving.
+---- steps and jobs move ----
 
 -- Moves a step to another state; `busy` counts along.
 local function set_state(job, i, rec, state, till)
@@ -726,7 +731,9 @@ local function look_at_all(job, kind)
   end
 end
 
--- The cursor is a list of such work, "from:offset:edge", each worked off from its offset on; an edge
+---- the cursor ----
+
+-- A list of work that did not fit into a call, "from:offset:edge", each worked off from its offset on; an edge
 -- is where t stands with the neighbours of a step that it has counted, plus one:
 --   a step's number   it has arrived: those after it have one less to wait for; r: before all roots
 --   t                 the job has turned, or was migrated: every step is counted, and sent off where
@@ -837,6 +844,13 @@ local function stands_still(job, i, rec)
     or rec.state == 'M' and rec.failures >= terms_of(job.def, i, rec.asked).attempts
 end
 
+-- A walk has come to that step. Returns whether that is all.
+local function walked(job, work, last)
+  job.budget.left = job.budget.left - (last - work.offset)
+  work.offset = last
+  return last == job.n
+end
+
 local function wake_piece(job, work, fresh)
   local last, texts = walk_ahead(job, work)
   for i = work.offset, last - 1 do
@@ -854,9 +868,7 @@ local function wake_piece(job, work, fresh)
       touch(job, rec.till)
     end
   end
-  job.budget.left = job.budget.left - (last - work.offset)
-  work.offset = last
-  return last == job.n
+  return walked(job, work, last)
 end
 
 local function lay_down_piece(job, work)
@@ -869,9 +881,7 @@ local function lay_down_piece(job, work)
       end
     end
   end
-  job.budget.left = job.budget.left - (last - work.offset)
-  work.offset = last
-  return last == job.n
+  return walked(job, work, last)
 end
 
 -- Works the cursor off until it is done or the budget is used. On a job that is held it waits.
@@ -893,6 +903,8 @@ local function drive(job, fresh)
   end
 end
 
+---- a job goes on ----
+
 -- Forward runs of the whole job that are allowed, counting those after a compensation.
 local function may_try_again(job)
   local tries = tonumber(match(call('HGET', job.def.key, 'job') or '', '^%u (%d+)') or '1')
@@ -907,8 +919,7 @@ local function try_again(job, tried)
 end
 
 -- Drives a job on, and ends it where nothing is left to do.
-local go_on
-function go_on(job, fresh)
+local function go_on(job, fresh)
   drive(job, fresh)
   if finished(job) or job.phase == 'PENDING' then
     return
@@ -940,7 +951,7 @@ function go_on(job, fresh)
   end
 end
 
--- Answers.
+---- answers ----
 
 local function put(out, ...)
   local n, list = #out, {...}
@@ -1030,6 +1041,8 @@ end
 local function put_code(out, code, now)
   put(out, code, '', int(now), '0', '0', '0', '0', '0', '0', '0', '0', '0')
 end
+
+---- define and submit ----
 
 -- define: digest name version total blob last registered (field line)…
 -- Comes in pieces for large definitions; usable when the last one is there. A registered one can be
@@ -1128,8 +1141,6 @@ local function resend_after(job, i)
   end
 end
 
--- Indexes for people.
-
 -- "4:a=bc7:site=hh" -> the labels.
 local function labels_of(text)
   local list, at = {}, 1
@@ -1144,6 +1155,7 @@ local function labels_of(text)
   return list
 end
 
+-- The indexes for people in which a job stands.
 local function index_keys(p, workflow, labels)
   local keys = {p .. 'jobs'}
   if workflow ~= '' then
@@ -1171,19 +1183,62 @@ local function submit_again(p, job, digest, redelivered, reply_to, correlation)
   return out
 end
 
+-- What a Submit says of a job stands behind it, as (field value)…, from a[16] on; the labels in a[15].
+local function write_data(job, full_name, complete_by, a)
+  local data = {'reply_to', a[13], 'correlation', a[14], 'complete_by', complete_by,
+    'workflow', full_name}
+  if a[15] ~= '' then
+    put(data, 'index', a[15])
+  end
+  for k = 16, #a, 2 do
+    if a[k + 1] ~= '' then
+      put(data, a[k], a[k + 1])
+      job.changed.bytes = a[k] == 'input' and int(#a[k + 1]) or job.changed.bytes
+    end
+  end
+  call('HSET', job.p .. 'data:' .. job.id, unpack(data))
+end
+
+-- Makes room for a job among the others: in the indexes, and at its definition.
+local function enter(job, full_name, labels)
+  local p, now = job.p, int(job.now)
+  if call('HINCRBY', job.def.key, 'refs', 1) == 1 then
+    call('ZREM', p .. 'defs', job.def.digest)
+  end
+  call('ZADD', p .. 'open', now, job.id)
+  for _, key in ipairs(index_keys(p, full_name, labels)) do
+    call('ZADD', key, now, job.id)
+  end
+end
+
+-- The fields of a job that stay as they are, and those that save() takes from nowhere else.
+local function write_first(job, digest, priority, complete_by)
+  local c = job.changed
+  c.def, c.digest, c.current, c.desired, c.phase = job.def.digest, digest, 'D', job.desired, job.phase
+  c.turn, c.n, c.created, c.priority, c.bytes, c.busy = '1', int(job.n), int(job.now), priority, '0', '0'
+  if job.start_at > 0 then
+    c.start_at = int(job.start_at)
+  end
+  if complete_by ~= '0' then
+    c.complete_by = complete_by
+    job.due = min(job.due, tonumber(complete_by))
+  end
+  if job.step_events then
+    c.events = 'step'
+  end
+  job.due_changed = true
+end
+
 -- submit: job digest definition workflow redelivered fresh by desired start_at complete_by events
 --         priority reply_to correlation labels (field value)… for data
 local function submit(keys, a)
-  local p, now = keys[1], now_ms()
-  local id, digest, workflow, redelivered, fresh, by = a[1], a[2], a[4], a[5], a[6], a[7]
-  local desired, start_at, complete_by, events, priority = a[8], tonumber(a[9]), a[10], a[11], a[12]
-  local reply_to, correlation = a[13], a[14]
-  local out = {}
+  local p, now, out = keys[1], now_ms(), {}
+  local id, fresh, by, desired, start_at = a[1], a[6], a[7], a[8], tonumber(a[9])
   local there = load(p, id, now, '0')
   if there then
-    return submit_again(p, there, digest, redelivered, reply_to, correlation)
+    return submit_again(p, there, a[2], a[5], a[13], a[14])
   end
-  local found = find_definition(p, a[3], workflow)
+  local found = find_definition(p, a[3], a[4])
   if not found then
     put_code(out, 'UNKNOWN_WORKFLOW', now)
     return out
@@ -1194,48 +1249,18 @@ local function submit(keys, a)
     put_code(out, 'UNKNOWN_DEFINITION', now)
     return out
   end
-  local n = tonumber(d[2])
-  local later, within = start_at > now, match(d[4], '(%d+)$')
+  local later, within, complete_by = start_at > now, match(d[4], '(%d+)$'), a[10]
   if complete_by == '0' and within ~= '0' then
     complete_by = int(max(now, start_at) + tonumber(within))
   end
-  local job = job_new(p, id, now, def, n)
-  job.desired, job.step_events, job.due_changed = desired, events == 'step', true
+  local job = job_new(p, id, now, def, tonumber(d[2]))
+  job.desired, job.start_at, job.step_events = desired, start_at, a[11] == 'step'
   if later then
-    job.phase, job.due, job.start_at = 'PENDING', start_at, start_at
+    job.phase, job.due = 'PENDING', start_at
   end
-  if call('HINCRBY', def.key, 'refs', 1) == 1 then
-    call('ZREM', p .. 'defs', found)
-  end
-  call('ZADD', p .. 'open', int(now), id)
-  for _, key in ipairs(index_keys(p, d[3] or '', a[15])) do
-    call('ZADD', key, int(now), id)
-  end
-  local c = job.changed
-  c.def, c.digest, c.current, c.desired, c.phase = found, digest, 'D', desired, job.phase
-  c.turn, c.n, c.created, c.priority, c.bytes, c.busy = '1', int(n), int(now), priority, '0', '0'
-  if start_at > 0 then
-    c.start_at = int(start_at)
-  end
-  if complete_by ~= '0' then
-    c.complete_by = complete_by
-    job.due = min(job.due, tonumber(complete_by))
-  end
-  if job.step_events then
-    c.events = 'step'
-  end
-  local data = {'reply_to', reply_to, 'correlation', correlation, 'complete_by', complete_by,
-    'workflow', d[3] or ''}
-  if a[15] ~= '' then
-    put(data, 'index', a[15])
-  end
-  for k = 16, #a, 2 do
-    if a[k + 1] ~= '' then
-      put(data, a[k], a[k + 1])
-      c.bytes = a[k] == 'input' and int(#a[k + 1]) or c.bytes
-    end
-  end
-  call('HSET', p .. 'data:' .. id, unpack(data))
+  enter(job, d[3] or '', a[15])
+  write_first(job, a[2], a[12], complete_by)
+  write_data(job, d[3] or '', complete_by, a)
   note(job, 'created', found, by)
   move_mark(job)
   if desired ~= 'A' then
@@ -1249,6 +1274,8 @@ local function submit(keys, a)
   put_driven(out, 'CREATED', job)
   return out
 end
+
+---- record ----
 
 -- Backoff: the n-th failure waits initial × coefficient^(n-1), capped, plus jitter.
 local function backoff(t, failures, fraction)
@@ -1422,6 +1449,8 @@ local function record(keys, a)
   return out
 end
 
+---- renew ----
+
 -- renew: job token fraction note -> code wanted locked_until now
 -- An agent is at work: its lease shrinks to three heartbeats from now, so that its death shows
 -- early, and is never longer than what the dispatch gave.
@@ -1447,7 +1476,9 @@ local function renew(keys, a)
   return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now)}
 end
 
--- The clock, as those saw it who looked for what is due: they note what it shows, so that also one that
+---- the clock ----
+
+-- As those saw it who looked for what is due: they note what it shows, so that also one that
 -- has just started knows of a jump.
 --   Ahead: whoever lived through it says by how much. Leases of before last so much longer, because their
 --          time has not passed. One that has just started, and finds that nobody has looked for longer
@@ -1496,7 +1527,9 @@ local function lease_end(clock, till, given)
   return till - given < clock.jumped and till + clock.by or till
 end
 
--- expire: what is due at a job. Leases are given up when they are past by `hold` times their length,
+---- expire ----
+
+-- What is due at a job. Leases are given up when they are past by `hold` times their length,
 -- and the death is counted; other moments are only named. Everything named is marked, so that Recover acts once.
 local function expire_step(job, i, text, hold, clock, named)
   local rec = parse_record(text)
@@ -1661,6 +1694,8 @@ local function expire(keys, a)
   return out
 end
 
+---- drive ----
+
 -- A step that expire has marked: its flight has expired, or its timer has run out.
 local function drive_marked(job, i, rec, fresh)
   if overtaken(job, rec) then
@@ -1742,7 +1777,9 @@ local function drive_job(keys, a)
   return out
 end
 
--- Commands. Each gets the job, its arguments and a fresh token, and returns a code, with a reason
+---- commands ----
+
+-- Each gets the job, its arguments and a fresh token, and returns a code, with a reason
 -- where it refuses. What it changes counts only where the code is DONE.
 
 local function ended_badly(job)
@@ -1938,6 +1975,8 @@ function commands.resolve(job, a)
   return 'DONE'
 end
 
+---- migrate ----
+
 -- Drops what a job holds of a definition, and the definition where nobody else does.
 local function release_definition(p, digest)
   if call('HINCRBY', p .. 'def:' .. digest, 'refs', -1) <= 0 then
@@ -2030,6 +2069,8 @@ function commands.migrate(job, a)
 end
 
 end
+
+---- steer ----
 
 -- The last commands with their answers, as "length:id command code why step;".
 
@@ -2132,6 +2173,8 @@ local function steer(keys, a)
   return out
 end
 
+---- settle_owed and lead ----
+
 -- settle_owed: (job seq)… : these notices have been sent.
 local function settle_owed(keys, a)
   local p = keys[1]
@@ -2188,6 +2231,11 @@ do
     return {'FOLLOWS', '0', int(now)}
   end
 end
+
+---- inspect ----
+
+local inspect
+do -- its own locals: Lua takes 200 in one scope
 
 local JOB_FIELDS = {'def', 'current', 'desired', 'phase', 'outcome', 'reason', 'hold', 'turn', 'seq',
   'n', 'open', 'created', 'updated', 'start_at', 'complete_by', 'locked_by', 'notices'}
@@ -2386,9 +2434,13 @@ local inspections = {
 }
 
 -- inspect: what … : changes nothing
-local function inspect(keys, a)
+function inspect(keys, a)
   return inspections[a[1]](keys[1], a)
 end
+
+end
+
+---- told ----
 
 -- Causes whose end nobody has met, because their actor never came back. Some at random each time that one
 -- is added: what is left over stays far fewer than what is not.
@@ -2429,6 +2481,8 @@ local function told(keys, a)
   return {'KNOWN'}
 end
 
+---- mark ----
+
 -- mark: run fresh job… -> now, id, count, began, k × (job): the mark, what it was when the server's present
 -- run was met first, and which of the jobs are not there
 -- Whoever is connected again calls this before all else, so that nothing is accepted in a run that
@@ -2451,6 +2505,8 @@ local function mark(keys, a)
   put(out, unpack(gone))
   return out
 end
+
+---- suspect ----
 
 -- suspect: digest life begin|back|end -> lives: those that have begun a message and did not tell how that
 -- ended, this one among them where it begins. A message that was dealt with is forgotten.
@@ -2490,6 +2546,8 @@ do
     return {int(#lives)}
   end
 end
+
+---- forget ----
 
 local function forget_job(p, id)
   local key = p .. 'job:' .. id
@@ -2533,6 +2591,11 @@ local function forget(keys, a)
   end
   return {int(forgotten), #list == limit and '1' or '0'}
 end
+
+---- sweep ----
+
+local sweep
+do
 
 -- sweep: cursor -> next cursor, job, place…: what had to be mended there
 -- Trusts no index: looks at one unfinished job (by rank) and derives its bound and its join counters
@@ -2630,7 +2693,7 @@ local function sweep_cursor(p, text)
     missing = tonumber(missing), seq = tonumber(seq), back = back == '1'}
 end
 
-local function sweep(keys, a)
+function sweep(keys, a)
   local p, now, places = keys[1], now_ms(), {}
   local at = sweep_cursor(p, a[1])
   local id = call('ZRANGE', p .. 'open', at.rank, at.rank)[1]
@@ -2650,6 +2713,10 @@ local function sweep(keys, a)
   return {concat({int(at.rank), id, int(at.step), int(at.edge), int(at.missing), int(at.seq),
     at.back and '1' or '0'}, ' '), id, unpack(places)}
 end
+
+end
+
+---- look ----
 
 -- look: function argument…: what that would answer (expire, sweep, forget), and nothing is changed. It runs
 -- as it is; Redis sees to it that what is not read here is not written either.
@@ -2675,6 +2742,8 @@ do
     return answer
   end
 end
+
+---- registration ----
 
 local function version()
   return int(BUILD)
