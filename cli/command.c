@@ -9,7 +9,7 @@
 #include "cli/parse.h"
 #include "io/tree.h"
 
-/* -- Tables ------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 enum group {
     GROUP_ALL = 1 << 0,
@@ -453,24 +453,24 @@ static const struct option_row OPTIONS[] = {
 #define COUNT_MAX 1000000
 #define CODE_BASE 256 /* getopt's codes for our rows, above every letter */
 
-/* -- Did you mean ------------------------------------------------------------------------------ */
+/* ---- did you mean ---- */
 
 static void unknown_command(const char *first, const char *second, struct problem *problem)
 {
     char word[HINT_SIZE], hint[2 * HINT_SIZE];
     struct nearest nearest = nearest_to(word);
     size_t len = strlen(first);
-    bool family = false;
+    CLEANUP(buf_deinit) struct buf family = {0}; /* of `workflow`: list, show, validate */
 
     for (size_t i = 0; i < array_size(COMMANDS); i++)
-        family =
-            family || (strncmp(COMMANDS[i].name, first, len) == 0 && COMMANDS[i].name[len] == ' ');
-    snprintf(word, sizeof(word), "%s%s%s", first, family && second ? " " : "",
-             family && second ? second : "");
+        if (strncmp(COMMANDS[i].name, first, len) == 0 && COMMANDS[i].name[len] == ' ')
+            buf_printf(&family, "%s%s", family.len > 0 ? ", " : "", COMMANDS[i].name + len + 1);
+    snprintf(word, sizeof(word), "%s%s%s", first, family.len > 0 && second ? " " : "",
+             family.len > 0 && second ? second : "");
     for (size_t i = 0; i < array_size(COMMANDS); i++)
         nearest_try(&nearest, COMMANDS[i].name);
-    if (family && !second)
-        problem_set(problem, "", "%s what? See `drover help`", word);
+    if (family.len > 0 && !second)
+        problem_set(problem, "", "%s what? %s", word, buf_str(&family));
     else
         problem_set(problem, "", "there is no command %s%s", word,
                     nearest_text(&nearest, hint, sizeof(hint)));
@@ -491,7 +491,7 @@ static void unknown_option(const char *word, struct problem *problem)
                 nearest_text(&nearest, hint, sizeof(hint)));
 }
 
-/* -- Parsing ----------------------------------------------------------------------------------- */
+/* ---- parsing ---- */
 
 /* The place of @text among @words, -1 for none. */
 static int take_word(const char *text, const char *const *words)
@@ -750,7 +750,7 @@ const struct command_option *command_option_at(const struct command *command, si
     return NULL;
 }
 
-/* -- Help -------------------------------------------------------------------------------------- */
+/* ---- help ---- */
 
 static void option_help(const struct command_option *o, struct buf *out)
 {

@@ -92,7 +92,7 @@ static bool ended(const Drover__V1__JobStatus *status)
            status->phase == DROVER__V1__PHASE__PHASE_ERROR;
 }
 
-/* -- Appending --------------------------------------------------------------------------------- */
+/* ---- appending ---- */
 
 static void put_line(const struct follow *f, const Drover__V1__StepStatus *step, struct buf *out)
 {
@@ -199,7 +199,7 @@ static void take_status(struct follow *f)
     fflush(changes_to(f));
 }
 
-/* -- Redrawing --------------------------------------------------------------------------------- */
+/* ---- redrawing ---- */
 
 static int64_t elapsed(const struct seen *seen, int64_t now)
 {
@@ -313,7 +313,7 @@ static void draw(struct follow *f)
     fflush(f->progress);
 }
 
-/* -- The loop ---------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 /* A newer status, or the old one where nobody answers for now. */
 static int refresh(struct follow *f, int64_t deadline)
@@ -428,7 +428,7 @@ static int follow(struct follow *f, int64_t deadline)
     }
 }
 
-/* -- The command ------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static int submit_it(struct session *s, const Drover__V1__Submit *job, const struct args *args)
 {

@@ -26,7 +26,7 @@ void job_id_make(int64_t unix_ms, struct rng *rng, char out[JOB_ID_LEN + 1])
     out[JOB_ID_LEN] = '\0';
 }
 
-/* -- A list of submissions --------------------------------------------------------------------- */
+/* ---- a list of submissions ---- */
 
 void jobs_deinit(struct jobs *jobs)
 {
@@ -135,7 +135,7 @@ int jobs_read(struct bytes text, struct jobs *out, struct problem *problem)
     return 0;
 }
 
-/* -- What the options say ---------------------------------------------------------------------- */
+/* ---- what the options say ---- */
 
 /* Replaces a text of @m. */
 static int set_text(char **field, const char *text)
@@ -259,7 +259,7 @@ static int apply_options(Drover__V1__Submit *m, const struct args *args, struct 
     return r;
 }
 
-/* -- All together ------------------------------------------------------------------------------ */
+/* ---- all together ---- */
 
 static int give_id(Drover__V1__Submit *m, struct rng *rng)
 {

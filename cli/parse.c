@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "io/tree.h"
 
-/* -- Time -------------------------------------------------------------------------------------- */
+/* ---- time ---- */
 
 bool parse_duration(const char *text, int64_t *out_ms)
 {

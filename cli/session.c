@@ -64,7 +64,7 @@ static void set_why(struct session *s, const char *format, ...)
     va_end(ap);
 }
 
-/* -- From the bus ------------------------------------------------------------------------------ */
+/* ---- from the bus ---- */
 
 static int send_question(struct session *s)
 {
@@ -169,7 +169,7 @@ static void on_closed(void *ctx)
     s->closed = true;
 }
 
-/* -- Waiting ----------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static void on_signal(uv_signal_t *handle, int signal)
 {
@@ -315,7 +315,7 @@ int session_wait(struct session *s, int64_t deadline)
     return s->interrupted ? SESSION_E_INTERRUPTED : 0;
 }
 
-/* -- Looking ----------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 static void on_look(void *ctx, uint32_t messages, uint32_t consumers)
 {
@@ -350,7 +350,7 @@ int session_look(struct session *s, const char *queue, int64_t deadline, struct 
     return 0;
 }
 
-/* -- Life -------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static int bus_start(struct session *s)
 {

@@ -17,7 +17,7 @@ bool view_color_wanted(bool tty, bool no_color_flag, const char *no_color, const
            strcmp(term, "dumb") != 0;
 }
 
-/* -- Single values ----------------------------------------------------------------------------- */
+/* ---- single values ---- */
 
 /* C0 and C1 controls, DEL, and what is not UTF-8. */
 static bool harmful(const char *c, size_t len)
@@ -124,7 +124,7 @@ void view_bar(struct buf *out, double fraction, size_t width)
     buf_putc(out, ']');
 }
 
-/* -- Tables ------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 struct table_cell {
     size_t begin; /* in table.text */
@@ -225,7 +225,7 @@ size_t table_print(const struct table *t, bool color, size_t width, struct buf *
     return rows;
 }
 
-/* -- Steps ------------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static enum view_color state_color(Drover__V1__StepState state)
 {
@@ -364,7 +364,7 @@ void view_step_cells(struct table *t, const Drover__V1__StepStatus *step, int64_
     table_add(t, VIEW_PLAIN, "%s", buf_str(&detail));
 }
 
-/* -- Jobs -------------------------------------------------------------------------------------- */
+/* ---- jobs ---- */
 
 const char *view_job_state(const Drover__V1__JobStatus *job)
 {

@@ -70,8 +70,8 @@ struct item {
     bool redelivered;
     bool json;      /* came as JSON: answers go in kind */
     bool registers; /* no delivery: a workflow of this scheduler's configuration */
-    char *suspect;  /* delivered before: its digest, owned; else NULL */
     bool looks;     /* nor this: whether the store went back; nobody waits for it */
+    char *suspect;  /* delivered before: its digest, owned; else NULL */
     unsigned open;
     char *reply_to; /* "" for none */
     char *correlation;

@@ -16,12 +16,15 @@
  *   ON Reply     record it, lock what became ready; publish
  *   ON Progress  renew the lease; answer whether the attempt is still wanted
  *   ON expired   nobody took a request: withdraw its token, lock again with a longer wait; publish
- *   ON Control   Query: answer; Cancel: steer; Recover: drive; Notify: publish what is owed
+ *   ON Control   a question: answer; Recover: drive; Notify: publish what is owed; a command of
+ *                a person, such as Cancel: steer
  *   ON redelivered  before it is read: count the lives that it has cost, one message at a time
  *   ON settled   publish the JobEvent; when confirmed, settle what is owed
  *   ON store up  compare what it shows with what is remembered: a store that went back in time
  *
- * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c, notice.c, rollback.c.
+ * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c (steer.c, migrate.c; the
+ * questions in list.c, history.c, catalog.c), suspects.c, notice.c, rollback.c. What the store has
+ * decided is carried out in driven.c and event.c; scheduler.c carries work along, see machine.h.
  */
 #pragma once
 

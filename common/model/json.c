@@ -44,7 +44,7 @@ static_assert(2 * WIRE_INPUT_MAX + 2 * WIRE_RESULT_MAX + FORM_MAX < WIRE_MESSAGE
 static const char JSON_TYPE[] = "application/json";
 static const char TEXT_TYPE[] = "text/plain; charset=utf-8";
 
-/* -- Before parsing ---------------------------------------------------------------------------- */
+/* ---- before parsing ---- */
 
 struct extent {
     size_t memory; /* an upper bound */
@@ -79,7 +79,7 @@ static struct extent extent_of(struct bytes text)
     return e;
 }
 
-/* -- Values in --------------------------------------------------------------------------------- */
+/* ---- values in ---- */
 
 struct reader {
     ProtobufCAllocator *allocator; /* NULL: malloc */
@@ -360,7 +360,7 @@ static int value_read(struct reader *r, json_t *value, const ProtobufCFieldDescr
     return 0;
 }
 
-/* -- Messages in ------------------------------------------------------------------------------- */
+/* ---- messages in ---- */
 
 static int repeated_read(struct reader *r, json_t *value, const ProtobufCFieldDescriptor *field,
                          ProtobufCMessage *message, const struct path *up)
@@ -582,7 +582,7 @@ int json_to_message(struct bytes text, const ProtobufCMessageDescriptor *descrip
     return r.flawed ? JSON_E_FIELD : 0;
 }
 
-/* -- Out --------------------------------------------------------------------------------------- */
+/* ---- out ---- */
 
 /* The shortest text that reads back as the same number. */
 static void real_write(double value, struct buf *out)

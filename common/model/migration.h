@@ -26,8 +26,7 @@ struct migration {
     struct workflow *arranged; /* owned; the very one it came from where no step had to move */
     uint32_t *differing;       /* numbers of the old version; owned */
     uint32_t n_differing;
-    uint32_t
-        n_gone; /* so many of them come first: no step has this number and this name any more */
+    uint32_t n_gone; /* so many of them, the first, are in no step's place any more */
 };
 
 /**

@@ -27,7 +27,7 @@ static const ProtobufCMessageDescriptor *const DESCRIPTORS[WIRE_TYPES] = {
     [WIRE_PROGRESS_ANSWERS] = &drover__v1__progress_answers__descriptor,
 };
 
-/* -- Memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 /* What one decoding may hold at a time. What it keeps is freed with plain free(). */
 struct budget {
@@ -84,7 +84,7 @@ static int memory_problem(const char *field, struct problem *problem)
     return WIRE_E_TOO_LARGE;
 }
 
-/* -- Text and numbers -------------------------------------------------------------------------- */
+/* ---- text and numbers ---- */
 
 bool wire_utf8_valid(struct bytes text)
 {
@@ -174,7 +174,7 @@ static void unknown_drop(ProtobufCMessage *message)
     }
 }
 
-/* -- Rules that several messages share --------------------------------------------------------- */
+/* ---- rules that several messages share ---- */
 
 static bool state_asked_check(Drover__V1__State state, const struct path *where,
                               struct problem *problem)
@@ -253,7 +253,7 @@ bool wire_workflow_ref(const char *ref, struct bytes *name, uint32_t *version)
     return true;
 }
 
-/* -- Messages ---------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 static bool submit_check(const Drover__V1__Submit *m, struct problem *problem)
 {
@@ -413,7 +413,7 @@ static bool message_check(const struct wire_message *m, struct problem *problem)
     return true;
 }
 
-/* -- Items of a batch -------------------------------------------------------------------------- */
+/* ---- items of a batch ---- */
 
 static bool token_check(const char *job_id, const char *step, const char *token,
                         const struct path *where, struct problem *problem)
@@ -542,7 +542,7 @@ size_t wire_payload_size(const Drover__V1__Payload *payload)
     return payload ? strlen(payload->content_type) + payload->data.len : 0;
 }
 
-/* -- Properties -------------------------------------------------------------------------------- */
+/* ---- properties ---- */
 
 /* Puts @text, owned or protobuf-c's empty string, in the place of a field's. */
 static void text_put(char **field, char *text)
@@ -601,7 +601,7 @@ static bool reply_to_check(const struct wire_message *m, struct problem *problem
                       "amq.rabbitmq.reply-to");
 }
 
-/* -- Bodies ------------------------------------------------------------------------------------ */
+/* ---- bodies ---- */
 
 static int protobuf_decode(const ProtobufCMessageDescriptor *descriptor, struct bytes body,
                            const char *field, ProtobufCMessage **out, struct problem *problem)

@@ -46,7 +46,7 @@ static void builder_deinit_p(struct builder *b)
     free(b->links);
 }
 
-/* -- Values ------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 static bool lease_check(int64_t ms, const struct path *where, struct problem *problem)
 {
@@ -106,7 +106,7 @@ static bool step_check(const Drover__V1__Step *m, const struct path *where, stru
            (!m->revert || revert_check(m->revert, PATH(where, "revert"), problem));
 }
 
-/* -- Names ------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static uint32_t name_hash(struct bytes name)
 {
@@ -157,7 +157,7 @@ static int names_index(struct builder *b)
     return 0;
 }
 
-/* -- Dependencies ------------------------------------------------------------------------------ */
+/* ---- dependencies ---- */
 
 static int link_compare(const void *a, const void *b)
 {
@@ -381,7 +381,7 @@ static int graph_build(struct builder *b)
     return cycle_check(b);
 }
 
-/* -- Resolution -------------------------------------------------------------------------------- */
+/* ---- resolution ---- */
 
 /* The first that is given. */
 static int64_t first_ms(int64_t a, int64_t b, int64_t c, int64_t otherwise)
@@ -458,7 +458,7 @@ static void head_resolve(struct owner *o)
     w->steps = o->steps;
 }
 
-/* -- Making ------------------------------------------------------------------------------------ */
+/* ---- making ---- */
 
 static int canonical_make(struct owner *o, const struct path *where, struct problem *problem)
 {

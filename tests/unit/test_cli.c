@@ -22,7 +22,7 @@
 
 #define NOW INT64_C(1769860800000) /* 2026-01-31T12:00:00Z */
 
-/* -- Options ----------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 #define WORDS_MAX 24
 
@@ -112,7 +112,7 @@ static void test_commands_of_two_words(void **state)
     assert_string_equal(l.args.command->name, "workflow show");
     assert_int_equal(l.args.n_operands, 1);
     assert_string_equal(l.args.operands[0], "order");
-    refuses("workflow", "workflow what? See `drover help`");
+    refuses("workflow", "workflow what? list, show, validate");
     refuses("workflow shwo order",
             "there is no command workflow shwo; did you mean workflow show?");
 }
@@ -183,7 +183,7 @@ static void test_help_names_what_a_command_takes(void **state)
     assert_null(strstr(buf_str(&text), "--url"));
 }
 
-/* -- Times ------------------------------------------------------------------------------------- */
+/* ---- times ---- */
 
 static void test_durations(void **state)
 {
@@ -230,7 +230,7 @@ static void test_moments(void **state)
         assert_false(parse_moment(bad[i], NOW, &at));
 }
 
-/* -- Jobs -------------------------------------------------------------------------------------- */
+/* ---- jobs ---- */
 
 static void test_job_ids_sort_by_time(void **state)
 {
@@ -348,7 +348,7 @@ static void test_payloads(void **state)
     }
 }
 
-/* -- Import ------------------------------------------------------------------------------------ */
+/* ---- import ---- */
 
 static const struct import_options SLEEPING = {.actor = "demo", .scale = 0.5};
 
@@ -461,7 +461,7 @@ static void test_import_refused(void **state)
     }
 }
 
-/* -- View -------------------------------------------------------------------------------------- */
+/* ---- view ---- */
 
 static void test_color_wanted(void **state)
 {

@@ -66,7 +66,7 @@ static void expect_invalid(enum wire_type type, const char *text, const char *fi
     expect(type, text, WIRE_E_INVALID, field);
 }
 
-/* -- Submit ------------------------------------------------------------------------------------ */
+/* ---- Submit ---- */
 
 static void test_submit(void **state)
 {
@@ -236,7 +236,7 @@ static void test_properties_stand_in(void **state)
     wire_free(&m);
 }
 
-/* -- Control and the rest ---------------------------------------------------------------------- */
+/* ---- Control and the rest ---- */
 
 static void test_control(void **state)
 {
@@ -297,7 +297,7 @@ static void test_what_clients_read(void **state)
     expect_invalid(WIRE_PROGRESS_ANSWERS, "{}", "answers");
 }
 
-/* -- Items ------------------------------------------------------------------------------------- */
+/* ---- items ---- */
 
 static void expect_item(enum wire_type type, const char *list, const char *members,
                         const char *field)
@@ -417,7 +417,7 @@ static void test_bad_text_in_one_item(void **state)
     assert_string_equal(problem.field, "replies[1].error.details");
 }
 
-/* -- Bodies ------------------------------------------------------------------------------------ */
+/* ---- bodies ---- */
 
 static void test_text_and_numbers_of_protobuf(void **state)
 {

@@ -85,7 +85,7 @@ static void expect_list(const uint32_t *list, uint32_t n, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* -- What is derived --------------------------------------------------------------------------- */
+/* ---- what is derived ---- */
 
 static void test_diamond(void **state)
 {
@@ -190,7 +190,7 @@ static void test_leases_and_policies(void **state)
     assert_true(s[2].waive_revert);
 }
 
-/* -- The canonical form ------------------------------------------------------------------------ */
+/* ---- the canonical form ---- */
 
 static void test_order_of_dependencies_does_not_matter(void **state)
 {
@@ -263,7 +263,7 @@ static void test_bytes_that_are_no_workflow(void **state)
     assert_null(b);
 }
 
-/* -- What is refused --------------------------------------------------------------------------- */
+/* ---- what is refused ---- */
 
 static void test_refused_head(void **state)
 {
@@ -377,7 +377,7 @@ static void test_refused_sizes(void **state)
     definition_free(d);
 }
 
-/* -- Size and speed ---------------------------------------------------------------------------- */
+/* ---- size and speed ---- */
 
 /* @steps in layers; each waits for @width of those before it. */
 static struct buf layered(int steps, int width)
