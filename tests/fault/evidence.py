@@ -35,6 +35,10 @@ import wire
 EFFECT = wire.BUILD / "tests" / "fault" / "effect"
 GONE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
 COPY_EVERY_S = 0.2
+TRACE = "amq.rabbitmq.trace"
+TICK = "tick"
+TICK_MS = 100
+TRACE_LAG_MS = 100  # the broker's own, from a message to the word of it
 FINISHED_EVERY = 10  # rounds after which a finished job is looked at, too
 
 
@@ -134,12 +138,15 @@ class HistoryCopier(threading.Thread):
 
 
 class Tracer(threading.Thread):
-    """Writes down all that the broker takes and gives (its "firehose"), and when it could not look."""
+    """Writes down all that the broker takes and gives (its "firehose"), and when it could not look.
+
+    What is still in its queue when the broker goes is not seen: it lets a message of its own, a tick, travel
+    through that queue time and again, and has seen all there was when the last one that came was sent."""
 
     def __init__(self, cluster, log, faults):
         super().__init__(daemon=True)
         self._cluster, self._log, self._faults = cluster, log, faults
-        self._last = now_ms()
+        self._ticked = now_ms()  # when the last one was sent that came
         self._stopping, self._up = threading.Event(), threading.Event()
         self.start()
         self._up.wait(60)
@@ -156,37 +163,51 @@ class Tracer(threading.Thread):
                 self._faults.add(at=now_ms(), what="trace again", who="")
             lost = not self._listen(connection)
             if lost:
-                self._faults.add(at=self._last, what="trace lost", who="")
+                self._faults.add(at=self._ticked - TRACE_LAG_MS, what="trace lost", who="")
 
     def _open(self):
         connection = pika.BlockingConnection(self._cluster.client._parameters)
         channel = connection.channel()
         queue = channel.queue_declare("", exclusive=True).method.queue
-        channel.queue_bind(queue, "amq.rabbitmq.trace", "#")
+        channel.queue_bind(queue, TRACE, "#")
         channel.basic_consume(queue, self._take, auto_ack=True)
         self._cluster.rabbit.trace(self._cluster.name)
+        self._channel, self._ticked = channel, now_ms()
         self._up.set()
         return connection
+
+    def _tick(self):
+        """Return: when it was sent."""
+        at = now_ms()
+        self._channel.basic_publish(TRACE, TICK, str(at).encode())
+        return at
 
     def _listen(self, connection):
         """Return: whether it was not lost."""
         try:
+            sent = 0
             while not self._stopping.is_set():
-                connection.process_data_events(time_limit=0.1)
-            connection.process_data_events(time_limit=0.5)
+                if now_ms() - sent >= TICK_MS:
+                    sent = self._tick()
+                connection.process_data_events(time_limit=TICK_MS / 1000)
+            sent = self._tick()
+            while self._ticked < sent:
+                connection.process_data_events(time_limit=TICK_MS / 1000)
             connection.close()
             return True
         except client.LOST:
             return False
 
     def _take(self, _channel, method, properties, body):
+        if method.routing_key == TICK:
+            self._ticked = int(body)
+            return
         way, _, place = method.routing_key.partition(".")
-        self._last = now_ms()
         if place.startswith("drover.pulse"):
             return
         of_message = properties.headers.get("properties") or {}
         self._log.add(
-            at=self._last, way=way, place=place,
+            at=now_ms(), way=way, place=place,
             redelivered=bool(properties.headers.get("redelivered")),
             resent="drover-resent" in (of_message.get("headers") or {}),
             kind=of_message.get("type", ""),
@@ -260,8 +281,8 @@ class Collector:
         if self._tracer:
             self._tracer.stop()
             self._trace.close()
-        (self.directory / "store.json").write_text(json.dumps(dump(self._cluster.store), indent=1))
         world = {**self._world, "complete": complete, "ended_at": now_ms()}
+        (self.directory / "store.json").write_text(json.dumps(dump(self._cluster.store), indent=1))
         (self.directory / "world.json").write_text(json.dumps(world, indent=1))
         self._client.close()
         self._faults.close()
