@@ -741,6 +741,36 @@ struct config_setting_t *config_root(const struct config *c)
     return config_root_setting(&container_of(c, struct owner, config)->tree);
 }
 
+static bool differs(const struct config *a, const struct config *b, const struct setting *s)
+{
+    const void *in_a = (const char *)a + s->offset, *in_b = (const char *)b + s->offset;
+
+    switch (s->type) {
+    case TEXT:
+    case SECRET:
+        return strcmp(*(const char *const *)in_a, *(const char *const *)in_b) != 0;
+    case INTEGER:
+    case DURATION:
+        return *(const int64_t *)in_a != *(const int64_t *)in_b;
+    case BOOLEAN:
+        return *(const bool *)in_a != *(const bool *)in_b;
+    case WORD:
+        return *(const int *)in_a != *(const int *)in_b;
+    case TREE:
+        break;
+    }
+    return !tree_equal(config_setting_lookup(config_root(a), s->path),
+                       config_setting_lookup(config_root(b), s->path));
+}
+
+void config_difference(const struct config *a, const struct config *b, struct buf *out)
+{
+    for (size_t i = 0; i < array_size(settings); i++) {
+        if (differs(a, b, &settings[i]))
+            buf_printf(out, "%s%s", out->len > 0 ? " " : "", settings[i].path);
+    }
+}
+
 /* ---- for people ---- */
 
 static void put_value(const struct setting *s, const void *value, FILE *out)

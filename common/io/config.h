@@ -23,6 +23,7 @@
 
 #include "base/cleanup.h"
 #include "base/status.h"
+#include "base/str.h"
 
 struct config_setting_t; /* libconfig's */
 
@@ -127,6 +128,9 @@ CLEANUP_DEFINE(struct config *, config_free)
 /* The file as libconfig read it, for what is more than a setting: the agent's list of actors. An
  * empty group where there was no file. Lives as long as @c. */
 struct config_setting_t *config_root(const struct config *c);
+
+/* Appends the paths of the settings in which the two differ, with spaces between them. */
+void config_difference(const struct config *a, const struct config *b, struct buf *out);
 
 /* One line a setting with the value in force; of a secret only whether there is one. */
 void config_print(const struct config *c, FILE *out);

@@ -50,9 +50,10 @@ enum {
 /* The one of this process; static, so that what a failed start leaves stays reachable. */
 static struct daemon {
     const struct daemon_role *role;
-    struct config *config;
+    const struct options *options;
+    struct config *config; /* as it was read at the start, but for the log's level */
     uv_loop_t loop;
-    uv_signal_t term, interrupt, usr1;
+    uv_signal_t term, interrupt, hangup, usr1;
     uv_timer_t timer; /* starts the role, then bounds its stop */
     void *self;
     bool stopping;
@@ -81,7 +82,9 @@ static void print_help(const struct daemon_role *role)
            "goes before the environment, that before the file.\n\n");
     config_describe(role->role, stdout);
     puts("\nSIGTERM and SIGINT stop it when what was begun is done, a second one at once; SIGUSR1\n"
-         "makes it tell in the log what it is doing.\n\n"
+         "makes it tell in the log what it is doing; SIGHUP makes it read its settings again and "
+         "take\n"
+         "log.level from them, anything else waits for a restart.\n\n"
          "Exit status: 0 stopped as asked; 1 could not start, failed, or did not stop in time;\n"
          "2 wrong command line or configuration. Of --healthcheck: 0 alive, 1 not.");
 }
@@ -159,21 +162,33 @@ static int parse_options(struct options *o, int argc, char **argv, const struct 
 
 /* ---- configuration ---- */
 
-/* Return: 0, or the exit status, and what is wrong was said. */
-static int load_config(const struct options *o, const struct daemon_role *role, struct config **out)
+/* Return: 0, -errno, or positive and @problem is set. */
+static int read_config(const struct options *o, const struct daemon_role *role, struct config **out,
+                       struct problem *problem)
 {
     const struct config_source source = {o->file, environ, o->sets, o->n_sets};
     CLEANUP(config_free) struct config *config = NULL;
+    int ret;
+
+    if (failpoint("config.load", "", "", NULL, 0) == FAILPOINT_RETURN)
+        return -EIO;
+    ret = config_load(&config, &source, problem);
+    /* Who only asks may lack what the other one has, such as its file. */
+    if (ret == 0 && role->check && !o->healthcheck)
+        ret = role->check(config, problem);
+    if (ret == 0)
+        *out = take(config);
+    return ret;
+}
+
+/* Return: 0, or the exit status, and what is wrong was said. */
+static int load_config(const struct options *o, const struct daemon_role *role, struct config **out)
+{
     struct problem problem = {0};
     int ret = failpoint_init(&problem);
 
-    if (ret == 0 && failpoint("config.load", "", "", NULL, 0) == FAILPOINT_RETURN)
-        ret = -EIO;
     if (ret == 0)
-        ret = config_load(&config, &source, &problem);
-    /* Who only asks may lack what the other one has, such as its file. */
-    if (ret == 0 && role->check && !o->healthcheck)
-        ret = role->check(config, &problem);
+        ret = read_config(o, role, out, &problem);
     if (ret < 0) {
         fprintf(stderr, "drover-%s: %s\n", role->name, strerror(-ret));
         return STATUS_FAILED;
@@ -182,7 +197,6 @@ static int load_config(const struct options *o, const struct daemon_role *role, 
         fprintf(stderr, "drover-%s: %s: %s\n", role->name, problem.field, problem.reason);
         return STATUS_WRONG;
     }
-    *out = take(config);
     return 0;
 }
 
@@ -240,6 +254,29 @@ void daemon_end(int status)
     stop(&process);
 }
 
+/* Jobs keep the definition that they began with, and connections what they were made with: only the
+ * log can be told something else in mid-run. */
+static void on_hangup(uv_signal_t *handle, int number)
+{
+    struct daemon *d = handle->data;
+    CLEANUP(config_free) struct config *config = NULL;
+    CLEANUP(buf_deinit) struct buf rest = {0};
+    struct problem problem = {0};
+    int ret = read_config(d->options, d->role, &config, &problem);
+
+    if (ret) {
+        log_error("reload_refused", LOG_S("where", problem.field),
+                  LOG_S("why", ret < 0 ? strerror(-ret) : problem.reason));
+        return;
+    }
+    d->config->log.level = config->log.level;
+    log_set_level((enum log_level)config->log.level);
+    log_info("reloaded");
+    config_difference(d->config, config, &rest);
+    if (rest.len > 0)
+        log_warn("needs_restart", LOG_S("settings", buf_str(&rest)));
+}
+
 static void on_usr1(uv_signal_t *handle, int number)
 {
     struct daemon *d = handle->data;
@@ -266,6 +303,7 @@ static void on_start(uv_timer_t *timer)
     uv_unref((uv_handle_t *)timer);
     watch(d, &d->term, on_term, SIGTERM);
     watch(d, &d->interrupt, on_term, SIGINT);
+    watch(d, &d->hangup, on_hangup, SIGHUP);
     watch(d, &d->usr1, on_usr1, SIGUSR1);
     if (ret == 0)
         ret = d->role->start(&d->self, &d->loop, d->config, &seed);
@@ -281,6 +319,7 @@ static void close_loop(struct daemon *d)
 {
     uv_close((uv_handle_t *)&d->term, NULL);
     uv_close((uv_handle_t *)&d->interrupt, NULL);
+    uv_close((uv_handle_t *)&d->hangup, NULL);
     uv_close((uv_handle_t *)&d->usr1, NULL);
     uv_close((uv_handle_t *)&d->timer, NULL);
     uv_run(&d->loop, UV_RUN_DEFAULT);
@@ -340,7 +379,9 @@ int daemon_main(int argc, char **argv, const struct daemon_role *role)
         status = healthcheck(d->config, role);
     } else {
         d->role = role;
+        d->options = &options;
         signal(SIGPIPE, SIG_IGN);
+        signal(SIGHUP, SIG_IGN); /* until the loop watches for it */
         log_init(&(struct log_config){.service = role->name,
                                       .instance = d->config->name,
                                       .level = (enum log_level)d->config->log.level,

@@ -64,6 +64,43 @@ int tree_problem(const config_setting_t *setting, struct problem *problem, const
     return TREE_E_INVALID;
 }
 
+static bool members_equal(const config_setting_t *a, const config_setting_t *b)
+{
+    for (int i = 0; i < config_setting_length(a); i++) {
+        const config_setting_t *in_a = config_setting_get_elem(a, (unsigned)i);
+        const config_setting_t *in_b = config_setting_get_elem(b, (unsigned)i);
+        const char *name = config_setting_name(in_a);
+
+        if (name && strcmp(name, config_setting_name(in_b)) != 0)
+            return false;
+        if (!tree_equal(in_a, in_b))
+            return false;
+    }
+    return true;
+}
+
+bool tree_equal(const config_setting_t *a, const config_setting_t *b)
+{
+    if (!a || !b)
+        return a == b;
+    if (config_setting_type(a) != config_setting_type(b) ||
+        config_setting_length(a) != config_setting_length(b))
+        return false;
+    switch (config_setting_type(a)) {
+    case CONFIG_TYPE_INT:
+    case CONFIG_TYPE_INT64:
+        return config_setting_get_int64(a) == config_setting_get_int64(b);
+    case CONFIG_TYPE_FLOAT:
+        return config_setting_get_float(a) == config_setting_get_float(b);
+    case CONFIG_TYPE_BOOL:
+        return config_setting_get_bool(a) == config_setting_get_bool(b);
+    case CONFIG_TYPE_STRING:
+        return strcmp(config_setting_get_string(a), config_setting_get_string(b)) == 0;
+    default:
+        return members_equal(a, b);
+    }
+}
+
 static int min3(int a, int b, int c)
 {
     int least = a < b ? a : b;

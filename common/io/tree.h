@@ -34,6 +34,9 @@ static inline void tree_free(config_t *tree)
  */
 int tree_read(config_t *tree, const char *path, struct problem *problem);
 
+/* Whether two settings say the same, with all that is below them. Accepts NULL: not there. */
+bool tree_equal(const config_setting_t *a, const config_setting_t *b);
+
 /* Records what is wrong with a setting. Return: TREE_E_INVALID. */
 int tree_problem(const config_setting_t *setting, struct problem *problem, const char *reason, ...)
     __attribute__((format(printf, 3, 4)));

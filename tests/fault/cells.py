@@ -117,6 +117,7 @@ AROUND = {
     "F18": ALL,
     "F19": ALL,
     "F20": ALL,
+    "F21": ALL,
 }
 
 # --- by simulation ---

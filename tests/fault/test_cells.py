@@ -3,6 +3,7 @@
 
 import contextlib
 import pathlib
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -13,6 +14,9 @@ import proxy
 import servers
 import tap
 import trial
+
+
+JOB = trial.JOB
 
 
 def spec(point, place, task):
@@ -36,11 +40,12 @@ class Cells(trial.Trial):
         self.around(place)
         self.settle(place.job)
 
-    def around(self, place):
+    def around(self, place, job_id=JOB):
         daemons = self.group(place.role)
         if place.role == "supervisor":  # they all pass it, always
             daemons = daemons[:1]
-        with self.standing(daemons, spec(place.before, place, "pause"), place.job) as daemon:
+        pause = spec(place.before, place, "pause")
+        with self.standing(daemons, pause, place.job, job_id) as daemon:
             self.notes.fault(cells.FAULTS[self.fault], daemon.name)
             with contextlib.ExitStack() as undone:
                 self.act(daemon, place, undone)
@@ -72,7 +77,7 @@ class F6(Cells):
     """It stands until the lease is over, then goes on as if nothing had been."""
 
     def act(self, daemon, place, undone):
-        servers.wait_for(lambda: self.c.store.events(trial.JOB, "expired"), "the lease to end", 60)
+        servers.wait_for(lambda: self.c.store.events(JOB, "expired"), "the lease to end", 60)
 
 
 class F7(Cells):
@@ -114,7 +119,7 @@ class F12(Cells):
                 lambda: set(self.c.store.leaders().values()) == {"supervisor-2"}, "a takeover", 60
             )
         else:
-            self.c.client.settled(trial.JOB, 120)
+            self.c.client.settled(JOB, 120)
 
 
 class F17(Cells):
@@ -161,6 +166,32 @@ class F20(Cells):
         daemon.kill()
         daemon.fail()
         self.restarted(daemon)
+
+
+class F21(Cells):
+    """Its configuration is read again: a good one, a wrong one, one of which only half is there."""
+
+    HOW = {
+        "good": ("reloaded", lambda text: text.replace('level = "info"', 'level = "debug"')),
+        "wrong": ("reload_refused", lambda text: text + "no_such_setting = 1;\n"),
+        "half": ("reload_refused", lambda text: text[: text.index("password")]),
+    }
+
+    def trial(self, boundary):
+        place = cells.PLACES[boundary]
+        self.begin()
+        for self.how in self.HOW:
+            self.around(place, self.how)
+        self.settle(place.job, self.HOW)
+
+    def act(self, daemon, place, undone):
+        said, change = self.HOW[self.how]
+        before = daemon.config.read_text()
+        undone.callback(daemon.config.write_text, before)
+        daemon.config.write_text(change(before))
+        daemon.signal(signal.SIGHUP)
+        daemon.fail()
+        servers.wait_for(lambda: daemon.records(said), f"its configuration to be {said}")
 
 
 def _add(name, boundary):

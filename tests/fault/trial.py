@@ -75,21 +75,26 @@ class Trial(cluster.TestCase):
             self.c.client.until(lambda: self.c.store.events(job_id, "done"), "its first step")
             self.cancel(job_id)
 
-    def cancel(self, job_id=JOB, command_id="cancel"):
+    def cancel(self, job_id=JOB):
+        command_id = f"cancel-{job_id}"
         message = wire.Control(
             job_id=job_id, command_id=command_id, reply_to=self.c.client.REPLIES, cancel=wire.Cancel()
         )
         self.c.client.watch(message)
         self.c.client.publish("drover.control", "control", message)
 
-    def settle(self, kind="chain", job_id=JOB):
+    def settle(self, kind="chain", jobs=(JOB,)):
         """All comes to its end by itself, and the checker finds nothing."""
+        for job_id in jobs:
+            self._settle_one(kind, job_id)
+        self.c.await_idle()
+        self.assertEqual([], self.notes.judge())
+
+    def _settle_one(self, kind, job_id):
         self._repeat_at = time.monotonic() + REPEAT_S
         self.c.client.until(lambda: self._accepted(kind, job_id), f"{job_id} to be accepted", 90)
         event = self.c.client.settled(job_id, 90)
         self.assertIn(event.outcome, ENDS[kind])
-        self.c.await_idle()
-        self.assertEqual([], self.notes.judge())
 
     def _accepted(self, kind, job_id):
         """A client submits again where it is told to, or nothing."""
@@ -104,15 +109,17 @@ class Trial(cluster.TestCase):
     # --- a place ---
 
     @contextlib.contextmanager
-    def standing(self, daemons, spec, kind):
+    def standing(self, daemons, spec, kind, job_id=JOB):
         """One of @daemons stands at the failpoint for the time of the block: that one."""
         point = spec.partition("=")[0]
+        before = {daemon: daemon.hits(point) for daemon in daemons}
         for daemon in daemons:
             daemon.fail(spec)
-        self.submit(kind)
+        self.submit(kind, job_id)
         standing = servers.wait_for(
-            lambda: next((d for d in daemons if d.hits(point)), None), f"somebody to get to {point}", 60
-        )
+            lambda: next((d for d in daemons if d.hits(point) > before[d]), None),
+            f"somebody to get to {point}", 60,
+        )  # fmt: skip
         for daemon in daemons:
             if daemon is not standing:
                 daemon.fail()

@@ -146,6 +146,35 @@ static void test_file(void **state)
     assert_int_equal(config_setting_length(actors), 1);
 }
 
+static void expect_difference(const char *one, const char *other, const char *expected)
+{
+    CLEANUP(config_free) struct config *a = load(one, NULL, NULL);
+    CLEANUP(config_free) struct config *b = load(other, NULL, NULL);
+    CLEANUP(buf_deinit) struct buf found = {0};
+
+    config_difference(a, b, &found);
+    assert_string_equal(buf_str(&found), expected);
+}
+
+static void test_difference(void **state)
+{
+    expect_difference("name = \"a\"; agent = { actors = ( { name = \"x\"; tries = 2; } ); };\n",
+                      "name = \"a\"; agent = { actors = ( { name = \"x\"; tries = 2; } ); };\n",
+                      "");
+    expect_difference("name = \"a\"; drain_timeout = 200; log = { level = \"warn\"; };\n",
+                      "name = \"b\"; rabbitmq = { password = \"p\"; declare = false; };\n",
+                      "name drain_timeout rabbitmq.password rabbitmq.declare log.level");
+    expect_difference("agent = { actors = ( { name = \"x\"; tries = 2; } ); };\n",
+                      "agent = { actors = ( { name = \"x\"; tries = 3; } ); };\n", "agent.actors");
+    expect_difference("agent = { actors = ( { name = \"x\"; } ); };\n",
+                      "agent = { actors = ( { nome = \"x\"; } ); };\n", "agent.actors");
+    expect_difference("agent = { actors = ( { on = true; } ); };\n",
+                      "agent = { actors = ( { on = false; } ); };\n", "agent.actors");
+    expect_difference("agent = { actors = ( { of = 1.5; } ); };\n",
+                      "agent = { actors = ( { of = 2.5; } ); };\n", "agent.actors");
+    expect_difference("agent = { actors = ( { name = \"x\"; } ); };\n", "", "agent.actors");
+}
+
 static void test_file_refused(void **state)
 {
     expect_refused("rabbitmq = {\n  prot = 1;\n};", NULL, NULL, "drover.cfg:2",
@@ -577,6 +606,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_file),
+        cmocka_unit_test(test_difference),
         cmocka_unit_test(test_file_refused),
         cmocka_unit_test(test_file_missing),
         cmocka_unit_test(test_included_file),
