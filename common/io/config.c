@@ -100,6 +100,7 @@ static const char *listen_fault(const char *text)
 #define DAEMONS (CONFIG_SCHEDULER | CONFIG_AGENT | CONFIG_SUPERVISOR)
 #define ALL (DAEMONS | CONFIG_CLI)
 #define STORE_USERS (CONFIG_SCHEDULER | CONFIG_SUPERVISOR)
+#define STORE_READERS (STORE_USERS | CONFIG_CLI) /* --from-store */
 
 static const char *const queue_types[] = {"quorum", "classic", NULL};
 static const char *const durabilities[] = {"fast", "strict", NULL};
@@ -135,21 +136,21 @@ static const struct setting settings[] = {
     {"rabbitmq.declare", BOOLEAN, ALL, AT(rabbitmq.declare), "true",
      .text = "declare exchanges and queues; else they must be there"},
 
-    {"redis.uri", SECRET, STORE_USERS, AT(redis.uri), "",
+    {"redis.uri", SECRET, STORE_READERS, AT(redis.uri), "",
      .text = "redis://user:password@host:port/database; what it says goes before what follows"},
-    {"redis.host", TEXT, STORE_USERS, AT(redis.host), "127.0.0.1", .fault = given_fault,
+    {"redis.host", TEXT, STORE_READERS, AT(redis.host), "127.0.0.1", .fault = given_fault,
      .text = "where Redis or Valkey is"},
-    {"redis.port", INTEGER, STORE_USERS, AT(redis.port), "6379", 1, UINT16_MAX,
+    {"redis.port", INTEGER, STORE_READERS, AT(redis.port), "6379", 1, UINT16_MAX,
      .text = "its port"},
-    {"redis.socket", TEXT, STORE_USERS, AT(redis.socket), "",
+    {"redis.socket", TEXT, STORE_READERS, AT(redis.socket), "",
      .text = "path of its unix socket, instead of host and port"},
-    {"redis.user", TEXT, STORE_USERS, AT(redis.user), "",
+    {"redis.user", TEXT, STORE_READERS, AT(redis.user), "",
      .text = "who logs in, where Redis has users"},
-    {"redis.password", SECRET, STORE_USERS, AT(redis.password), "",
+    {"redis.password", SECRET, STORE_READERS, AT(redis.password), "",
      .text = "with what password"},
-    {"redis.database", INTEGER, STORE_USERS, AT(redis.database), "0", 0, INT_MAX,
+    {"redis.database", INTEGER, STORE_READERS, AT(redis.database), "0", 0, INT_MAX,
      .text = "number of the database"},
-    {"redis.prefix", TEXT, STORE_USERS, AT(redis.prefix), "drover:", .fault = prefix_fault,
+    {"redis.prefix", TEXT, STORE_READERS, AT(redis.prefix), "drover:", .fault = prefix_fault,
      .text = "what the names of all keys begin with"},
     {"redis.partitions", INTEGER, STORE_USERS, AT(redis.partitions), "16", 1,
      1024,
@@ -158,7 +159,7 @@ static const struct setting settings[] = {
      .text = "strict: nothing is confirmed that a power cut or failover of Redis could lose"},
     {"redis.replicas", INTEGER, STORE_USERS, AT(redis.replicas), "0", 0, 16,
      .text = "with strict: how many replicas must have what is confirmed"},
-    {"redis.call_timeout", DURATION, STORE_USERS, AT(redis.call_timeout_ms), "10s", 100, HOUR,
+    {"redis.call_timeout", DURATION, STORE_READERS, AT(redis.call_timeout_ms), "10s", 100, HOUR,
      .text = "a connection without an answer for this long is given up"},
 
     {"log.level", WORD, ALL, AT(log.level), "info", .words = levels,

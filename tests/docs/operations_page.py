@@ -41,6 +41,7 @@ ROLES = {
     "CONFIG_AGENT": "agent",
     "CONFIG_SUPERVISOR": "supervisor",
     "STORE_USERS": "scheduler, supervisor",
+    "STORE_READERS": "scheduler, supervisor, drover",
     "DAEMONS": "daemons",
     "ALL": "all",
 }
