@@ -76,6 +76,25 @@ static void free_results(Drover__V1__JobEvent *m)
             drover__v1__payload__free_unpacked(m->results[i]->payload, NULL);
 }
 
+/* As many as the store has kept: some two hundred. */
+static void set_failed(struct scheduler *s, Drover__V1__JobEvent *m, const struct ops_job *job,
+                       const struct workflow *w)
+{
+    const char *at = effects_text(s->out, job->failed);
+
+    m->failed_steps = effects_alloc(s->out, (job->failed.len / 2 + 1) * sizeof(char *));
+    while (*at) {
+        char *end;
+        unsigned long step = strtoul(at, &end, 10);
+
+        if (end == at)
+            return;
+        if (step < w->n_steps)
+            m->failed_steps[m->n_failed_steps++] = (char *)w->steps[step].name;
+        at = end;
+    }
+}
+
 static const char *event_name(struct scheduler *s, struct bytes outcome)
 {
     char *name = effects_text(s->out, outcome);
@@ -136,6 +155,7 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
 
     set_facts(s, &m, op, job);
     set_results(s, &m, job, w);
+    set_failed(s, &m, job, w);
     if (labels) {
         m.n_labels = labels->n_labels;
         m.labels = labels->labels;

@@ -709,6 +709,7 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     out->updated = get_ms(r);
     out->open = get_u32(r);
     out->reason = get(r);
+    out->failed = get(r);
     out->results = read_results(r, fx, &out->n_results);
     return result_of(r);
 }

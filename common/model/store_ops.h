@@ -252,7 +252,8 @@ struct ops_job {
     struct bytes input;
     struct ops_step *steps; /* inspect job */
     uint32_t n_steps;
-    struct ops_result *results; /* inspect notice; an empty payload did not fit */
+    struct bytes failed;        /* inspect notice: numbers of steps, with spaces between */
+    struct ops_result *results; /* likewise; an empty payload did not fit */
     uint32_t n_results;
 };
 

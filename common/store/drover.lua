@@ -36,7 +36,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 13
+local BUILD = 14
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -397,7 +397,7 @@ local function settle(job, outcome, reason)
   job.settled = job.seq
   move_mark(job)
   call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
-    concat({outcome, job.phase, int(job.turn), int(job.now), int(job.open), reason}, ' '))
+    concat({outcome, job.phase, int(job.turn), int(job.now), int(job.open), reason, job.failed}, ' '))
   call('ZREM', job.p .. 'due', job.id)
   call('ZREM', job.p .. 'open', job.id)
   call('ZADD', job.p .. 'settled', int(job.now), job.id)
@@ -706,6 +706,15 @@ local function add_failed(job, i, rec)
   end
 end
 
+local function remove_failed(job, i, rec)
+  local failed = {}
+  for word in gmatch(job.failed, '%d+') do
+    failed[#failed + 1] = tonumber(word) ~= i and word or nil
+  end
+  set(job, 'failed', concat(failed, ' '))
+  stuck_by(job, rec, -1)
+end
+
 -- A step will not get there by trying again.
 local function give_up(job, i, rec, recourse, reason, till)
   if recourse == 'P' then
@@ -857,7 +866,7 @@ local function wake_piece(job, work, fresh)
     local rec = record_of(job, i, texts[i])
     if work.from == 'y' and stands_still(job, i, rec) then
       if rec.state == 'F' then
-        stuck_by(job, rec, -1)
+        remove_failed(job, i, rec)
       end
       rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
       set_state(job, i, rec, 'W', 0)
@@ -1724,8 +1733,10 @@ local function on_deadline(job)
   elseif recourse == 'F' then
     end_as_it_is(job, 'DEADLINE')
   else
-    put_on_hold(job, 'deadline', '-')
-    note(job, 'held', 'deadline')
+    if job.hold == '' then -- a person's hold stays his
+      put_on_hold(job, 'deadline', '-')
+      note(job, 'held', 'deadline')
+    end
     alert(job, NO_STEP, 'DEADLINE')
   end
 end
@@ -1748,11 +1759,11 @@ local function drive_job(keys, a)
     job.phase = 'PROCESSING'
     job.changed.phase = job.phase
     note(job, 'started', by)
-    job.spreads[1] = {from = 'r', offset = 0, edge = 0}
+    job.spreads[1] = {from = job.turn == 1 and 'r' or 't', offset = 0, edge = 0}
   end
   if overdue(job) and not is_quiet(p, now) then
     on_deadline(job)
-  elseif job.hold == 'deadline' and a[4] == '1' then
+  elseif job.late and job.hold ~= '' and job.desired == 'A' and job.ending == '' and a[4] == '1' then
     alert(job, NO_STEP, 'DEADLINE')
   end
   local flying = {}
@@ -1803,6 +1814,10 @@ local function set_desired(job, to, cause)
   turn(job, to, cause)
   if waits then
     job.open, job.spreads = 0, {} -- nothing was begun
+  elseif to == 'A' and job.start_at > job.now then
+    set(job, 'phase', 'PENDING')
+    job.spreads = {}
+    touch(job, job.start_at)
   end
   return 'DONE'
 end
@@ -1867,14 +1882,9 @@ local function begin_anew(job, i, rec, fresh)
   job.records[i] = rec
   record_of(job, i)
   if rec.state == 'F' then
-    stuck_by(job, rec, -1)
+    remove_failed(job, i, rec)
   end
   rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
-  local failed = {}
-  for word in gmatch(job.failed, '%d+') do
-    failed[#failed + 1] = tonumber(word) ~= i and word or nil
-  end
-  set(job, 'failed', concat(failed, ' '))
   rest(job, i, rec, fresh)
 end
 
@@ -1906,10 +1916,26 @@ local function no_retry(job, rec, edited)
   end
 end
 
+-- Whether a retry of all has anything to begin anew. Of a job with many steps that is not known before.
+local function can_retry(job)
+  if finished(job) or job.ending ~= '' or job.n > BUDGET then
+    return true
+  end
+  local _, texts = walk_ahead(job, {offset = 0})
+  for i, text in pairs(texts) do
+    if text and stands_still(job, i, record_of(job, i, text)) then
+      return true
+    end
+  end
+  return false
+end
+
 -- retry: arguments, "" for those that it has; step…, none for all that are parked or have failed
 function commands.retry(job, a)
   if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
     return 'WRONG_STATE', finished(job) and job.outcome or job.phase
+  elseif #a < 12 and not can_retry(job) then
+    return 'UNCHANGED'
   end
   local recs, edited = {}, a[11] ~= ''
   for k = 12, min(#a, 11 + BUDGET) do
@@ -1933,7 +1959,6 @@ function commands.retry(job, a)
   end
   if not next(recs) then
     note(job, 'retried', 'all')
-    set(job, 'failed', '')
     look_at_all(job, 'y')
   end
   for i, rec in pairs(recs) do
@@ -2367,15 +2392,16 @@ local function job_facts(p, id)
 end
 
 -- inspect notice: job seq limit step… -> FOUND now (job fields) (data fields) outcome phase turn at
---              open reason k × (step result): how that turn ended, and the results of the named
---              steps that have one, '' where it did not fit the limit
+--              open reason failed k × (step result): how that turn ended, the numbers of the steps that had
+--              failed for good, and the results of the named steps that have one, '' where it did not fit
+--              the limit
 local function inspect_notice(p, a)
   local out, data = job_facts(p, a[2]), p .. 'data:' .. a[2]
   local facts = out and call('HGET', data, 's' .. a[3])
   if not facts then
     return {'UNKNOWN'}
   end
-  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (.*)$'))
+  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$'))
   local room, count, results = tonumber(a[4]), 0, {}
   for k = 5, min(#a, 4 + BUDGET) do
     local size = call('HSTRLEN', data, 'r' .. a[k])

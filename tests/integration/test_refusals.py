@@ -214,6 +214,18 @@ class Refusals(cluster.TestCase):
         self.refused("job", wire.ANSWER_CODE_INVALID, "the job has no step x",
                      resolve=wire.Resolve(step="x", state=wire.STATE_ACTIVE))
 
+    def test_retry_of_nothing(self):
+        """Of all that is parked or has failed, where nothing is."""
+        self.begin()
+        self.submit("job")
+        flying = self.take("do-a")
+        self.unchanged("job", retry=wire.Retry())
+        self.c.client.control("job", pause=wire.Pause())
+        self.unchanged("job", retry=wire.Retry())
+        self.c.client.reply(flying, error=error(wire.VERDICT_TRANSIENT))
+        self.until_state("job", 0, "B")
+        self.unchanged("job", retry=wire.Retry())
+
     # --- cancel ---
 
     def test_cancel_before_the_first_dispatch(self):

@@ -95,7 +95,8 @@ class Turns(Case):
             request = self.take()
             failed = request.action == "undo-a"
             c.client.reply(request, **({"error": permanent("cannot")} if failed else {}))
-        self.end("job", wire.OUTCOME_COMPENSATION_FAILED, 2)
+        ended = self.end("job", wire.OUTCOME_COMPENSATION_FAILED, 2)
+        self.assertEqual(["a"], list(ended.failed_steps))
         self.assertEqual({"root": "DONE", "a": "FAILED", "b": "REVERTED"}, self.states("job"))
         answer = c.client.control("job", set_desired=wire.SetDesired(desired=wire.STATE_ACTIVE))
         self.assertEqual(wire.ANSWER_CODE_WRONG_STATE, answer.code)
@@ -159,6 +160,25 @@ class Turns(Case):
         (done,) = self.do("do-car")
         self.assertEqual("job/car/3", done.idempotency_key)
         self.assertEqual(3, self.end("job", wire.OUTCOME_SUCCEEDED, 2).turn)
+
+    def test_forward_again_before_its_time(self):
+        """Whatever it was told meanwhile, nothing of a job is sent before its start_at."""
+        c = self.begin()
+        later = c.store.redis.time()[0] * 1000 + 3000
+        disable, enable = (wire.SetDesired(desired=state) for state in (wire.STATE_DISABLED, wire.STATE_ACTIVE))
+        c.client.submit(wire.submit("turned", trip(), start_at=later))
+        c.client.receipt("turned")
+        self.steer("turned", set_desired=disable)
+        c.client.submit(wire.submit("made-disabled", trip(), start_at=later, desired=wire.STATE_DISABLED))
+        for job in ("turned", "made-disabled"):
+            self.end(job, wire.OUTCOME_COMPENSATED)
+            self.assertEqual(wire.ANSWER_CODE_DONE, self.steer(job, set_desired=enable))
+        for _ in range(2 * len(trip())):
+            c.client.reply(self.take())
+        for job in ("turned", "made-disabled"):
+            self.end(job, wire.OUTCOME_SUCCEEDED, 2)
+            first = next(e for e in c.store.history(job) if e[2] == "dispatched")
+            self.assertGreaterEqual(int(first[1]), later)
 
     def test_tries(self):
         """After a compensation the job is tried once more, as its workflow allows."""
@@ -231,11 +251,37 @@ class Turns(Case):
         c.client.submit(wire.submit("job", [step("a"), step("b", ["a"], retry=policy)]))
         self.do("do-a")
         c.client.reply(self.take(), error=permanent("no"))
-        self.assertEqual("PERMANENT", self.end("job", wire.OUTCOME_FAILED).reason)
+        ended = self.end("job", wire.OUTCOME_FAILED)
+        self.assertEqual(("PERMANENT", ["b"]), (ended.reason, list(ended.failed_steps)))
         self.assertEqual({"a": "DONE", "b": "FAILED"}, self.states("job"))
         self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", retry=wire.Retry()))
         self.do("do-b")
-        self.end("job", wire.OUTCOME_SUCCEEDED, 2)
+        self.assertEqual([], list(self.end("job", wire.OUTCOME_SUCCEEDED, 2).failed_steps))
+
+    def test_compensation_fails_once_more(self):
+        """Each end names what it is about: what was settled meanwhile is not among it, however it was."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step(name) for name in "abcd"]))
+        self.do("do-a", "do-b", "do-c", "do-d")
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        for _ in range(4):
+            c.client.reply(self.take(), error=permanent("cannot"))
+        ended = self.end("job", wire.OUTCOME_COMPENSATION_FAILED, 2)
+        self.assertEqual(list("abcd"), sorted(ended.failed_steps))
+        self.steer("job", resolve=wire.Resolve(step="a", state=wire.STATE_DISABLED))
+        ended = self.end("job", wire.OUTCOME_COMPENSATION_FAILED, 3)
+        self.assertEqual(list("bcd"), sorted(ended.failed_steps))
+        self.steer("job", retry=wire.Retry(steps=["b"]))
+        self.do("undo-b")
+        ended = self.end("job", wire.OUTCOME_COMPENSATION_FAILED, 4)
+        self.assertEqual(list("cd"), sorted(ended.failed_steps))
+        self.steer("job", retry=wire.Retry())
+        for _ in range(2):
+            request = self.take()
+            failed = request.action == "undo-d"
+            c.client.reply(request, **({"error": permanent("cannot")} if failed else {}))
+        self.assertEqual(["d"], list(self.end("job", wire.OUTCOME_COMPENSATION_FAILED, 5).failed_steps))
 
     def test_deadline(self):
         """Past complete_by a job is held, and a person lets it go on; or it is taken back."""
@@ -267,14 +313,35 @@ class Turns(Case):
         c.client.submit(wire.Submit(job_id="job", definition=definition))
         flying = self.take()
         self.steer("job", pause=wire.Pause())
-        c.client.until(lambda: c.client.status("job").hold == "deadline", "the deadline")
-        alerts = [r for r in c.schedulers[0].records("alert") if r["reason"] == "DEADLINE"]
-        self.assertEqual(["job"], [alert["job.id"] for alert in alerts])
+        c.client.until(lambda: c.schedulers[0].records("alert"), "the deadline")
+        self.assertEqual([("job", "DEADLINE")], [(r["job.id"], r["reason"])
+                                                 for r in c.schedulers[0].records("alert")])
         c.client.reply(flying)
         self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", resume=wire.Resume()))
         self.do("do-hotel")
         self.do("do-car")
         self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    def test_pause_outlasts_the_deadline(self):
+        """It is still a person's hold: a job that turns then waits for him."""
+        c = self.begin()
+        now = c.store.redis.time()[0] * 1000
+        c.client.submit(wire.submit("job", trip(), complete_by=now + 1500))
+        self.do("do-flight")
+        flying = self.take()
+        self.steer("job", pause=wire.Pause(), by="jo@desk", reason="hands off")
+        c.client.until(lambda: c.schedulers[0].records("alert"), "the deadline")
+        status = c.client.status("job")
+        self.assertEqual(("paused", "jo@desk", "hands off"),
+                         (status.hold, status.held_by, status.held_reason))
+        self.steer("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        c.client.reply(flying)
+        c.client.until(lambda: self.states("job")["hotel"] == "DONE", "the answer to be recorded")
+        self.assertEqual((0, 0), c.client.queue("drover.task.hand"))
+        self.steer("job", resume=wire.Resume())
+        self.do("undo-hotel")
+        self.do("undo-flight")
+        self.end("job", wire.OUTCOME_COMPENSATED)
 
     # --- commands ---
 

@@ -83,7 +83,7 @@ void check_version(struct checker *c, struct job *job, struct workflow *w)
 }
 
 void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered,
-                 bool has_deadline)
+                 int64_t start_at, bool has_deadline)
 {
     struct job *job = timeline_alloc(c->t, sizeof(*job));
 
@@ -93,6 +93,7 @@ void checker_job(struct checker *c, const char *id, struct workflow *w, bool reg
     job->keys.hist = effects_printf(&c->t->arena, "hist:%s", id);
     check_version(c, job, workflow_ref(w));
     job->registered = registered;
+    job->start_at = start_at;
     job->has_deadline = has_deadline || w->complete_within_ms > 0;
     job->partition = id_partition(id, c->partitions);
     job->turn = job->since = job->epoch = 1;

@@ -50,9 +50,9 @@ const char *checker_violation(const struct checker *c);
 /* Says that something is violated; only the first counts. */
 void checker_fail(struct checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A job that a client is about to submit; takes a reference. */
+/* A job that a client is about to submit, not to begin before @start_at; takes a reference. */
 void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered,
-                 bool has_deadline);
+                 int64_t start_at, bool has_deadline);
 
 /* A store call has been executed. */
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,

@@ -241,6 +241,8 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
                 !job->settled || /* it has turned since, and what was done may be undone */
                 m->n_results + m->n_results_left_out >= named,
             "I11 %s: told of %zu results of %u", job->id, m->n_results, job->w->n_sinks);
+    require(c, (strcmp(e->outcome, "COMPENSATION_FAILED") == 0) <= (m->n_failed_steps > 0),
+            "I11 %s: told of no step that could not be undone", job->id);
     e->heard = true;
 }
 

@@ -93,6 +93,8 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         timeline_note(c->t, FEATURE_UNDO_ON_THE_WAY_FORWARD);
     require(c, !job->settled && !job->ending, "I6 %s: dispatched after it ended", job->id);
     require(c, !*job->hold, "I6 %s: dispatched while it was held", job->id);
+    require(c, c->store_now >= job->start_at || c->clock_set, "I6 %s: dispatched before its time",
+            job->id);
     require(c, !step->flying, "I2 %s: step %u dispatched while in flight", job->id, i);
     require(c, !step->failed || job->retrying, "I6 %s: step %u dispatched after it failed", job->id,
             i);
@@ -347,8 +349,9 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
 }
 
 /* What was in flight by then and had not been sent is left to its lease: a hold sends nothing. */
-static void on_held(struct job *job, struct bytes hold)
+static void on_held(struct checker *c, struct job *job, struct bytes hold)
 {
+    require(c, !*job->hold || bytes_is(hold, "killed"), "I6 %s: held twice", job->id);
     for (uint32_t i = 0; i < job->w->n_steps; i++)
         if (job->steps[i].flying)
             job->steps[i].flying->published = true;
@@ -620,9 +623,9 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
     else if (bytes_is(event, "ending"))
         job->ending = true;
     else if (bytes_is(event, "held"))
-        on_held(job, word(&e, 3));
+        on_held(c, job, word(&e, 3));
     else if (bytes_is(event, "killed"))
-        on_held(job, event);
+        on_held(c, job, event);
     else if (bytes_is(event, "resumed"))
         *job->hold = 0;
     else if (bytes_is(event, "retried") && bytes_is(word(&e, 3), "all"))

@@ -93,6 +93,7 @@ struct job {
     uint64_t migrated;        /* seq of the last migration, 0: none */
     uint32_t partition;
     bool registered;
+    int64_t start_at;
     bool has_deadline;
     bool created;
     bool refused;  /* once: its workflow was not registered yet, or the store was full */

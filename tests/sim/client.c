@@ -50,7 +50,7 @@ static struct bytes submit_body(struct world *w, struct client_job *job, const s
     input.data = (ProtobufCBinaryData){5, (uint8_t *)"input"};
     m.input = &input;
     if (timeline_chance(w->t, w->plan->delayed))
-        m.start_at = store_now(w) + timeline_between(w->t, 1, 10000);
+        job->start_at = m.start_at = store_now(w) + timeline_between(w->t, 1, 10000);
     job->has_deadline = timeline_chance(w->t, w->plan->delayed);
     if (job->has_deadline)
         m.complete_by = (m.start_at ? m.start_at : store_now(w)) +
@@ -409,7 +409,7 @@ static void job_begin(struct world *w, struct client_job *job, uint32_t i)
         .job = job->id,
         .mandatory = true,
     };
-    checker_job(w->checker, job->id, d->workflow, d->registered, job->has_deadline);
+    checker_job(w->checker, job->id, d->workflow, d->registered, job->start_at, job->has_deadline);
     job->submit_event.fire = on_submit;
     job->query_event.fire = on_query;
     timeline_add(w->t, &job->submit_event, when);

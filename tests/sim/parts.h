@@ -34,6 +34,7 @@ struct client_job {
     struct bus_message submit;
     const struct definition *definition;
     bool accepted;
+    int64_t start_at;
     bool has_deadline;
     struct event submit_event;
     struct event query_event;

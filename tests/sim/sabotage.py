@@ -251,8 +251,9 @@ BUGS = {
     ),
     "a notice tells of the turn that came after": (
         FUNCTIONS,
-        "  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (.*)$'))\n",
-        "  put(out, call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '')\n",
+        "  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$'))\n",
+        "  put(out, call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '',\n"
+        "    call('HGET', p .. 'job:' .. a[2], 'failed') or '')\n",
     ),
     "a step without a way back keeps the job from going back": (
         FUNCTIONS,
@@ -268,6 +269,21 @@ BUGS = {
         FUNCTIONS,
         "  if at > job.now and job.desired == 'A' then\n    touch(job, at)",
         "  if false then\n    touch(job, at)",
+    ),
+    "a job that is brought forward again does not wait for its time": (
+        FUNCTIONS,
+        "  elseif to == 'A' and job.start_at > job.now then",
+        "  elseif false then",
+    ),
+    "a deadline takes the place of a pause": (
+        FUNCTIONS,
+        "    if job.hold == '' then -- a person's",
+        "    if true then -- a person's",
+    ),
+    "a job that could not be undone names no step": (
+        FUNCTIONS,
+        "int(job.open), reason, job.failed}, ' '))",
+        "int(job.open), reason, ''}, ' '))",
     ),
     "a command does not heed if_seq": (
         FUNCTIONS,
