@@ -3,9 +3,11 @@
  * Answers to a Control, as large as a message may be
  */
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "scheduler/machine.h"
 
 /* Bytes of an answer, with room for what is set once its page is shortened: where to go on. */
@@ -44,6 +46,23 @@ bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_
         }
         *page /= 2;
     }
+    return true;
+}
+
+bool job_read(struct scheduler *s, struct op *op, struct ops_reader *r, struct ops_job *job)
+{
+    int result = ops_read_job(r, s->out, job);
+
+    if (result == -EPROTO || (result == 0 && job->definition.len != ID_DIGEST_LEN)) {
+        log_error("store_answer_broken", LOG_S("job", op->job));
+        return false;
+    }
+    if (result) {
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
+                       "there is no such job");
+        return false;
+    }
+    memcpy(op->digest, job->definition.data, ID_DIGEST_LEN);
     return true;
 }
 

@@ -359,6 +359,10 @@ void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode c
  */
 bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_t *page);
 
+/* What the store says of the job that a Control is about; its definition's digest into op->digest.
+ * Return: false where there is no such job, and that was answered, or no sense in what it says. */
+bool job_read(struct scheduler *s, struct op *op, struct ops_reader *r, struct ops_job *job);
+
 void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job,
                    const struct workflow *w);
 

@@ -2,7 +2,6 @@
 /*
  * ON Control: one command about one job, or a question about many.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,19 +24,9 @@ static void query_answered(struct scheduler *s, struct op *op, struct ops_reader
     struct ops_reader from = *r;
     struct ops_job job;
     const struct workflow *w;
-    int result = ops_read_job(r, s->out, &job);
 
-    if (result == -EPROTO) {
-        log_error("store_answer_broken", LOG_S("job", op->job));
+    if (!job_read(s, op, r, &job))
         return;
-    }
-    if (result) {
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
-                       "there is no such job");
-        return;
-    }
-    memcpy(op->digest, job.definition.data,
-           job.definition.len < ID_DIGEST_LEN ? job.definition.len : ID_DIGEST_LEN);
     w = definition_find(s, op->digest);
     if (w)
         status_answer(s, op, &job, w);

@@ -4,11 +4,9 @@
  * steps, and Migrate, go by the job's definition, read first; should it be another one by then,
  * once more.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "scheduler/machine.h"
 
 /* ---- what the store is told ---- */
@@ -254,18 +252,9 @@ static void look_answered(struct scheduler *s, struct op *op, struct ops_reader 
     struct ops_reader from = *r;
     struct ops_job job;
     const struct workflow *w;
-    int result = ops_read_job(r, s->out, &job);
 
-    if (result == -EPROTO || (!result && job.definition.len != ID_DIGEST_LEN)) {
-        log_error("store_answer_broken", LOG_S("job", op->job));
+    if (!job_read(s, op, r, &job))
         return;
-    }
-    if (result) {
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
-                       "there is no such job");
-        return;
-    }
-    memcpy(op->digest, job.definition.data, ID_DIGEST_LEN);
     w = definition_find(s, op->digest);
     if (!w)
         definition_load(s, op, &from, look_answered);
