@@ -8,10 +8,14 @@ faults_page.py makes docs/FAULTS.md of all that.
 
 import collections
 
-# What must happen in each: A nothing happened, a retry is safe · R the broker delivers again · I applying
-# it again answers ALREADY · P the promised publish is made again · S the supervisor recovers it · F fenced by its
-# token · D the agent drops it · K the handler is killed at its deadline · C the client repeats · U unroutable: backoff,
-# uncounted · Q dead letter · W waits, no loss · L lost only in the profile "fast", and told · T guard of time · h harmless.
+# What must happen in each cell.
+MUST = """\
+A: nothing has happened, and trying again is safe · R: the broker delivers again · I: applied again it is answered
+ALREADY · P: the promised publish is made again · S: the supervisor recovers it · F: fenced by its token · D: the agent
+drops it · K: the handler is killed at its deadline · C: the client repeats · U: unroutable, so backoff, uncounted · Q: dead
+letter · W: waits, no loss · L: lost only with `redis.durability = "fast"`, and told · T: guard of time · h: harmless. A word
+is the mechanism that answers.
+"""
 GRID = """
 B1  | R | R,I | C | I | h | EXPIRED | R,C | W,C | L,C | L,C | T | - | - | Q | Q | C | W,C | W,C | R | R | h
 B2  | R,I | R,I | C | I | h | C | R | W | L | L | h | - | - | - | - | U | W | h | R | R | h

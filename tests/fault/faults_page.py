@@ -105,7 +105,7 @@ def page(required, by_tests, by_worlds):
     lines += ["", "| fault | | in the simulator |", "|---|---|---|"]
     for name, what in cells.FAULTS.items():
         lines.append(f"| {name} | {what} | {cells.SIMULATED.get(name, ('',))[0]} |")
-    lines += ["", "## On real processes", "", "| cell | must | test |", "|---|---|---|"]
+    lines += ["", "## On real processes", "", cells.MUST, "| cell | must | test |", "|---|---|---|"]
     for cell in sorted(covered, key=order):
         tests = "<br>".join(f"`{test}`" for test in by_tests[cell])
         lines.append(f"| {cell} | {required[cell]} | {tests} |")
