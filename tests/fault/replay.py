@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job's history, replayed against its definition: is it a path that the rules allow?
 
-Knows the rules from DESIGN and ARCHITECTURE, not from the code: a second opinion. Stops at the first
+Knows the rules from docs/PROTOCOL.md and docs/ARCHITECTURE.md, not from the code: a second opinion. Stops at the first
 entry that cannot be; what follows would only say so again. What it leaves is what story.py and fsck.py
 hold against the other evidence.
 """
