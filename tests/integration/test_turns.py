@@ -367,9 +367,12 @@ class Turns(Case):
         self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", kill=wire.Kill()))
         self.end("job", wire.OUTCOME_KILLED)
         before = c.store.history("job")
-        c.client.reply(flying)
+        for _ in range(2):
+            c.client.reply(flying)
         data = c.store.partition("job") + "data:job"
-        servers.wait_for(lambda: c.store.redis.hget(data, "l0"), "the evidence")
+        late = lambda: (c.store.redis.hget(data, "l0") or "").split()
+        servers.wait_for(lambda: late()[:1] == ["2"], "the evidence of both")
+        self.assertEqual(["A", flying.token], late()[2:4])
         self.assertEqual(before, c.store.history("job"))
         for command in ({"cancel": wire.Cancel()}, {"retry": wire.Retry()}, {"resume": wire.Resume()},
                         {"set_desired": wire.SetDesired(desired=wire.STATE_DISABLED)}):

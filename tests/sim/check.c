@@ -292,7 +292,9 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
             c->recorded[c->n_recorded++] =
                 (struct recorded){.token = token,
                                   .kind = (char)args[k].data[0],
-                                  .no_effect = bytes_is(args[k + 10], "N")};
+                                  .no_effect = bytes_is(args[k + 10], "N"),
+                                  .class = args[k + 8],
+                                  .retry_after = (int64_t)check_number(args[k + 9])};
         }
     }
 }

@@ -9,6 +9,7 @@
  */
 #include "check_model.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,22 +75,29 @@ static void run_key(char out[static WIRE_KEY_MAX + 1], const Drover__V1__StepReq
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool in_lease)
 {
     const struct token *token = check_token_ever(c, bytes_str(request->token));
+    const struct workflow_dispatch *d;
+    const struct workflow_step *step;
     char key[WIRE_KEY_MAX + 1];
 
     if (!token) {
         checker_fail(c, "I10 %s: a run of a request that was never made", request->job_id);
         return;
     }
+    step = &token->w->steps[token->step];
+    d = token->back ? &step->revert : &step->forward;
     run_key(key, request, token->turn);
     require(c, in_lease, "I4 %s: step %s begins after its lease", request->job_id, request->step);
     require(c, token->back == (request->desired == DROVER__V1__STATE__STATE_DISABLED),
             "I2 %s: the token asks for the opposite", request->job_id);
-    require(c, strcmp(token->w->steps[token->step].name, request->step) == 0,
-            "I3 %s: the token is of another step", request->job_id);
+    require(c, strcmp(step->name, request->step) == 0, "I3 %s: the token is of another step",
+            request->job_id);
+    require(c, strcmp(d->actor, request->actor) == 0 && d->lock_ms == request->lock_ms,
+            "I12 %s: step %s goes to %s for %" PRId64 " ms", request->job_id, request->step,
+            request->actor, request->lock_ms);
     require(c, strcmp(key, request->idempotency_key) == 0, "I2 %s: another key", request->job_id);
-    require(c, token->back || request->n_results == token->w->steps[token->step].n_take,
+    require(c, token->back || request->n_results == step->n_take,
             "I8 %s: step %s begins with %zu of %u results", request->job_id, request->step,
-            request->n_results, token->w->steps[token->step].n_take);
+            request->n_results, step->n_take);
     run_key(key, request, token->forward);
     if (token->forward == 0) /* done by hand alone */
         *key = 0;

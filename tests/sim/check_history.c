@@ -331,6 +331,11 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
     struct bytes cause = word(e, 4);
 
     note_turn(c, job, e);
+    require(c, job->turn == 1 || job->back != bytes_is(word(e, 3), "D"),
+            "I6 %s: turned to where it goes already", job->id);
+    require(c,
+            !job->settled || !job->last || strcmp(job->last->outcome, "COMPENSATION_FAILED") != 0,
+            "I6 %s: turned after its undo has failed", job->id);
     job->turn++;
     job->since = job->epoch = job->turn;
     job->back = bytes_is(word(e, 3), "D");
@@ -368,7 +373,7 @@ static void on_anew(struct job *job, uint32_t i)
         if (k != i && (i < job->w->n_steps || (!step->parked && !step->failed)))
             continue;
         step->parked = step->failed = false;
-        step->not_before = 0;
+        step->not_before = step->not_after = 0;
         step->forgiven.since = job->since;
         step->forgiven.failures = k == i ? 0 : step->failures;
         step->forgiven.expiries = k == i ? 0 : step->expiries;
@@ -392,6 +397,133 @@ static void on_resolved(struct checker *c, struct job *job, uint32_t i, const st
     on_anew(job, i);
 }
 
+/* ---- what becomes of a failure ---- */
+
+static const char *recourse_text(struct checker *c, const struct job *job, uint32_t i,
+                                 Drover__V1__Recourse recourse, const char *reason)
+{
+    if (recourse == DROVER__V1__RECOURSE__RECOURSE_PARK)
+        return effects_printf(&c->scratch, "parked %u %s", i, reason);
+    if (recourse == DROVER__V1__RECOURSE__RECOURSE_FAIL || job->steps[i].back)
+        return effects_printf(&c->scratch, "given_up %u %s", i, reason);
+    return effects_printf(&c->scratch, "turned D FAILURE %s %u", reason, i);
+}
+
+static bool never_retried(const struct policy *policy, const struct recorded *r)
+{
+    for (size_t k = 0; k < policy->n_non_retryable; k++)
+        if (bytes_is(r->class, policy->non_retryable[k]))
+            return true;
+    return r->kind == 'P';
+}
+
+/* Whether this was its last try; "?" where a Retry of all may have been forgotten. */
+static const char *exhausted(const struct job *job, const struct step *step,
+                             const struct policy *policy)
+{
+    uint32_t more = step->forgiven.since != job->since ? step->forgiven.failures : 0;
+    bool is = step->failures >= policy->maximum_attempts;
+
+    if (step->anew || is != (step->failures + more >= policy->maximum_attempts))
+        return "?";
+    return is ? "EXHAUSTED" : "";
+}
+
+/* What is to go where it was sent, and will not get there by trying again, takes its recourse. */
+static void expect_recourse(struct checker *c, struct job *job, uint32_t i,
+                            const struct recorded *r)
+{
+    const struct policy *policy = &check_terms_of(job, i)->policy;
+    const struct step *step = &job->steps[i];
+    const char *reason = exhausted(job, step, policy), *text = reason;
+
+    if (job->ending || (!step->back && (job->back || step->turn < job->since)))
+        return;
+    if (never_retried(policy, r))
+        text = recourse_text(c, job, i, policy->on_permanent, "PERMANENT");
+    else if (strcmp(reason, "EXHAUSTED") == 0)
+        text = recourse_text(c, job, i, policy->on_exhausted, reason);
+    snprintf(job->due, sizeof(job->due), "%s", text);
+}
+
+static bool takes_recourse(const struct entry *e)
+{
+    struct bytes event = word(e, 2);
+
+    return bytes_is(event, "parked") || bytes_is(event, "given_up") ||
+           (bytes_is(event, "turned") && bytes_is(word(e, 4), "FAILURE") &&
+            !bytes_is(word(e, 5), "DEADLINE"));
+}
+
+static void check_deaths(struct checker *c, const struct job *job, const struct entry *e,
+                         struct bytes tells)
+{
+    uint32_t i = (uint32_t)check_number(word(e, bytes_is(word(e, 2), "turned") ? 6 : 3));
+    const struct policy *policy;
+    const struct step *step;
+
+    require(c, i < job->w->n_steps, "history of %s names step %u", job->id, i);
+    if (c->violated)
+        return;
+    policy = &check_terms_of(job, i)->policy;
+    step = &job->steps[i];
+    require(c, bytes_is(tells, recourse_text(c, job, i, policy->on_exhausted, "DEATHS")),
+            "I12 %s: '%.*s' is not what its policy says", job->id, (int)tells.len, tells.data);
+    require(c, step->anew || step->expiries + step->forgiven.expiries >= policy->maximum_expiries,
+            "I9 %s: step %u given up after %u deaths", job->id, i, step->expiries);
+}
+
+/* complete_by has passed. */
+static void check_deadline(struct checker *c, const struct job *job, const struct entry *e)
+{
+    struct bytes event = word(e, 2);
+    Drover__V1__Recourse recourse = bytes_is(event, "held") ? DROVER__V1__RECOURSE__RECOURSE_PARK
+                                    : bytes_is(event, "ending")
+                                        ? DROVER__V1__RECOURSE__RECOURSE_FAIL
+                                        : DROVER__V1__RECOURSE__RECOURSE_COMPENSATE;
+
+    require(c, !job->back, "I6 %s: the deadline strikes on the way back", job->id);
+    require(c, recourse == job->w->on_deadline, "I12 %s: on its deadline it is %.*s", job->id,
+            (int)event.len, event.data);
+}
+
+static bool is_deadline(const struct entry *e)
+{
+    struct bytes event = word(e, 2);
+
+    return (bytes_is(event, "held") && bytes_is(word(e, 3), "deadline")) ||
+           (bytes_is(event, "ending") && bytes_is(word(e, 3), "DEADLINE")) ||
+           (bytes_is(event, "turned") && bytes_is(word(e, 5), "DEADLINE"));
+}
+
+/* @tells: the entry from its event on. */
+static void check_recourse(struct checker *c, struct job *job, const struct entry *e,
+                           struct bytes tells)
+{
+    bool taken = takes_recourse(e);
+
+    if (is_deadline(e))
+        check_deadline(c, job, e);
+    if (*job->due && strcmp(job->due, "?") != 0)
+        require(c, bytes_is(tells, job->due), "I12 %s: '%.*s', not '%s'", job->id, (int)tells.len,
+                tells.data, job->due);
+    else if (taken && memmem(tells.data, tells.len, "DEATHS", strlen("DEATHS")))
+        check_deaths(c, job, e, tells);
+    else
+        require(c, !taken || *job->due, "I12 %s: '%.*s' though it may be tried again", job->id,
+                (int)tells.len, tells.data);
+    *job->due = 0;
+}
+
+static void set_wait(const struct checker *c, struct step *step, double wait, double jitter,
+                     int64_t least)
+{
+    int64_t most = (int64_t)(wait * (1 + jitter));
+
+    step->not_before = c->store_now + ((int64_t)wait > least ? (int64_t)wait : least);
+    step->not_after = c->store_now + (most > least ? most : least);
+}
+
 /* A failure may have had an effect, and the n-th waits initial × coefficient^(n-1) at least. */
 static void on_failed(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
@@ -399,24 +531,32 @@ static void on_failed(struct checker *c, struct job *job, uint32_t i, const stru
     const struct policy *policy = &check_terms_of(job, i)->policy;
     struct step *step = &job->steps[i];
     double wait = (double)policy->initial_interval_ms;
-    bool proven = r && r->no_effect && !step->back && job->w->steps[i].waive_revert;
 
+    if (!r)
+        return;
     for (uint32_t n = 0; n < step->failures && wait < (double)policy->maximum_interval_ms; n++)
         wait *= policy->backoff_coefficient;
     if (wait > (double)policy->maximum_interval_ms)
         wait = (double)policy->maximum_interval_ms;
     step->failures++;
-    step->current = proven ? 'D' : 'U';
-    step->not_before = c->store_now + (int64_t)wait;
+    step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
+    set_wait(c, step, wait, policy->jitter, r->retry_after);
+    if (step->forgiven.failures > 0 || step->anew)
+        step->not_after = 0;
+    expect_recourse(c, job, i, r);
 }
 
 static void on_deferred(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     const struct recorded *r = on_reply(c, job, i, e, "F");
+    const struct policy *policy = &check_terms_of(job, i)->policy;
     struct step *step = &job->steps[i];
 
-    step->current = r && r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
-    step->not_before = 0;
+    if (!r)
+        return;
+    step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
+    set_wait(c, step, (double)(r->retry_after > 0 ? r->retry_after : policy->initial_interval_ms),
+             policy->jitter, 0);
 }
 
 /* Whether an agent has had the request that came back, and died with it, nobody can tell. */
@@ -427,7 +567,7 @@ static void on_unstarted(struct checker *c, struct job *job, uint32_t i, const s
     if (r)
         job->steps[i].current = 'U';
     job->steps[i].came_back++;
-    job->steps[i].not_before = 0;
+    job->steps[i].not_before = job->steps[i].not_after = 0;
 }
 
 /* A request that waits where nobody takes it, of a step that a migration is about to change. */
@@ -501,7 +641,7 @@ static void on_migrated(struct checker *c, struct job *job)
             require(c, step->current != 'U' || strcmp(old->steps[i].name, w->steps[i].name) == 0,
                     "I12 %s: step %u may have begun, and is no more", job->id, i);
             step->attempt = step->came_back = step->failures = step->expiries = 0;
-            step->not_before = 0;
+            step->not_before = step->not_after = 0;
             step->parked = false;
             if (step->current == 'U') {
                 step->back = step->replaced = true;
@@ -588,7 +728,7 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
     } else if (bytes_is(event, "unroutable")) {
         on_reply(c, job, i, e, "X");
         job->steps[i].came_back++;
-        job->steps[i].not_before = 0;
+        job->steps[i].not_before = job->steps[i].not_after = 0;
     } else if (bytes_is(event, "withdrawn")) {
         on_withdrawn(c, job, i, e);
     } else if (bytes_is(event, "expired")) {
@@ -609,6 +749,7 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
     require(c, check_number(word(&e, 0)) == job->seq + 1,
             "I13 %s: gap in the history after %" PRIu64, job->id, job->seq);
     job->seq++;
+    check_recourse(c, job, &e, bytes_of(event.data, (size_t)(text.data + text.len - event.data)));
     note_event(c, event, &e);
     if (bytes_is(event, "created"))
         job->created = true;

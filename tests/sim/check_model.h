@@ -57,6 +57,7 @@ struct step {
         uint32_t failures, expiries, since;
     } forgiven; /* by a retry of all, in the turn `since`; a job that turns may forget the retry */
     int64_t not_before; /* store time of the next try at the earliest, after a failure */
+    int64_t not_after;  /* the same at the latest; 0: not known */
     bool parked;
     bool failed;   /* for good */
     bool replaced; /* by a migration, and what its requests may have done is to be undone */
@@ -109,6 +110,7 @@ struct job {
     char hold[16];
     bool ending;   /* as it is */
     bool retrying; /* a Retry of all is not through yet */
+    char due[64];  /* the entry that must come next; "?": nobody knows whether one must */
     bool settled;
     int64_t settled_at; /* store time */
     struct ending *last;
@@ -129,6 +131,8 @@ struct recorded {
     struct token *token;
     char kind;
     bool no_effect;
+    struct bytes class; /* of its error, in this call */
+    int64_t retry_after;
     bool used;
 };
 

@@ -110,6 +110,8 @@ static void compare_counts(struct checker *c, const struct job *job, uint32_t i,
             "I13 %s: step %u failed or not", job->id, i);
     require(c, r->state != 'B' || c->clock_set || r->till >= step->not_before,
             "I9 %s: step %u is tried again too early", job->id, i);
+    require(c, r->state != 'B' || step->not_after == 0 || r->till <= step->not_after,
+            "I9 %s: step %u is tried again too late", job->id, i);
 }
 
 static void note_lease(struct checker *c, const struct job *job, uint32_t i, int64_t till)

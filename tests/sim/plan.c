@@ -308,6 +308,7 @@ static void draw_handlers(struct timeline *t, struct plan_handlers *h)
     h->permanent = rate(t, 5 * PERCENT);
     h->deferred = rate(t, 20 * PERCENT);
     h->harmless = rate(t, 100 * PERCENT);
+    h->waits = rate(t, 50 * PERCENT);
     h->slow = rate(t, 10 * PERCENT);
     h->most_ms = timeline_between(t, 1, 1500);
 }

@@ -43,6 +43,7 @@ struct plan_handlers {
     uint32_t permanent;
     uint32_t deferred;
     uint32_t harmless; /* of the failures: proven to be without effect */
+    uint32_t waits;    /* of the failures: name a time before which another try is of no use */
     uint32_t slow;     /* longer than the lease */
     int64_t most_ms;
 };

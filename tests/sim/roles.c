@@ -244,10 +244,12 @@ static void on_beat(struct event *e)
 static struct agent_result failure(struct world *w, const char *class, Drover__V1__Verdict verdict)
 {
     bool harmless = timeline_chance(w->t, w->plan->handlers.harmless);
+    bool waits = timeline_chance(w->t, w->plan->handlers.waits);
 
     return (struct agent_result){.class = class,
                                  .message = "as planned",
                                  .verdict = verdict,
+                                 .retry_after_ms = waits ? timeline_between(w->t, 1, 3000) : 0,
                                  .effect = harmless ? DROVER__V1__EFFECT__EFFECT_NONE
                                                     : DROVER__V1__EFFECT__EFFECT_UNKNOWN};
 }
