@@ -339,27 +339,33 @@ static void called_renew(struct checker *c, struct job *job)
 }
 
 /* Commands that turn the job come in the order in which they were issued, and not on what their
- * sender has not seen. */
-static void check_command(struct checker *c, struct job *job, const struct bytes *args)
+ * sender has not seen. That order counts where nothing changes, too. */
+static void check_command(struct checker *c, struct job *job, const struct bytes *args,
+                          struct bytes code)
 {
     uint64_t if_seq = check_number(args[4]);
     int64_t issued_at = (int64_t)check_number(args[3]);
+    bool seen = if_seq == 0 || if_seq == job->seq, superseded = bytes_is(code, "SUPERSEDED");
     bool turns =
         bytes_is(args[1], "enable") || bytes_is(args[1], "disable") || bytes_is(args[1], "cancel");
 
-    require(c, if_seq == 0 || if_seq == job->seq,
+    require(c, seen || !bytes_is(code, "DONE"),
             "I6 %s: carried out at seq %" PRIu64 ", not %" PRIu64, job->id, job->seq, if_seq);
-    if (!turns || issued_at == 0)
+    if (!turns || !seen || issued_at == 0 || bytes_is(code, "MOVED"))
         return;
-    require(c, issued_at >= job->ordered, "I6 %s: an overtaken command is carried out", job->id);
-    job->ordered = issued_at;
+    require(c, issued_at >= job->ordered || superseded,
+            "I6 %s: an overtaken command is carried out", job->id);
+    require(c, issued_at < job->ordered || !superseded, "I6 %s: refused, and was not overtaken",
+            job->id);
+    if (!superseded)
+        job->ordered = issued_at;
 }
 
 static void called_steer(struct checker *c, struct job *job, const struct bytes *args,
                          const struct store_answer *answer)
 {
-    if (bytes_is(answer->items[0], "DONE") && !check_is_known(job, args[2]))
-        check_command(c, job, args);
+    if (!check_is_known(job, args[2]))
+        check_command(c, job, args, answer->items[0]);
     look_at(c, job);
     if (check_is_known(job, args[2]))
         timeline_note(c->t, FEATURE_COMMAND_TWICE);
