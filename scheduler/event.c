@@ -277,7 +277,13 @@ void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_dri
 void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                       const struct workflow *w)
 {
-    for (uint32_t i = 0; driven->step_events && i < driven->n_requests; i++) {
+    Drover__V1__Submit *labels;
+
+    if (!driven->step_events || driven->n_requests == 0)
+        return;
+    labels = status_labels(driven->labels);
+    for (uint32_t i = 0; i < driven->n_requests; i++) {
+        const struct ops_request *request = &driven->requests[i];
         Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
 
         m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_STEP;
@@ -285,11 +291,18 @@ void step_events_tell(struct scheduler *s, struct op *op, const struct ops_drive
         m.workflow = (char *)w->full_name;
         m.at = driven->now;
         m.seq = driven->seq;
-        m.step = (char *)w->steps[driven->requests[i].step].name;
-        m.step_state = DROVER__V1__STEP_STATE__STEP_STATE_RUNNING;
-        m.attempt = driven->requests[i].attempt;
+        m.step = (char *)w->steps[request->step].name;
+        m.step_state = request->active ? DROVER__V1__STEP_STATE__STEP_STATE_RUNNING
+                                       : DROVER__V1__STEP_STATE__STEP_STATE_REVERTING;
+        m.attempt = request->attempt;
         m.steps_total = driven->steps;
         m.steps_open = driven->open;
+        if (labels) {
+            m.n_labels = labels->n_labels;
+            m.labels = labels->labels;
+        }
         event_publish(s, op, &m, w, "step")->transient = true;
     }
+    if (labels)
+        drover__v1__submit__free_unpacked(labels, NULL);
 }

@@ -9,6 +9,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
+import client
+import servers
 import tap
 import wire
 from hand import Case, error, permanent
@@ -94,11 +96,20 @@ class Sagas(Case):
 
     def test_masstransit_courier_fault(self):
         """A step without compensation is passed over; the undo gets what the do gave; the variable is in
-        every request, and in the event that tells of the fault."""
+        every request and every event, and in the one that tells of the fault."""
         saga = self.read("masstransit-courier-fault")
         self.begin(agents=0)
+        events = []
+
+        def hear(channel, method, _, body):
+            events.append(wire.JobEvent.FromString(body))
+            channel.basic_ack(method.delivery_tag)
+
+        listener = client.Listener(self.c.client, hear, exchange="drover.events")
+        self.addCleanup(listener.stop)
         self.labels = [wire.Label(name=name, value=value) for name, value in saga["variables"].items()]
-        self.c.client.submit(wire.submit("job", definition(saga), labels=self.labels))
+        self.c.client.submit(wire.submit("job", definition(saga), labels=self.labels,
+                                         events=wire.EVENTS_STEP))
         faulty = next(s["name"] for s in saga["steps"] if s.get("fails"))
         self.serve(saga, "job", faulty, permanent("fault"))
         (actor,) = saga["expect"]["compensated"]
@@ -108,6 +119,11 @@ class Sagas(Case):
         event = self.end("job", wire.OUTCOME_COMPENSATED)
         self.assertEqual(("FAILURE", self.labels), (event.reason, list(event.labels)))
         self.assertEqual("SKIPPED", self.states("job")["SecondTest"])
+        servers.wait_for(lambda: any(e.kind == wire.EVENT_KIND_SETTLED for e in events), "the fault to be heard")
+        first, *between, back = [(e.step, e.step_state) for e in events if e.kind == wire.EVENT_KIND_STEP]
+        self.assertEqual((("Test", wire.STEP_STATE_RUNNING), ("Test", wire.STEP_STATE_REVERTING)), (first, back))
+        self.assertEqual(len(saga["steps"]) - 1, len(between))
+        self.assertTrue(all(list(e.labels) == self.labels for e in events), events)
 
     def test_temporal_money_transfer(self):
         """Three attempts, then strictly in reverse, also where everything restarts in between."""
