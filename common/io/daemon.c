@@ -81,7 +81,8 @@ static void print_help(const struct daemon_role *role)
            "secret can also be read from the file that DROVER_A__B_FILE names. The command line\n"
            "goes before the environment, that before the file.\n\n");
     config_describe(role->role, stdout);
-    puts("\nSIGTERM and SIGINT stop it when what was begun is done, a second one at once; SIGUSR1\n"
+    puts("\nSIGTERM and SIGINT stop it when what was begun is done, another SIGINT at once; "
+         "SIGUSR1\n"
          "makes it tell in the log what it is doing; SIGHUP makes it read its settings again and "
          "take\n"
          "log.level from them, anything else waits for a restart.\n\n"
@@ -240,8 +241,10 @@ static void on_term(uv_signal_t *handle, int number)
 {
     struct daemon *d = handle->data;
 
+    if (d->stopping && number == SIGINT)
+        end_at_once(d, "another SIGINT");
     if (d->stopping)
-        end_at_once(d, "a second signal");
+        return;
     log_info("stopping", LOG_I("signal", number), LOG_I("timeout_ms", d->config->drain_timeout_ms));
     stop(d);
 }

@@ -4,8 +4,8 @@
  *
  * Command line, configuration, log, loop, signals:
  *
- *   SIGTERM, SIGINT   stop: the role finishes what it has begun. A second one, or drain_timeout
- *                     passed, ends the process at once
+ *   SIGTERM, SIGINT   stop: the role finishes what it has begun. Another SIGINT, or drain_timeout
+ *                     passed, ends the process at once; another SIGTERM changes nothing
  *   SIGHUP            the configuration is read again: log.level is taken, what else is different
  *                     is named in the log and waits for a restart. A wrong one changes nothing
  *   SIGUSR1           the role tells in the log what it is doing
