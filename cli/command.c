@@ -657,7 +657,9 @@ static int where_check(const struct args *args, struct problem *problem)
     bool filtered = args->phase || args->workflow || args->n_labels || args->since || args->before;
     bool bulk = args->command->groups & GROUP_BULK;
 
-    if (bulk && args->where && !filtered)
+    if (args->workflow && !*args->workflow) /* such as a variable that is not set */
+        problem_set(problem, "", "--workflow: '' is no name");
+    else if (bulk && args->where && !filtered)
         problem_set(problem, "", "--where needs --phase, --workflow, --label, --since or --before");
     else if (bulk && !args->where && (filtered || args->limit || args->rps || args->dry_run))
         problem_set(problem, "", "options that say which jobs go with --where");

@@ -143,7 +143,7 @@ class Bulk(cluster.TestCase):
         self.begin(mine=1, others=0)
         for words in (["kill", "--where"], ["kill", "--where", "-n", "3"], ["kill", "mine-0", "-p", "error"],
                       ["kill", "mine-0", "--where", "-p", "processing"], ["kill", "mine-0", "--dry-run"],
-                      ["set-desired", "--where", "-l", "site=hh"]):
+                      ["set-desired", "--where", "-l", "site=hh"], ["kill", "--where", "-w", ""]):
             self.assertEqual(2, self.drover(*words)[0], words)
         self.assertEqual("PROCESSING", self.c.store.job("mine-0")["phase"])
 
