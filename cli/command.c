@@ -85,8 +85,10 @@ static const struct command COMMANDS[] = {
         .help =
             "A reason code and a sentence for the job, and for every step that is not where the\n"
             "job wants it. Asks a scheduler, and the broker who reads which queue; where no\n"
-            "scheduler reads, it says that. With -o json it is one object.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT,
+            "scheduler reads, it says that. With --from-store only what the store knows. With -o "
+            "json\n"
+            "it is one object.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_STORE,
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_why,
@@ -97,7 +99,7 @@ static const struct command COMMANDS[] = {
         .summary = "Show what happened to a job",
         .help =
             "An entry for everything that was recorded: dispatches, answers, expiries, commands.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_FOLLOW,
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_FOLLOW | GROUP_STORE,
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_history,

@@ -12,6 +12,7 @@
 #include "cli/session.h"
 #include "io/driver.h"
 #include "io/store.h"
+#include "model/history.h"
 #include "model/listing.h"
 #include "model/status.h"
 #include "model/store_ops.h"
@@ -211,6 +212,38 @@ static int answer_query(struct reader *r, const Drover__V1__Control *m, int64_t 
     return ret;
 }
 
+static int answer_history(struct reader *r, const Drover__V1__Control *m, int64_t deadline,
+                          struct wire_message *out)
+{
+    CLEANUP(free) struct store_answer *answer = NULL;
+    Drover__V1__Answer a = DROVER__V1__ANSWER__INIT;
+    uint32_t partition = id_partition(m->job_id, store_partitions(r->store));
+    struct ops_history found;
+    struct ops_reader rest;
+    int ret;
+
+    ops_inspect_history(&r->fx, 0, partition, m->job_id, m->history->from_seq, WIRE_PAGE_MAX);
+    ret = call(r, deadline, &answer);
+    if (ret)
+        return ret;
+    a.job_id = m->job_id;
+    a.command_id = m->command_id;
+    rest = ops_reader(answer);
+    ret = ops_read_history(&rest, &r->fx, &found);
+    if (ret > 0) {
+        a.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB;
+        return hand_over(&a, out);
+    }
+    ret = ret ? broken(r) : load_definition(r, partition, found.definition, deadline);
+    if (ret)
+        return ret;
+    a.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
+    history_entries(&r->fx, &a, &found, r->definition);
+    while ((ret = hand_over(&a, out)) == -EMSGSIZE && a.n_history > 1)
+        a.n_history /= 2;
+    return ret;
+}
+
 /* Asks a partition until it is done with. */
 static int list_partition(struct reader *r, struct listing *l, uint32_t partition, int64_t deadline)
 {
@@ -265,6 +298,8 @@ int reader_ask(struct reader *r, const Drover__V1__Control *m, int64_t deadline,
     effects_reset(&r->fx);
     if (m->command_case == DROVER__V1__CONTROL__COMMAND_QUERY)
         return answer_query(r, m, deadline, answer);
+    if (m->command_case == DROVER__V1__CONTROL__COMMAND_HISTORY)
+        return answer_history(r, m, deadline, answer);
     assert(m->command_case == DROVER__V1__CONTROL__COMMAND_LIST_JOBS);
     return answer_list(r, m, deadline, answer);
 }

@@ -22,7 +22,7 @@ struct reader *reader_free(struct reader *r);
 CLEANUP_DEFINE(struct reader *, reader_free)
 
 /**
- * reader_ask() - answer a Query or a ListJobs as a scheduler would
+ * reader_ask() - answer a Query, a History or a ListJobs as a scheduler would
  * @deadline: monotonic ms
  * @answer:   to be given to wire_free() where 0 is returned
  *

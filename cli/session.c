@@ -369,10 +369,10 @@ static int bus_start(struct session *s)
     return bus_new(&s->bus, &s->loop, &config, &callbacks, s);
 }
 
-static int handles_start(struct session *s)
+static int signals_start(struct session *s)
 {
     static const int signals[] = {SIGINT, SIGTERM};
-    int r = uv_timer_init(&s->loop, &s->timer);
+    int r = 0;
 
     for (size_t i = 0; i < array_size(signals) && r == 0; i++) {
         r = uv_signal_init(&s->loop, &s->signals[i]);
@@ -393,6 +393,7 @@ static int session_alloc(struct session **out)
         free(s);
         return r;
     }
+    uv_timer_init(&s->loop, &s->timer); /* which cannot fail */
     *out = s;
     return 0;
 }
@@ -407,7 +408,7 @@ int session_new(struct session **out, struct config *config)
         return r;
     }
     s->config = config;
-    r = handles_start(s);
+    r = signals_start(s);
     if (r == 0)
         r = rng_seed_system(&s->rng);
     if (r == 0)

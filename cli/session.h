@@ -38,8 +38,8 @@ struct session_question {
  * Return: 0 or -errno. */
 int session_new(struct session **out, struct config *config);
 
-/* Likewise, but what is asked is read in the store that @config names: Query and ListJobs, and
- * nothing else is to be asked. */
+/* Likewise, but what is asked is read in the store that @config names: Query, History and
+ * ListJobs, and nothing else is to be asked. */
 int session_new_from_store(struct session **out, struct config *config);
 
 /* Says good-bye to the broker, waiting a moment at most. Accepts NULL; returns NULL. */

@@ -3,7 +3,8 @@
  * Why: a reason code and a sentence for every step that is not where the job wants it
  *
  * What the store knows comes with the status; what it cannot know, whether anybody reads a queue,
- * is asked of the broker. Where no scheduler answers, that alone is told.
+ * is asked of the broker, unless the store itself is asked. Where no scheduler answers, that alone
+ * is told.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,8 +47,8 @@ struct why {
     struct about *about;   /* for each step of the job */
     struct looked *looked; /* task queues */
     size_t n_looked;
-    struct session_queue replies;
-    const char *code; /* of the job */
+    struct session_queue replies; /* not known with --from-store */
+    const char *code;             /* of the job */
     struct buf sentence;
 };
 
@@ -234,11 +235,14 @@ static void read_history(struct why *why)
     } while (n > 0);
 }
 
+/* Its request is in a queue that nobody reads, or was last. Not where an agent has taken it: one
+ * that is crowded reads no more. */
 static bool is_alone(const struct why *why, const Drover__V1__StepStatus *step)
 {
     const struct session_queue *queue = needs_agent(step) ? queue_of(why, step->actor) : NULL;
 
-    return queue && queue->consumers == 0;
+    return queue && queue->consumers == 0 && !step->begun &&
+           (queue->messages > 0 || step->unstarted > 0);
 }
 
 static bool anybody_alone(const struct why *why)
@@ -287,17 +291,38 @@ static void put_counts(struct buf *out, const Drover__V1__StepStatus *step)
                    step->failures > 0 ? "and" : "after", step->expiries, step->maximum_expiries);
 }
 
-static void put_next(struct buf *out, const Drover__V1__StepStatus *step, int64_t now)
+static void put_next(struct buf *out, const struct why *why, const Drover__V1__StepStatus *step)
 {
     if (step->until <= 0)
         return;
     buf_puts(out, ", next ");
-    put_time(out, step->until, now);
+    put_time(out, step->until, why->job->now);
+    if (*why->job->hold)
+        buf_puts(out, " if the job is resumed by then");
+}
+
+static void put_unstarted(struct buf *out, const Drover__V1__StepStatus *step)
+{
+    if (step->unstarted > 0)
+        buf_printf(out, ", %" PRIu32 " request%s not taken", step->unstarted,
+                   step->unstarted == 1 ? " was" : "s were");
+}
+
+/* "its undo is ", or nothing: @state is what is said of a step without more words. */
+static void put_subject(struct buf *out, const Drover__V1__StepStatus *step, const char *verb,
+                        const char *state)
+{
+    bool undo = step->state == DROVER__V1__STEP_STATE__STEP_STATE_REVERTING ||
+                (!in_flight(step) && step->desired == DROVER__V1__STATE__STATE_DISABLED);
+
+    buf_printf(out, "%s%s%s", undo ? "its undo " : "", undo ? verb : "", state);
 }
 
 static void put_overdue(struct buf *out, const struct why *why)
 {
-    if (why->replies.consumers == 0)
+    if (why->args->from_store)
+        buf_puts(out, "; no supervisor has looked since, or nobody reads `drover.replies`");
+    else if (why->replies.consumers == 0)
         buf_puts(out, "; nothing expires while nobody reads `drover.replies`");
     else if (why->replies.messages > 0)
         buf_printf(out, "; expiry waits for the %" PRIu32 " messages in `drover.replies`",
@@ -314,9 +339,7 @@ static const char *say_no_agent(const struct why *why, const Drover__V1__StepSta
         buf_puts(&a->sentence, " since ");
         put_time(&a->sentence, a->unheard, why->job->now);
     }
-    if (step->unstarted > 0)
-        buf_printf(&a->sentence, ", %" PRIu32 " request%s not taken", step->unstarted,
-                   step->unstarted == 1 ? " was" : "s were");
+    put_unstarted(&a->sentence, step);
     return "NO_AGENT";
 }
 
@@ -328,11 +351,14 @@ static const char *say_leased(const struct why *why, const Drover__V1__StepStatu
 
     if (is_alone(why, step))
         return say_no_agent(why, step, a);
-    buf_puts(&a->sentence, overdue ? "its lease ended " : "leased until ");
+    if (overdue)
+        buf_puts(&a->sentence, "its lease ended ");
+    else
+        put_subject(&a->sentence, step, "is ", "leased until ");
     put_time(&a->sentence, step->until, why->job->now);
     if (overdue)
         put_overdue(&a->sentence, why);
-    else if (queue && queue->messages > 0 && step->fraction <= 0 && !*step->note)
+    else if (queue && queue->messages > 0 && !step->begun)
         buf_printf(&a->sentence,
                    ", or one of the %" PRIu32 " requests that wait in `drover.task.%s`",
                    queue->messages, step->actor);
@@ -355,9 +381,10 @@ static const char *say_backoff(const struct why *why, const Drover__V1__StepStat
         put_last_error(&a->sentence, step);
         return "HELD";
     }
-    buf_puts(&a->sentence, "backing off");
+    put_subject(&a->sentence, step, "is ", "backing off");
     put_counts(&a->sentence, step);
-    put_next(&a->sentence, step, why->job->now);
+    put_unstarted(&a->sentence, step);
+    put_next(&a->sentence, why, step);
     put_last_error(&a->sentence, step);
     if (overdue)
         put_overdue(&a->sentence, why);
@@ -367,9 +394,9 @@ static const char *say_backoff(const struct why *why, const Drover__V1__StepStat
 static const char *say_parked(const struct why *why, const Drover__V1__StepStatus *step,
                               struct about *a)
 {
-    buf_puts(&a->sentence, "parked");
+    put_subject(&a->sentence, step, "is ", "parked");
     put_counts(&a->sentence, step);
-    put_next(&a->sentence, step, why->job->now);
+    put_next(&a->sentence, why, step);
     put_last_error(&a->sentence, step);
     if (step->until <= 0)
         buf_printf(&a->sentence, "; until somebody says `drover retry %s %s`", why->job->job_id,
@@ -380,7 +407,7 @@ static const char *say_parked(const struct why *why, const Drover__V1__StepStatu
 static const char *say_failed(const struct why *why, const Drover__V1__StepStatus *step,
                               struct about *a)
 {
-    buf_puts(&a->sentence, "failed for good");
+    put_subject(&a->sentence, step, "has ", "failed for good");
     put_counts(&a->sentence, step);
     put_last_error(&a->sentence, step);
     return "FAILED";
@@ -388,6 +415,10 @@ static const char *say_failed(const struct why *why, const Drover__V1__StepStatu
 
 static const char *say_resting(const struct why *why, struct about *a)
 {
+    if (*why->job->ending) {
+        buf_puts(&a->sentence, "not sent any more, because the job ends");
+        return "ENDING";
+    }
     if (a->waits > 0) {
         buf_printf(&a->sentence, "waits for %s", buf_str(&a->names));
         if (a->waits > NAMES_SHOWN)
@@ -451,6 +482,15 @@ static void say_held(struct buf *out, const Drover__V1__JobStatus *job)
     buf_printf(out, "; `drover resume %s` lets it go on", job->job_id);
 }
 
+/* What complete_by still bounds. */
+static void put_bound(struct buf *out, const Drover__V1__JobStatus *job)
+{
+    if (job->desired != DROVER__V1__STATE__STATE_ACTIVE || job->complete_by <= job->now)
+        return;
+    buf_puts(out, "; to be complete by ");
+    put_time(out, job->complete_by, job->now);
+}
+
 static const char *say_job(const Drover__V1__JobStatus *job, struct buf *out)
 {
     if (has_ended(job)) {
@@ -469,8 +509,15 @@ static const char *say_job(const Drover__V1__JobStatus *job, struct buf *out)
             buf_puts(out, "; no supervisor has looked since: is one running?");
         return "PENDING";
     }
+    if (*job->ending) {
+        buf_printf(out, "ends as FAILED, %s, when nothing is in flight any more", job->ending);
+        return "ENDING";
+    }
     buf_printf(out, "%" PRIu32 " of %" PRIu32 " steps are not %s yet", job->steps_open,
                job->steps_total, view_word(&drover__v1__state__descriptor, (int)job->desired));
+    if (*job->cause)
+        buf_printf(out, "; turned: %s", job->cause);
+    put_bound(out, job);
     return "PROCESSING";
 }
 
@@ -556,7 +603,7 @@ static int explain(struct why *why)
         r = -ENOMEM;
     if (r == 0)
         r = find_waits(why);
-    if (r == 0 && !has_ended(why->job))
+    if (r == 0 && !has_ended(why->job) && !why->args->from_store)
         r = look_at_queues(why);
     if (r)
         return session_complain(why->session, r);
@@ -569,7 +616,16 @@ static int explain(struct why *why)
     return CLI_OK;
 }
 
-static int ask(struct why *why, struct wire_message *answer)
+/* Return: the exit code. */
+static int ask_store(struct why *why, struct wire_message *answer)
+{
+    int r = get_status(why->session, why->args->operands[0], false, why->deadline, answer);
+
+    return r ? session_complain(why->session, r) : control_exit(answer->answer);
+}
+
+/* Likewise, or tells what is wrong with the schedulers. */
+static int ask_schedulers(struct why *why, struct wire_message *answer)
 {
     struct session_queue control;
     int r = session_look(why->session, "drover.control", why->deadline, &control);
@@ -585,11 +641,15 @@ static int ask(struct why *why, struct wire_message *answer)
         why->deadline = SESSION_FOREVER; /* a look takes a moment, or fails */
         say_schedulers(why, &control);
     }
-    if (r)
-        return session_complain(why->session, r);
-    r = control_exit(answer->answer);
-    why->job = answer->answer->status;
-    return r || !why->job ? r : explain(why);
+    return r ? session_complain(why->session, r) : control_exit(answer->answer);
+}
+
+static int ask(struct why *why, struct wire_message *answer)
+{
+    int r = why->args->from_store ? ask_store(why, answer) : ask_schedulers(why, answer);
+
+    why->job = r ? NULL : answer->answer->status;
+    return why->job ? explain(why) : r;
 }
 
 int cli_why(const struct args *args)

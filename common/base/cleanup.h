@@ -4,9 +4,9 @@
  *
  * Own a local by attribute, hand it over with take():
  *
- *     CLEANUP(thing_free) struct thing *t = thing_new();
+ *     CLEANUP(buf_free) struct buf *b = buf_new();
  *     ...
- *     *out = take(t);
+ *     *out = take(b);
  *     return 0;
  */
 #pragma once

@@ -80,10 +80,12 @@ static void set_progress(struct effects *fx, Drover__V1__StepStatus *m, struct b
     int used = 0;
 
     if (sscanf(text, "%64s %*s %lf %n", seen, &m->fraction, &used) == 2 && used > 0 &&
-        strcmp(seen, token) == 0)
+        strcmp(seen, token) == 0) {
+        m->begun = true;
         m->note = (char *)text + used;
-    else
+    } else {
         m->fraction = 0;
+    }
 }
 
 /* What the step is sent for, or will be. */
@@ -94,14 +96,26 @@ static void set_terms(Drover__V1__StepStatus *m, const struct workflow_dispatch 
     m->maximum_expiries = d->policy.maximum_expiries;
 }
 
-static void set_record(struct effects *fx, Drover__V1__StepStatus *m, const struct ops_step *from,
-                       const struct workflow_step *step, bool back)
+/* Timers of a way that the job has left are void, though its walk has not come to the step yet: the
+ * library's record_of(). */
+static void drop_timer(struct ops_step_record *r, uint32_t since)
 {
+    if (r->since < since && r->state != 'R') {
+        r->state = 'W';
+        r->till = 0;
+    }
+}
+
+static void set_record(struct effects *fx, Drover__V1__StepStatus *m, const struct ops_step *from,
+                       const struct workflow_step *step, const struct ops_job *job)
+{
+    bool back = bytes_is(job->desired, "D");
     struct ops_step_record r = {
         .current = 'D', .asked = 'A', .state = 'W', .waiting = step->n_after};
 
     if (from->record.len > 0 && ops_read_step_record(from->record, &r))
         return;
+    drop_timer(&r, job->since);
     set_terms(m, (r.state == 'W' ? back : r.asked == 'D') ? &step->revert : &step->forward);
     m->state = wording(&r, back);
     m->current = state_of(bytes_of(r.state == 'R' ? "U" : &r.current, 1));
@@ -118,14 +132,14 @@ static void set_record(struct effects *fx, Drover__V1__StepStatus *m, const stru
 }
 
 static void set_step(struct effects *fx, Drover__V1__StepStatus *m, const struct ops_step *from,
-                     const struct workflow *w, bool back)
+                     const struct workflow *w, const struct ops_job *job)
 {
     const struct workflow_step *step = &w->steps[from->step];
 
     drover__v1__step_status__init(m);
     m->index = from->step;
     m->name = (char *)step->name;
-    set_record(fx, m, from, step, back);
+    set_record(fx, m, from, step, job);
     m->after = effects_alloc(fx, step->n_after * sizeof(char *));
     for (uint32_t i = 0; i < step->n_after; i++)
         m->after[m->n_after++] = (char *)w->steps[step->after[i]].name;
@@ -194,6 +208,8 @@ void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
     m->locked_by = effects_text(fx, job->locked_by);
     m->submitter = effects_text(fx, job->submitter);
     m->now = job->now;
+    m->cause = effects_text(fx, job->cause);
+    m->ending = job->outcome.len == 0 ? effects_text(fx, job->ending) : m->ending;
     set_labels(fx, m, job->labels);
     if (*m->hold)
         set_hold(fx, m, job->held);
@@ -208,7 +224,7 @@ void status_steps(struct effects *fx, Drover__V1__JobStatus *m, const struct ops
     for (uint32_t i = 0; i < job->n_steps; i++) {
         if (job->steps[i].step >= w->n_steps)
             continue;
-        set_step(fx, &steps[i], &job->steps[i], w, bytes_is(job->desired, "D"));
+        set_step(fx, &steps[i], &job->steps[i], w, job);
         m->steps[m->n_steps++] = &steps[i];
     }
     m->input = ops_payload(job->input);

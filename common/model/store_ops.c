@@ -528,7 +528,7 @@ void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, con
 }
 
 /* The library's JOB_FIELDS and DATA_FIELDS, so many. */
-#define JOB_FIELDS 25
+#define JOB_FIELDS 28
 static void read_job_fields(struct ops_reader *r, struct ops_job *out)
 {
     out->definition = get(r);
@@ -548,6 +548,9 @@ static void read_job_fields(struct ops_reader *r, struct ops_job *out)
     out->complete_by = get_ms(r);
     out->locked_by = get(r);
     out->notices = get_u32(r);
+    out->since = get_u32(r);
+    out->cause = get(r);
+    out->ending = get(r);
     out->workflow = get(r);
     out->submitter = get(r);
     out->labels = get(r);

@@ -246,6 +246,8 @@ struct ops_job {
     int64_t created, updated, start_at, complete_by;
     struct bytes locked_by;
     uint32_t notices; /* tries of the notice so far */
+    uint32_t since;   /* the turn in which it was turned; 0: never */
+    struct bytes cause, ending;
     struct bytes workflow, submitter, labels, reply_to, correlation, traceparent;
     bool json;
     struct bytes held; /* since when it is on hold, who has put it there, and why */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drover get and list --from-store: what the store has, while the broker is stopped."""
+"""drover get, list, why and history --from-store: what the store has, while the broker is stopped."""
 
 import json
 import pathlib
@@ -68,7 +68,15 @@ class FromStore(cluster.TestCase):
         listed = {words: self.steady(self.good("list", "-o", "json", *words)) if "-n" not in words else
                   self.drover("list", "-o", "json", *words) for words in lists}
         before = {job: self.c.store.job(job) for job in jobs}
+        histories = {job: self.good("history", job) for job in jobs}
         self.rabbit.stop()
+        for job in jobs:
+            self.assertEqual(histories[job], self.good("history", job, "--from-store"))
+        self.assertEqual(histories["done"], self.good("history", "done", "--from-store", "--follow"))
+        self.assertEqual("done ENDED: has ended: SUCCEEDED\n", self.good("why", "done", "--from-store"))
+        self.assertRegex(self.good("why", "flies", "--from-store"),
+                         r"\na +LEASED +leased until \S+Z, half of it\nb +WAITS +waits for `a`\n")
+        self.assertIn("parked HELD: held by me@here since", self.good("why", "parked", "--from-store"))
         for job in jobs:
             self.assertEqual(asked[job], self.steady(
                 self.good("get", job, "--data", "-o", "json", "--from-store")))
@@ -80,7 +88,8 @@ class FromStore(cluster.TestCase):
                          (code, self.steady(out), err))
         after = err.split()[-1]
         self.assertEqual(2, len(self.good("list", "-o", "id", "--from-store", "--after", after).split()))
-        self.assertEqual(5, self.drover("get", "nobody", "--from-store")[0])
+        for command in ("get", "why", "history"):
+            self.assertEqual(5, self.drover(command, "nobody", "--from-store")[0], command)
         self.assertEqual(1, self.drover("list", "--from-store", "--after", "nowhere")[0])
         for words in (("get", "flies"), ("cancel", "flies"), ("kill", "flies")):
             self.assertEqual(7, self.drover(*words, "--timeout", "2s")[0], words)

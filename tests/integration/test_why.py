@@ -2,6 +2,7 @@
 """drover why: the reason for every step that does not move. The test is the agent."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import client
 import cluster
+import servers
 import tap
 import wire
 
@@ -150,6 +152,39 @@ class Why(cluster.TestCase):
              {"b": ("FAILED", "failed for good after 1 of 10 failures, last error BROKEN: bad card")}),
             self.why("fails"))
 
+    def test_ending(self):
+        """A job that will end FAILED begins nothing more, and says what it waits for."""
+        self.start()
+        fail = wire.Policy(on_permanent=wire.RECOURSE_FAIL)
+        self.submit("job", [wire.step("a", "hand", retry=fail), wire.step("b", "hand"), wire.step("c", "hand"),
+                            wire.step("d", "hand", after=["b"])])
+        b = self.request("b")
+        self.c.client.reply(self.request("a"), error=error("bad card", wire.VERDICT_PERMANENT))
+        self.c.client.reply(b)
+        self.assertEqual("not sent any more, because the job ends", self.until_why("job", "d", "ENDING"))
+        job, steps = self.why("job")
+        self.assertEqual(("ENDING", "ends as FAILED, PERMANENT, when nothing is in flight any more"), job)
+        self.assertEqual({"a": "FAILED", "c": "LEASED", "d": "ENDING"}, {k: v[0] for k, v in steps.items()})
+
+    def test_undo(self):
+        """On the way back it is the undo of which something is said, and the job says why it turned."""
+        self.start()
+        revert = wire.Revert(action="undo", actor="hand")
+        self.submit("job", [wire.step("a", "hand", revert=revert, retry=LATER), wire.step("b", "hand", after=["a"])],
+                    complete_by=4_000_000_000_000)
+        self.assertEqual("2 of 2 steps are not ACTIVE yet; to be complete by 2096-10-02T07:06:40Z",
+                         self.why("job")[0][1])
+        self.c.client.reply(self.request("a"))
+        self.c.client.reply(self.request("b"), error=error("bad card", wire.VERDICT_PERMANENT))
+        undo = self.request("a")
+        job, steps = self.why("job")
+        self.assertEqual(("PROCESSING", "1 of 2 steps are not DISABLED yet; turned: FAILURE"), job)
+        self.assertRegex(steps["a"][1], rf"^its undo is leased until {CLOCK}$")
+        self.assertRegex(self.drover("history", "job").stdout, r"turned b: D FAILURE PERMANENT\n")
+        self.c.client.reply(undo, error=error("no"))
+        self.assertRegex(self.until_why("job", "a", "BACKOFF"),
+                         r"^its undo is backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no$")
+
     def test_held(self):
         """By whom, since when, and why."""
         self.start()
@@ -171,11 +206,52 @@ class Why(cluster.TestCase):
         self.c.client.control("job", kill=wire.Kill(), by="a b")
         self.assertEqual("a_b", self.c.client.status("job").held_by)
 
+    def test_held_and_turned(self):
+        """What is held is not tried at its time; what has turned meanwhile not at all."""
+        self.start()
+        self.submit("job", [wire.step("a", "hand", retry=LATER)])
+        self.c.client.reply(self.request("a"), error=error())
+        self.until_why("job", "a", "BACKOFF")
+        self.c.client.control("job", pause=wire.Pause())
+        self.assertRegex(self.why("job")[1]["a"][1], r", next \S+Z if the job is resumed by then, last error")
+        self.c.client.control("job", cancel=wire.Cancel())
+        self.assertEqual({"a": ("HELD", "to be sent when the job is resumed")}, self.why("job")[1])
+
     def test_not_started(self):
         self.start()
         self.submit("job", [wire.step("a", "hand")], start_at=4_000_000_000_000)
         self.assertEqual((("PENDING", "starts 2096-10-02T07:06:40Z"),
                           {"a": ("PENDING", "the job has not started")}), self.why("job"))
+
+    def test_crowded(self):
+        """An agent that has no room for more has cancelled its consumers; what it works on has an agent."""
+        go = self.directory / "go"
+        os.mkfifo(go)
+        command = ["/bin/sh", "-c", "read line <$0", str(go)]
+        busy = {"name": "busy", "handler": "exec", "ack": "early", "actions": [{"name": "*", "command": command}]}
+        c = self.c = self.cluster(settings={"agent": {"agent": {"actors": [busy], "concurrency": 1}}}, actor="busy")
+
+        def submit(job, **fields):
+            c.client.submit(wire.submit(job, [wire.step("a", "busy", lock_ms=600_000, wait_ms=60_000, **fields)]))
+
+        def await_queue(messages, consumers):
+            servers.wait_for(lambda: c.client.queue("drover.task.busy") == (messages, consumers), "the queue")
+
+        submit("silent")
+        await_queue(0, 0)
+        self.assertRegex(self.why("silent")[1]["a"][1], rf"^leased until {CLOCK}$")
+        go.write_text("\n")
+        c.client.settled("silent")
+        submit("beating", heartbeat_ms=300)
+        await_queue(0, 0)
+        submit("behind")
+        await_queue(1, 0)
+        servers.wait_for(lambda: c.client.status("beating").steps[0].begun, "its Progress")
+        self.assertRegex(self.why("beating")[1]["a"][1], rf"^leased until {CLOCK}$")
+        self.assertEqual("NO_AGENT", self.why("behind")[1]["a"][0])
+        for job in ("beating", "behind"):
+            go.write_text("\n")
+            c.client.settled(job)
 
     def test_overdue(self):
         """A lease that has ended and that nobody ends: no supervisor, or nobody reads the replies."""

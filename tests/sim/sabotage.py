@@ -287,7 +287,7 @@ BUGS = {
     ),
     "a command does not heed if_seq": (
         FUNCTIONS,
-        "  elseif command.if_seq ~= '0' and tonumber(command.if_seq) ~= job.seq then",
+        "  elseif if_seq ~= '0' and tonumber(if_seq) ~= job.seq then",
         "  elseif false then",
     ),
     "an overtaken command is carried out": (
@@ -317,7 +317,7 @@ BUGS = {
     ),
     "what a person resolves is not kept": (
         FUNCTIONS,
-        "  rec.current = state\n",
+        "  rec.current = a[12]\n",
         "",
     ),
     "a tried job is tried for ever": (

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Entries are lines such as "7 1700000000123 dispatched 2 1 2.9f…"; what the words behind an event
+ * mean stands in EVENTS.
+ */
+#include "model/history.h"
+
+#include <string.h>
+
+/* s step, a attempt, t token, d detail: all that is left of the line, w likewise, but its last word
+ * may be a step; - passed over. */
+static const struct {
+    const char *event;
+    const char *words;
+} EVENTS[] = {
+    {"created", "-d"},    {"dispatched", "sat"}, {"done", "sat"},      {"failed", "sat"},
+    {"deferred", "sat"},  {"expired", "sat"},    {"unstarted", "sat"}, {"unroutable", "sat"},
+    {"undone", "sat"},    {"skipped", "s"},      {"parked", "sd"},     {"given_up", "sd"},
+    {"retried", "sd"},    {"edited", "s"},       {"resolved", "sd"},   {"mended", "d"},
+    {"withdrawn", "sat"}, {"turned", "w"},
+};
+
+static const char *words_of(struct bytes event)
+{
+    for (size_t i = 0; i < array_size(EVENTS); i++)
+        if (bytes_is(event, EVENTS[i].event))
+            return EVENTS[i].words;
+    return "d";
+}
+
+/* The next word of a line; the line goes on behind it. */
+static struct bytes next_word(struct bytes *line)
+{
+    const uint8_t *space = line->len > 0 ? memchr(line->data, ' ', line->len) : NULL;
+    struct bytes word = bytes_of(line->data, space ? (size_t)(space - line->data) : line->len);
+    size_t used = word.len + (space ? 1 : 0);
+
+    *line = bytes_of(line->data + used, line->len - used);
+    return word;
+}
+
+static void set_step(Drover__V1__HistoryEntry *m, struct bytes word, const struct workflow *w)
+{
+    int64_t number;
+
+    if (bytes_to_i64(word, &number) && number >= 0 && number < w->n_steps)
+        m->step = (char *)w->steps[number].name;
+}
+
+static void set_detail(struct effects *fx, Drover__V1__HistoryEntry *m, struct bytes text)
+{
+    while (text.len > 0 && text.data[text.len - 1] == ' ')
+        text.len--;
+    m->detail = effects_text(fx, text);
+}
+
+/* "D FAILURE PERMANENT 3" */
+static void set_why(struct effects *fx, Drover__V1__HistoryEntry *m, struct bytes text,
+                    const struct workflow *w)
+{
+    size_t at = text.len;
+
+    while (at > 0 && text.data[at - 1] != ' ')
+        at--;
+    set_step(m, bytes_of(text.data + at, text.len - at), w);
+    set_detail(fx, m, *m->step ? bytes_of(text.data, at) : text);
+}
+
+static void set_word(struct effects *fx, Drover__V1__HistoryEntry *m, char kind, struct bytes *line,
+                     const struct workflow *w)
+{
+    struct bytes word = kind == 'd' || kind == 'w' ? *line : next_word(line);
+    int64_t number = -1;
+
+    switch (kind) {
+    case 's':
+        set_step(m, word, w);
+        break;
+    case 'a':
+        if (bytes_to_i64(word, &number) && number >= 0 && number <= UINT32_MAX)
+            m->attempt = (uint32_t)number;
+        break;
+    case 't':
+        m->token = effects_text(fx, word);
+        break;
+    case 'd':
+        set_detail(fx, m, word);
+        break;
+    case 'w':
+        set_why(fx, m, word, w);
+        break;
+    default:
+        break;
+    }
+}
+
+static void set_entry(struct effects *fx, Drover__V1__HistoryEntry *m, struct bytes line,
+                      const struct workflow *w)
+{
+    struct bytes seq, event;
+    int64_t number = 0;
+
+    drover__v1__history_entry__init(m);
+    seq = next_word(&line);
+    if (bytes_to_i64(seq, &number))
+        m->seq = (uint64_t)number;
+    (void)bytes_to_i64(next_word(&line), &m->at);
+    event = next_word(&line);
+    m->event = effects_text(fx, event);
+    for (const char *kind = words_of(event); *kind; kind++)
+        set_word(fx, m, *kind, &line, w);
+}
+
+void history_entries(struct effects *fx, Drover__V1__Answer *m, const struct ops_history *found,
+                     const struct workflow *w)
+{
+    Drover__V1__HistoryEntry *entries = effects_alloc(fx, found->n * sizeof(*entries));
+
+    m->history = effects_alloc(fx, found->n * sizeof(*m->history));
+    for (uint32_t i = 0; i < found->n; i++) {
+        set_entry(fx, &entries[i], found->entries[i], w);
+        m->history[m->n_history++] = &entries[i];
+    }
+    m->history_first = found->first;
+}
