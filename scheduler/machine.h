@@ -223,6 +223,7 @@ struct scheduler {
     struct workflow **registered;
     size_t n_registered;
     unsigned registering; /* of them, not yet in the store */
+    bool register_again;  /* ... and then once more: what is there may be gone since */
     struct scheduler_stats stats;
 };
 
@@ -268,6 +269,9 @@ void suspects_add(struct scheduler *s, struct item *item, const struct bus_deliv
 void suspects_done(struct scheduler *s, struct item *item);
 void suspects_lost(struct scheduler *s);
 void suspects_tick(struct scheduler *s);
+
+/* Has the store know this scheduler's workflows: whenever it may have lost them. */
+void workflows_register(struct scheduler *s);
 
 /* ---- by message kind ---- */
 

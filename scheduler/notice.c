@@ -181,8 +181,7 @@ static void notice_answered(struct scheduler *s, struct op *op, struct ops_reade
     const struct workflow *w;
 
     if (ops_read_notice(r, s->out, &job) || job.definition.len != ID_DIGEST_LEN) {
-        op_call(s, op, settle_call, settle_answered); /* forgotten, or not owed: nothing to tell */
-        return;
+        return; /* forgotten, or not owed: nothing to tell */
     }
     op->notices = job.notices;
     memcpy(op->digest, job.definition.data, ID_DIGEST_LEN);

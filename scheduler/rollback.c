@@ -227,13 +227,16 @@ void rollback_look(struct scheduler *s)
     item_unref(s, item);
 }
 
-/* The answers on one connection come in order: each mark is greater than the last. */
+/* The answers on one connection come in order, and each mark is greater than the last; else
+ * somebody has emptied the store. */
 void rollback_heed(struct scheduler *s, const struct op *op, uint64_t count)
 {
     struct mark *mark = &s->marks[op->partition];
 
-    if (count > mark->count)
+    if (count > mark->count) {
         mark->count = count;
-    else if (count > 0 && s->looks == 0)
+    } else if (count > 0 && s->looks == 0) {
         rollback_look(s);
+        workflows_register(s);
+    }
 }

@@ -52,8 +52,8 @@ void item_unref(struct scheduler *s, struct item *item)
     assert(item->open > 0);
     if (--item->open > 0)
         return;
-    if (item->registers)
-        s->registering--;
+    if (item->registers && --s->registering == 0 && s->register_again)
+        workflows_register(s);
     if (item->handle)
         effects_add(s->out, EFFECT_ACK, item->handle);
     if (item->suspect)
@@ -531,7 +531,28 @@ static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
 
 /* ---- registering ---- */
 
-/* Each time, because a store that comes back may have lost them. */
+void workflows_register(struct scheduler *s)
+{
+    s->register_again = s->registering > 0;
+    for (size_t i = 0; i < s->n_registered && !s->register_again; i++) {
+        struct item *item = item_new(s, NULL);
+
+        s->registering++;
+        item->registers = true;
+        definition_keep(s, s->registered[i]);
+        for (uint32_t p = 0; p < s->partitions; p++) {
+            struct op *op = op_new(s, item, s->registered[i]->name);
+
+            op->partition = p;
+            op->workflow = workflow_ref(s->registered[i]);
+            op->registered = true;
+            definition_store(s, op, NULL);
+            op_unref(s, op);
+        }
+        item_unref(s, item);
+    }
+}
+
 static void on_store_up(struct scheduler *s, uint32_t partitions, const char *run)
 {
     snprintf(s->run, sizeof(s->run), "%s", run);
@@ -543,25 +564,7 @@ static void on_store_up(struct scheduler *s, uint32_t partitions, const char *ru
             list_init(&s->records[p]);
     }
     rollback_look(s); /* before anything is asked of the store */
-    if (s->registering > 0)
-        return;
-    for (size_t i = 0; i < s->n_registered; i++) {
-        struct item *item = item_new(s, NULL);
-
-        s->registering++;
-        item->registers = true;
-        definition_keep(s, s->registered[i]);
-        for (uint32_t p = 0; p < partitions; p++) {
-            struct op *op = op_new(s, item, s->registered[i]->name);
-
-            op->partition = p;
-            op->workflow = workflow_ref(s->registered[i]);
-            op->registered = true;
-            definition_store(s, op, NULL);
-            op_unref(s, op);
-        }
-        item_unref(s, item);
-    }
+    workflows_register(s);
 }
 
 int scheduler_register(struct scheduler *s, struct workflow *w)

@@ -1656,7 +1656,7 @@ local function expire_owed(p, now, skip, limit, out)
   local list = call('ZRANGEBYSCORE', p .. 'owed', '-inf', int(now), 'LIMIT', skip, limit)
   for _, member in ipairs(list) do
     local id, seq = match(member, '^(%S+) (%d+)$')
-    if call('EXISTS', p .. 'job:' .. id) == 1 then
+    if call('HEXISTS', p .. 'data:' .. id, 's' .. seq) == 1 then
       local tries = call('HINCRBY', p .. 'job:' .. id, 'notices', 1)
       local wait = NOTICE_WAITS[min(tries, #NOTICE_WAITS)]
       call('ZADD', p .. 'owed', int(now + wait), member)

@@ -747,6 +747,82 @@ static void test_store_emptied(void **state)
     expect(w, "B STORE_LOST ");
 }
 
+static struct workflow *registered_new(void)
+{
+    Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
+    Drover__V1__Step step = DROVER__V1__STEP__INIT;
+    Drover__V1__Step *steps[] = {&step};
+    struct problem problem = {0};
+    struct workflow *w;
+
+    step.name = (char *)"a";
+    step.actor = (char *)"hand";
+    m.name = (char *)"known";
+    m.version = 1;
+    m.steps = steps;
+    m.n_steps = 1;
+    assert_int_equal(workflow_new(&w, &m, "", &problem), 0);
+    return w;
+}
+
+static bool is_known_everywhere(struct world *w)
+{
+    const char *words[][2] = {{"HGETALL", "drover:{p0}:workflows"},
+                              {"HGETALL", "drover:{p1}:workflows"}};
+    bool known = true;
+
+    for (size_t p = 0; p < array_size(words); p++) {
+        CLEANUP(buf_deinit) struct buf text = {0};
+
+        simstore_command(w->store, words[p], 2, &text);
+        known = known && strstr(buf_str(&text), "known@1");
+    }
+    return known;
+}
+
+/* Workflows are registered again in a store that went back, also where that is under way, or was
+ * emptied. */
+static void test_workflows_come_back(void **state)
+{
+    struct world *w = *state;
+    CLEANUP(workflow_unref) struct workflow *known = registered_new();
+
+    assert_int_equal(scheduler_register(w->peers[A], known), 0);
+    w->deaf_to = "define";
+    feed(w, A,
+         (struct scheduler_event){
+             .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = w->run});
+    assert_true(is_known_everywhere(w));
+    lose_calls(w, 0, "second");
+    assert_false(is_known_everywhere(w));
+    reconnect(w, A);
+    assert_true(is_known_everywhere(w));
+    submit(w, "j0");
+    w->story.len = 0;
+    lose_calls(w, 0, "second");
+    submit(w, "j0");
+    expect(w, "A STORE_LOST ");
+    assert_true(is_known_everywhere(w));
+}
+
+/* A scheduler is asked for a notice that the store does not owe, or not yet again: the one that it
+ * may owe then is another one. */
+static void test_unknown_notices_are_left(void **state)
+{
+    struct world *w = *state;
+    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
+    Drover__V1__Notify notify = DROVER__V1__NOTIFY__INIT;
+
+    submit(w, "j0");
+    notify.seq = 9;
+    m.job_id = (char *)"j0";
+    m.command_case = DROVER__V1__CONTROL__COMMAND_NOTIFY;
+    m.notify = &notify;
+    w->deaf_to = "settle_owed";
+    deliver_message(w, A, SCHEDULER_CONTROL, &m.base);
+    assert_non_null(w->deaf_to); /* it was not called */
+}
+
 /* What was accepted long before a restart was on disk by then. */
 static void test_old_jobs_are_not_looked_for(void **state)
 {
@@ -814,6 +890,8 @@ int main(void)
         TEST(test_store_went_back_twice),
         TEST(test_settling_lost),
         TEST(test_store_emptied),
+        TEST(test_workflows_come_back),
+        TEST(test_unknown_notices_are_left),
         TEST(test_old_jobs_are_not_looked_for),
     };
 
