@@ -35,7 +35,8 @@ struct checker *checker_free(struct checker *c)
     HASH_CLEAR(hh, c->jobs);
     HASH_CLEAR(hh, c->tokens);
     HASH_CLEAR(hh, c->undone);
-    HASH_CLEAR(hh, c->dead);
+    HASH_CLEAR(hh, c->deadly);
+    HASH_CLEAR(hh, c->survivors);
     effects_deinit(&c->scratch);
     return NULL;
 }
@@ -73,13 +74,14 @@ void checker_clock_set(struct checker *c, int64_t by)
         c->unseen += by;
 }
 
-void check_version(struct checker *c, struct job *job, struct workflow *w)
+void check_version(struct checker *c, struct job *job, struct workflow *w, bool registered)
 {
     struct version *version = timeline_alloc(c->t, sizeof(*version));
 
     version->w = job->w = w;
+    version->registered = registered;
     version->older = job->versions;
-    job->versions = version;
+    job->versions = job->version = version;
 }
 
 void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered,
@@ -91,8 +93,7 @@ void checker_job(struct checker *c, const char *id, struct workflow *w, bool reg
     job->keys.job = effects_printf(&c->t->arena, "job:%s", id);
     job->keys.data = effects_printf(&c->t->arena, "data:%s", id);
     job->keys.hist = effects_printf(&c->t->arena, "hist:%s", id);
-    check_version(c, job, workflow_ref(w));
-    job->registered = registered;
+    check_version(c, job, workflow_ref(w), registered);
     job->start_at = start_at;
     job->has_deadline = has_deadline || w->complete_within_ms > 0;
     job->partition = id_partition(id, c->partitions);
@@ -197,13 +198,12 @@ static void endings_undo(struct job *job)
 
 static void job_begin_again(struct checker *c, struct job *job)
 {
-    const struct version *first = job->versions;
     struct job was = *job;
 
-    while (first->older)
-        first = first->older;
+    while (job->version->older)
+        job->version = job->version->older;
     memset(&job->created, 0, offsetof(struct job, steps) - offsetof(struct job, created));
-    job->w = first->w;
+    job->w = job->version->w;
     job->steps = timeline_alloc(c->t, job->w->n_steps * sizeof(*job->steps));
     job->turn = job->since = job->epoch = 1;
     for (uint32_t i = 0; i < job->w->n_steps; i++)
@@ -237,7 +237,6 @@ void checker_went_back(struct checker *c)
     c->again = false;
     for (struct job *job = c->jobs; job; job = job->hh.next) {
         job->lost = job->lost && !job->created;
-        job->accepted = job->accepted && !job->lost;
     }
 }
 
@@ -424,6 +423,8 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
         called_settle_owed(c, args, n);
     else if (strcmp(function, "expire") == 0 || strcmp(function, "sweep") == 0)
         look_at_partition(c, partition);
+    else if (strcmp(function, "suspect") == 0)
+        check_suspect(c, partition, args, answer);
     else if (strcmp(function, "forget") == 0 && !bytes_is(answer->items[0], "0"))
         look_for_forgotten(c, partition);
     else if (job && strcmp(function, "steer") == 0 && job->created)
@@ -512,7 +513,7 @@ static void check_parked_step(struct checker *c, const struct job *job, uint32_t
 static void check_refs(struct checker *c, const struct job *job)
 {
     const char *key = effects_printf(&c->scratch, "def:%s", job->w->digest);
-    uint64_t users = job->registered ? 1 : 0;
+    uint64_t users = job->version->registered ? 1 : 0;
     int64_t at;
 
     for (const struct job *other = c->jobs; other; other = other->hh.next)

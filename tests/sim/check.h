@@ -60,6 +60,8 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
 
 /* A scheduler was killed. */
 void checker_died(struct checker *c);
+/* ... was not lost over a message that it had begun, and is about to say so. */
+void checker_survived(struct checker *c, struct bytes digest, struct bytes life);
 
 /* The broker has taken or refused a message. */
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,

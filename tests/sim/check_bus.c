@@ -6,6 +6,80 @@
 
 #include "scheduler/scheduler.h"
 
+/* ---- what kills ---- */
+
+static struct deadly *deadly_find(struct checker *c, struct bytes body)
+{
+    char digest[ID_DIGEST_LEN + 1];
+    struct deadly *deadly;
+
+    id_digest(body, digest);
+    HASH_FIND_STR(c->deadly, digest, deadly);
+    return deadly;
+}
+
+static const char *survivor_of(struct checker *c, struct bytes digest, struct bytes life)
+{
+    return effects_printf(&c->scratch, "%.*s%.*s", (int)digest.len, (const char *)digest.data,
+                          (int)life.len, (const char *)life.data);
+}
+
+void checker_survived(struct checker *c, struct bytes digest, struct bytes life)
+{
+    const char *of = survivor_of(c, digest, life);
+    struct survivor *survivor;
+
+    HASH_FIND_STR(c->survivors, of, survivor);
+    if (survivor)
+        return;
+    survivor = timeline_alloc(c->t, sizeof(*survivor));
+    snprintf(survivor->of, sizeof(survivor->of), "%s", of);
+    HASH_ADD_STR(c->survivors, of, survivor);
+}
+
+/* Of those in "<time> <life> …" that are noted besides @self. What a survivor says may come too
+ * late, and what he has begun may be noted after that. */
+static uint32_t lost_lives(struct checker *c, struct bytes digest, struct bytes noted,
+                           struct bytes self)
+{
+    char *text = effects_text(&c->scratch, noted), *rest = NULL;
+    uint32_t lost = 0;
+
+    (void)strtok_r(text, " ", &rest);
+    for (char *life; (life = strtok_r(NULL, " ", &rest));) {
+        const char *of = survivor_of(c, digest, bytes_str(life));
+        struct survivor *survivor;
+
+        HASH_FIND_STR(c->survivors, of, survivor);
+        lost += !survivor && !bytes_is(self, life);
+    }
+    return lost;
+}
+
+/* From the third one on it is given up: as many schedulers were killed as seem to have died of it,
+ * or were, each with this one begun. */
+void check_suspect(struct checker *c, uint32_t partition, const struct bytes *args,
+                   const struct store_answer *answer)
+{
+    struct bytes digest = args[0];
+    struct deadly *deadly;
+
+    if (!bytes_is(args[2], "begin") || check_number(answer->items[0]) < 3 ||
+        !simstore_hash(c->store, partition, "suspects"))
+        return;
+    require(c,
+            lost_lives(c, digest, simstore_field(c->store, effects_text(&c->scratch, digest)),
+                       args[1]) <= c->deaths,
+            "given up, and nobody has died of it");
+    HASH_FIND(hh, c->deadly, digest.data, digest.len, deadly);
+    if (deadly)
+        return;
+    deadly = timeline_alloc(c->t, sizeof(*deadly));
+    snprintf(deadly->digest, sizeof(deadly->digest), "%.*s", (int)digest.len,
+             (const char *)digest.data);
+    HASH_ADD_STR(c->deadly, digest, deadly);
+}
+
 /* ---- the bus ---- */
 
 static void published_requests(struct checker *c, const struct bus_message *m)
@@ -18,22 +92,39 @@ static void published_requests(struct checker *c, const struct bus_message *m)
         token->published = true;
 }
 
+static const char *outcome_name(Drover__V1__Outcome outcome)
+{
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value(&drover__v1__outcome__descriptor, (int)outcome);
+
+    return value ? value->name + strlen("OUTCOME_") : "";
+}
+
+/* The one of @list that a notice is about; NULL where there is none. */
+static struct ending *ending_of(struct ending *list, const Drover__V1__JobEvent *m)
+{
+    while (list && (list->seq != m->seq || strcmp(outcome_name(m->outcome), list->outcome) != 0))
+        list = list->older;
+    return list;
+}
+
 static void published_event(struct checker *c, const struct bus_message *m,
                             enum bus_outcome outcome, bool lost)
 {
     struct job *job = check_job_find(c, bytes_str(m->job));
     CLEANUP(wire_free) struct wire_message event = {0};
-    struct ending *e;
+    struct ending *of[2];
 
     if (!job || *m->exchange || wire_decode(WIRE_EVENT, m->body, NULL, &event, NULL))
         return;
-    e = check_ending_find(job, event.event->seq);
-    if (!e)
-        return;
-    if (outcome == BUS_CONFIRMED)
-        e->told = true;
-    if (lost || outcome != BUS_CONFIRMED)
-        e->excused = true;
+    of[0] = ending_of(job->last, event.event);
+    of[1] = ending_of(job->undone, event.event);
+    for (size_t i = 0; i < array_size(of); i++) {
+        if (of[i] && outcome == BUS_CONFIRMED)
+            of[i]->told = true;
+        if (of[i] && (lost || outcome != BUS_CONFIRMED))
+            of[i]->excused = true;
+    }
 }
 
 /* A Submit that the store had no room for may be acknowledged once the client was told. */
@@ -51,30 +142,17 @@ static void published_receipt(struct checker *c, const struct bus_message *m)
     wire_free(&receipt);
 }
 
-/* Only what two schedulers may have died of, or innocents that were with them when they were
- * killed. It costs a reply its lease; who submits or commands and hears nothing does it again. */
+/* What is given up costs a reply its lease; who submits or commands and hears nothing does it
+ * again. */
 static void published_dead(struct checker *c, const struct bus_message *m, enum bus_outcome outcome)
 {
-    struct dead *dead;
+    struct deadly *deadly = deadly_find(c, m->body);
 
     require(c, m->reason && strcmp(m->reason, "POISON") == 0, "dead letter: %s",
             m->reason ? m->reason : "");
-    require(c, c->deaths >= 2, "given up, and nobody has died of it");
-    if (outcome != BUS_CONFIRMED)
-        return;
-    dead = timeline_alloc(c->t, sizeof(*dead));
-    id_digest(m->body, dead->digest);
-    HASH_ADD_STR(c->dead, digest, dead);
-}
-
-static bool is_dead(struct checker *c, struct bytes body)
-{
-    char digest[ID_DIGEST_LEN + 1];
-    const struct dead *dead;
-
-    id_digest(body, digest);
-    HASH_FIND_STR(c->dead, digest, dead);
-    return dead;
+    require(c, deadly, "given up, and nobody has died of it");
+    if (deadly && outcome == BUS_CONFIRMED)
+        deadly->dead = true;
 }
 
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
@@ -163,7 +241,9 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
     const struct acked a = {link, d};
     CLEANUP(wire_free) struct wire_message m = {0};
 
-    if (c->violated || is_dead(c, d->body) ||
+    const struct deadly *deadly = deadly_find(c, d->body);
+
+    if (c->violated || (deadly && deadly->dead) ||
         wire_decode(types[d->source], d->body, NULL, &m, NULL))
         return;
     c->store_now = store_now;
@@ -190,14 +270,14 @@ void checker_receipt(struct checker *c, const Drover__V1__Receipt *m)
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED:
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY:
         require(c, job->created || job->lost, "I1 %s: a receipt, and no record", job->id);
-        job->accepted = !job->lost || job->created;
+        job->accepted = true;
         break;
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER:
         break;
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED:
         /* a scheduler may still be about to register it */
-        require(c, job->registered && strcmp(m->field, "workflow") == 0, "%s: rejected, %s: %s",
-                m->job_id, m->field, m->reason);
+        require(c, job->version->registered && strcmp(m->field, "workflow") == 0,
+                "%s: rejected, %s: %s", m->job_id, m->field, m->reason);
         break;
     default:
         checker_fail(c, "%s: refused, code %d %s: %s", m->job_id, (int)m->code, m->field,
@@ -205,18 +285,10 @@ void checker_receipt(struct checker *c, const Drover__V1__Receipt *m)
     }
 }
 
-static const char *outcome_name(Drover__V1__Outcome outcome)
-{
-    const ProtobufCEnumValue *value =
-        protobuf_c_enum_descriptor_get_value(&drover__v1__outcome__descriptor, (int)outcome);
-
-    return value ? value->name + strlen("OUTCOME_") : "";
-}
-
 void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
 {
     struct job *job = check_job_find(c, bytes_str(m->job_id));
-    struct ending *e;
+    struct ending *e, *undone;
     uint32_t named;
 
     if (m->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
@@ -227,6 +299,8 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
     }
     /* more results than one call reads are not in a notice */
     named = job->w->n_sinks < c->budget ? job->w->n_sinks : c->budget;
+    if ((undone = ending_of(job->undone, m)))
+        undone->heard = true;
     e = check_ending_find(job, m->seq);
     if (check_was_ending(job, m->seq) && (!e || strcmp(outcome_name(m->outcome), e->outcome) != 0))
         return; /* the store has gone back since */

@@ -110,7 +110,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         step->forgiven.failures = step->forgiven.expiries = 0;
     }
     step->attempt++;
-    step->anew = job->retrying && (step->parked || step->failed);
+    step->anew = job->retrying && (step->anew || step->parked || step->failed);
     step->parked = step->failed = false;
     step->back = back;
     if (!back) {
@@ -370,8 +370,14 @@ static void on_anew(struct job *job, uint32_t i)
     for (uint32_t k = 0; k < job->w->n_steps; k++) {
         struct step *step = &job->steps[k];
 
-        if (k != i && (i < job->w->n_steps || (!step->parked && !step->failed)))
+        if (k != i && i < job->w->n_steps)
             continue;
+        if (k != i && !step->parked && !step->failed) {
+            /* its last attempt, from where it was parked, has expired */
+            step->anew =
+                !step->flying && step->failures >= check_terms_of(job, k)->policy.maximum_attempts;
+            continue;
+        }
         step->parked = step->failed = false;
         step->not_before = step->not_after = 0;
         step->forgiven.since = job->since;
@@ -625,9 +631,9 @@ static void on_migrated(struct checker *c, struct job *job)
     require(c, !job->back && !job->settled && !job->ending, "I6 %s: migrated", job->id);
     if (!w)
         return;
-    check_version(c, job, w);
-    job->registered = simstore_hash(c->store, job->partition, "workflows") &&
-                      bytes_is(simstore_field(c->store, w->full_name), w->digest);
+    check_version(c, job, w,
+                  simstore_hash(c->store, job->partition, "workflows") &&
+                      bytes_is(simstore_field(c->store, w->full_name), w->digest));
     steps = timeline_alloc(c->t, w->n_steps * sizeof(*steps));
     for (uint32_t i = 0; i < old->n_steps || i < w->n_steps; i++) {
         struct step *step = i < w->n_steps ? &steps[i] : NULL;

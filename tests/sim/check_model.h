@@ -61,7 +61,7 @@ struct step {
     bool parked;
     bool failed;   /* for good */
     bool replaced; /* by a migration, and what its requests may have done is to be undone */
-    bool anew;     /* maybe: it came to rest while a Retry of all was on its way to it */
+    bool anew;     /* maybe: a Retry of all found it at rest, or it came to rest meanwhile */
     char parked_for[16];
     struct deed *deeds; /* newest first */
     bool by_hand;       /* a person has it done, or says so */
@@ -71,6 +71,7 @@ struct step {
 struct version {
     struct version *older;
     struct workflow *w;
+    bool registered; /* under its name */
 };
 
 /* How a turn has ended; everybody is to hear of it. */
@@ -90,10 +91,10 @@ struct job {
         const char *job, *data, *hist;
     } keys;                   /* in the store */
     struct workflow *w;       /* what it has now */
-    struct version *versions; /* and had, newest first: it holds them */
+    struct version *version;  /* of these: */
+    struct version *versions; /* what it ever had, newest first; it holds them */
     uint64_t migrated;        /* seq of the last migration, 0: none */
     uint32_t partition;
-    bool registered;
     int64_t start_at;
     bool has_deadline;
     bool created;
@@ -136,9 +137,16 @@ struct recorded {
     bool used;
 };
 
-/* A message that is in drover.dead. */
-struct dead {
+/* A message that lives were lost over. */
+struct deadly {
     char digest[ID_DIGEST_LEN + 1];
+    bool dead; /* it is in drover.dead */
+    UT_hash_handle hh;
+};
+
+/* A life that has begun a message and says, or is about to, that it was not lost over it. */
+struct survivor {
+    char of[ID_DIGEST_LEN + ID_TOKEN_LEN + 1];
     UT_hash_handle hh;
 };
 
@@ -151,7 +159,8 @@ struct checker {
     struct job *jobs;
     struct token *tokens;
     struct token *undone; /* of which the store knows no more, or not yet again */
-    struct dead *dead;
+    struct deadly *deadly;
+    struct survivor *survivors;
     uint32_t deaths; /* of schedulers */
     uint32_t rollbacks;
     uint32_t orphans; /* notices of jobs that are forgotten */
@@ -191,7 +200,7 @@ struct ending *check_ending_find(struct job *job, uint64_t seq);
 bool check_was_ending(const struct job *job, uint64_t seq);
 
 /* Has the job go by another definition. Takes @w over. */
-void check_version(struct checker *c, struct job *job, struct workflow *w);
+void check_version(struct checker *c, struct job *job, struct workflow *w, bool registered);
 
 /* A decimal number as the store writes it; 0 for anything else. */
 uint64_t check_number(struct bytes text);
@@ -207,6 +216,12 @@ bool check_is_known(const struct job *job, struct bytes command);
 
 /* What the last dispatch of a step went by. */
 const struct workflow_dispatch *check_terms_of(const struct job *job, uint32_t i);
+
+/* ---- check_bus.c ---- */
+
+/* A life begins a message that came again. */
+void check_suspect(struct checker *c, uint32_t partition, const struct bytes *args,
+                   const struct store_answer *answer);
 
 /* ---- check_history.c ---- */
 

@@ -257,6 +257,8 @@ static void send_call(struct process *p, const struct effect *effect)
     c->args = timeline_alloc(w->t, (size_t)c->n * sizeof(*c->args));
     for (int i = 0; i < c->n; i++)
         c->args[i] = effects_copy(&w->t->arena, effect->store.args[i]);
+    if (strcmp(c->function, "suspect") == 0 && !bytes_is(c->args[2], "begin"))
+        checker_survived(w->checker, c->args[0], c->args[1]);
     c->epoch = w->rollbacks;
     c->event.fire = on_call;
     list_append(&p->calls, &c->link);
