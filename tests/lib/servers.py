@@ -514,6 +514,8 @@ class Redis(Server):
 
     def _spawn(self):
         command = ["redis-server", "--bind", HOST, "--port", self.port, "--dir", self.directory]
+        # A title of its own is written over its environment, by which `dev` finds what is left behind.
+        command += ["--set-proc-title", "no"]
         command += ["--appendonly", "yes", "--save", "", "--daemonize", "no", *self.options]
         return Process.spawn(command, self.log, self._spawn_environment())
 
