@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import redis
 import servers
 import tap
 import trial
@@ -154,6 +155,83 @@ class Clocks(Messages):
         spec = "publish.receipt.before=clock(+1h)\npublish.request.before=1*off->1*clock(-2h)"
         self.goes_on("scheduler", spec)
         self.assertEqual([], self.c.store.events(trial.JOB, "expired"))
+
+
+class StoreClock(Messages):
+    """The store's clock jumps by an hour. Its library is that which is shipped, but for how it tells the
+    time."""
+
+    own_servers = True
+    SKEW = "skew"  # ms, in the store
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
+        skewed = library.replace("call('TIME')\n  return ", f"call('TIME')\n  return (call('GET', '{cls.SKEW}') or 0) + ")
+        assert skewed != library
+        newer = skewed.replace("\nlocal BUILD = ", "\nlocal BUILD = 9")  # so that it is left alone
+        cls.skewed = redis.Redis(servers.HOST, cls.redis.port)
+        cls.skewed.execute_command("FUNCTION", "LOAD", newer)
+        cls.addClassCleanup(cls.skewed.close)
+
+    def long(self, kind):
+        """Its steps, with leases that only a jump could end."""
+        steps = wire.Workflow(steps=trial.KINDS[kind]).steps
+        for step in steps:
+            step.lock_ms = step.wait_ms = 60_000
+        return steps
+
+    def await_expiry(self):
+        """Until leases end: a supervisor waits with that until it has looked at drover.replies."""
+        self.c.client.submit(wire.submit("dies", [wire.step("a", "hand", lock_ms=100, wait_ms=1000)]))
+        self.c.client.consume_step("hand")
+        servers.wait_for(lambda: self.c.store.events("dies", "expired"), "a lease to end")
+        self.c.client.control("dies", kill=wire.Kill())
+        self.c.client.settled("dies")
+
+    def jumps(self, hours, kind, event, runs):
+        """While an agent has done the first step, and has not said so yet; another job comes after it. The
+        checker's witnesses have clocks of their own, so that it cannot judge."""
+        self.skewed.set(self.SKEW, 0)
+        c = self.begin()
+        self.await_expiry()
+        c.agents[0].fail("publish.reply.before=1*pause")
+        c.client.submit(wire.submit(trial.JOB, self.long(kind)))
+        c.client.receipt(trial.JOB)
+        c.agents[0].await_hits("publish.reply.before")
+        c.supervisors[0].fail("store.expire.after=print\nstore.lead.after=print")
+        self.skewed.set(self.SKEW, hours * 3_600_000)
+        servers.wait_for(lambda: c.supervisors[0].records(event), event)
+        c.supervisors[0].await_hits("store.expire.after", 3 * c.store.partitions)
+        c.supervisors[0].await_hits("store.lead.after", 2 * c.store.partitions)
+        self.assertEqual(c.store.partitions, len(c.store.leaders()))
+        c.client.submit(wire.submit("next", self.long("single")))
+        if kind == "cancelled":
+            self.cancel()
+        c.agents[0].fail()
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("next").outcome)
+        self.assertIn(c.client.settled(trial.JOB).outcome, trial.ENDS[kind])
+        c.await_idle()
+        events = [entry[2] for entry in c.store.history(trial.JOB)]
+        counted = {word: events.count(word) for word in ("dispatched", "done", "undone", "expired", "unstarted")}
+        self.assertEqual(dict(zip(counted, runs, strict=True)), counted)
+
+    def test_ahead(self):
+        """B1.F11 B3.F11 B8.F11 B11.F11 B12.F11: no lease ends early, the lead stays, and the reply counts."""
+        self.jumps(1, "chain", "store_clock_jumped", (3, 3, 0, 0, 0))
+
+    def test_back(self):
+        """B1.F11 B3.F11 B8.F11 B11.F11 B12.F11: likewise."""
+        self.jumps(-1, "chain", "store_clock_stepped_back", (3, 3, 0, 0, 0))
+
+    def test_ahead_undo(self):
+        """B13.F11: what goes back is not hurried."""
+        self.jumps(1, "denied", "store_clock_jumped", (6, 2, 3, 0, 0))
+
+    def test_back_cancel(self):
+        """B14.F11: a cancel counts, though what it takes back is an hour younger."""
+        self.jumps(-1, "cancelled", "store_clock_stepped_back", (2, 1, 1, 0, 0))
 
 
 class Gone(Messages):
