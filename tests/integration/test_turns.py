@@ -326,7 +326,7 @@ class Turns(Case):
         """It is still a person's hold: a job that turns then waits for him."""
         c = self.begin()
         now = c.store.redis.time()[0] * 1000
-        c.client.submit(wire.submit("job", trip(), complete_by=now + 1500))
+        c.client.submit(wire.submit("job", trip(), complete_by=now + 3000))
         self.do("do-flight")
         flying = self.take()
         self.steer("job", pause=wire.Pause(), by="jo@desk", reason="hands off")
@@ -343,7 +343,76 @@ class Turns(Case):
         self.do("undo-flight")
         self.end("job", wire.OUTCOME_COMPENSATED)
 
+    def test_failures_and_deaths_apart(self):
+        """Each has a limit of its own, and a DEFER counts for neither."""
+        c = self.begin()
+        policy = wire.Policy(initial_interval_ms=20, jitter=-1, maximum_attempts=2, maximum_expiries=2)
+        c.client.submit(wire.submit("job", [step("a", retry=policy, wait_ms=2500, lock_ms=1500)]))
+        c.client.reply(self.take(), error=error("no"))
+        self.take()  # and nobody answers
+        c.client.reply(self.take(), error=error("busy", wire.VERDICT_DEFER))
+        last = self.take()
+        self.assertEqual((4, 1, 1), (last.attempt, last.failures, last.expiries))
+        c.client.reply(last, error=error("no again"))
+        c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to park")
+        self.assertEqual([["0", "EXHAUSTED"]], c.store.events("job", "parked"))
+        a = c.client.status("job").steps[0]
+        self.assertEqual((2, 1), (a.failures, a.expiries))
+
+    def test_deaths_compensate(self):
+        c = self.begin()
+        policy = wire.Policy(maximum_expiries=1, on_exhausted=wire.RECOURSE_COMPENSATE)
+        c.client.submit(wire.submit("job", [
+            step("a"), step("b", ["a"], retry=policy, wait_ms=2500, lock_ms=300, revert=wire.Revert(
+                action="undo-b", lock_ms=60000))]))
+        self.do("do-a")
+        self.take()
+        self.do("undo-b")
+        self.do("undo-a")
+        self.assertEqual("FAILURE", self.end("job", wire.OUTCOME_COMPENSATED).reason)
+        self.assertEqual([["D", "FAILURE", "DEATHS", "1"]], c.store.events("job", "turned"))
+
+    def test_deadline_fails(self):
+        """What is in flight is answered first; then the job ends as it is, and Retry goes on from there."""
+        c = self.begin()
+        definition = wire.Workflow(steps=trip(), on_deadline=wire.RECOURSE_FAIL)
+        now = c.store.redis.time()[0] * 1000
+        c.client.submit(wire.Submit(job_id="job", definition=definition, complete_by=now + 3000))
+        self.do("do-flight")
+        flying = self.take()
+        c.client.until(lambda: c.store.events("job", "ending") == [["DEADLINE"]], "the deadline")
+        c.client.reply(flying)
+        ended = self.end("job", wire.OUTCOME_FAILED)
+        self.assertEqual(("DEADLINE", []), (ended.reason, list(ended.failed_steps)))
+        self.assertEqual({"flight": "DONE", "hotel": "DONE", "car": "WAITING"}, self.states("job"))
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", retry=wire.Retry()))
+        self.do("do-car")
+        self.end("job", wire.OUTCOME_SUCCEEDED, 2)
+
     # --- commands ---
+
+    def test_reasons_are_kept(self):
+        """Of each command: what it was, its id, who gave it, and why."""
+        c = self.begin()
+        policy = wire.Policy(on_permanent=wire.RECOURSE_PARK)
+        c.client.submit(wire.submit("job", [step("a", retry=policy)]))
+        c.client.reply(self.take(), error=permanent("no"))
+        c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to park")
+        commands = [("pause", {"pause": wire.Pause()}),
+                    ("resolve", {"resolve": wire.Resolve(step="a", state=wire.STATE_DISABLED)}),
+                    ("retry", {"retry": wire.Retry(steps=["a"], arguments=wire.payload(b"new"))}),
+                    ("resume", {"resume": wire.Resume()}),
+                    ("disable", {"set_desired": wire.SetDesired(desired=wire.STATE_DISABLED)}),
+                    ("enable", {"set_desired": wire.SetDesired(desired=wire.STATE_ACTIVE)}),
+                    ("cancel", {"cancel": wire.Cancel()}),
+                    ("kill", {"kill": wire.Kill()})]
+        said = []
+        for word, command in commands:
+            answer = c.client.control("job", by="jo@desk", reason=f"because of {word}", **command)
+            self.assertEqual(wire.ANSWER_CODE_DONE, answer.code, word)
+            said.append(f"{word} {answer.command_id} jo@desk because of {word}")
+        history = c.client.control("job", history=wire.History()).history
+        self.assertEqual(said, [entry.detail for entry in history if entry.event == "command"])
 
     def test_pause(self):
         c = self.begin()
