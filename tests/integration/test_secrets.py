@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No log shows a secret, or what a job carries; not even where all is logged, and nothing works."""
+
+import base64
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+SECRET = "hush5ecret"  # in all that nobody may see
+ROLES = ("scheduler", "agent", "supervisor")
+ACTOR = {
+    "name": "demo",
+    "handler": "http",
+    "actions": [
+        {
+            "name": "*",
+            "url": "http://127.0.0.1:9/${input}?key=" + SECRET,
+            "headers": [f"Authorization: Bearer {SECRET}"],
+        }
+    ],
+}
+
+
+class Secrets(cluster.TestCase):
+    own_servers = True
+    redis_options = ("--requirepass", SECRET)
+
+    @property
+    def url(self):
+        return f"amqp://drover:{SECRET}@{servers.HOST}:{self.rabbit.port}/%2F"
+
+    def daemon(self, role, name, redis_password=SECRET):
+        """As an operator may set it up: the broker in one URI, the store by its parts."""
+        settings = {"name": name, "log": {"format": "json", "level": "debug"}, "rabbitmq": {"uri": self.url}}
+        if role == "agent":
+            settings["agent"] = {"actors": [ACTOR]}
+        else:
+            settings["redis"] = {"port": self.redis.port, "password": redis_password}
+        daemon = cluster.Daemon(role, name, self.directory, settings)
+        self.addCleanup(daemon.stop)
+        daemon.start()
+        return daemon
+
+    def run_program(self, *words, body=None, **variables):
+        done = subprocess.run(
+            words, input=body, capture_output=True, text=True, timeout=120,
+            env={**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, **variables})  # fmt: skip
+        self.assertFalse(SECRET in done.stdout + done.stderr, words)
+        return done.returncode
+
+    def drover(self, *words, body=None):
+        return self.run_program(wire.BUILD / "cli" / "drover", *words, "-v", body=body, DROVER_URL=self.url)
+
+    def test_logs(self):
+        self.rabbit.rabbitmqctl("add_user", "drover", SECRET)
+        self.rabbit.rabbitmqctl("set_permissions", "drover", ".*", ".*", ".*")
+        daemons = scheduler, agent, _ = [self.daemon(role, role) for role in ROLES]
+        for daemon in daemons:
+            servers.wait_for(daemon.up, f"{daemon.name} to be up")
+        step = {"name": "a", "actor": "demo", "retry": {"maximumAttempts": 1}}
+        data = base64.b64encode(SECRET.encode()).decode()
+        job = {"input": {"contentType": "text/plain", "data": data}, "definition": {"steps": [step]}}
+        self.assertEqual(0, self.drover("submit", "-", "--id", "job", body=json.dumps(job)))
+        servers.wait_for(lambda: scheduler.records("alert"), "the step to park")
+        self.assertTrue(agent.records("step_failed"))
+        for daemon in daemons:
+            daemon.signal(signal.SIGUSR1)
+            servers.wait_for(lambda d=daemon: d.records("driver"), f"figures of {daemon.name}")
+        self.rabbit.rabbitmqctl("change_password", "drover", "another")
+        daemons.append(self.daemon("agent", "unknown-to-the-broker"))
+        servers.wait_for(lambda: daemons[-1].records("bus_refused"), "the broker to refuse")
+        daemons.append(self.daemon("scheduler", "unknown-to-the-store", f"not-{SECRET}"))
+        servers.wait_for(lambda: daemons[-1].records("store_refused"), "the store to refuse")
+        self.assertEqual(7, self.drover("get", "job"))
+        for daemon in daemons:
+            daemon.stop()
+            self.assertEqual([], [line for line in daemon.text().splitlines() if SECRET in line], daemon.name)
+
+    def test_settings(self):
+        """Nor is one told where it is wrong, or where settings are asked for."""
+        uri = {"DROVER_RABBITMQ__URI": f"amqp://u:{SECRET}@h/"}
+        wrong = {"DROVER_REDIS__URI": f"http://u:{SECRET}@h:x"}
+        for role in ROLES:
+            program = wire.BUILD / role / f"drover-{role}"
+            for name in ("redis.password", "rabbitmq.password", "rabbitmq.uri", "redis.uri"):
+                self.assertEqual(2, self.run_program(program, "--check-config", "--set", f"{name}={SECRET}"), name)
+            good = self.run_program(program, "--check-config", DROVER_REDIS__PASSWORD=SECRET, **uri)
+            self.assertEqual(2 if role == "agent" else 0, good)  # which has no actors
+            self.assertEqual(2, self.run_program(program, "--check-config", **wrong))
+
+
+if __name__ == "__main__":
+    tap.main()
