@@ -12,7 +12,8 @@ import tap
 import wire
 
 # What is wrong in the first version: nobody serves "nobody". The second one mends that, puts "check" before
-# it and leaves "spare" out; the third has another "first", the fourth none, and the fifth mends and no more.
+# it and leaves "spare" out; the third has another "first", the fourth none, the fifth mends and
+# no more, and the sixth ends early.
 VERSIONS = [
     """{ name = "first"; actor = "hand"; },
        { name = "spare"; actor = "hand"; after = ["first"]; },
@@ -30,6 +31,8 @@ VERSIONS = [
        { name = "spare"; actor = "hand"; after = ["first"]; },
        { name = "charge"; actor = "hand"; after = ["first"]; },
        { name = "last"; actor = "hand"; after = ["charge"]; }""",
+    """{ name = "first"; actor = "hand"; },
+       { name = "spare"; actor = "hand"; after = ["first"]; }""",
 ]
 WAIT_MS = 300
 
@@ -105,6 +108,32 @@ class Migrate(cluster.TestCase):
         self.assertEqual(("WRONG_STATE", True), (code, "step spare has begun" in reason))
         self.assertEqual(("DONE", ""), self.migrate("job", "order@5"))
         self.assertEqual("charge", self.c.client.consume_step("hand").step)
+        self.assertEqual([["2"]], c.store.events("job", "skipped"))  # its undo, should somebody have begun
+
+    def test_timers_stay(self):
+        """A step that backs off goes on doing so, under the newer version."""
+        c = self.c
+        later = wire.Error(**{"class": "LATER"}, verdict=wire.VERDICT_TRANSIENT, retry_after_ms=600_000)
+        c.client.reply(self.begin(), error=later)
+        servers.wait_for(lambda: c.store.events("job", "failed"), "the failure")
+        state_to_until = c.store.job("job")["0"].split()[2:7]
+        self.assertEqual("B", state_to_until[0])
+        self.assertEqual(("DONE", ""), self.migrate("job", "order@2"))
+        self.assertEqual(state_to_until, c.store.job("job")["0"].split()[2:7])
+
+    def test_nothing_is_left_of_what_is_no_more(self):
+        c = self.c
+        first = self.begin()
+        c.client.control("job", pause=wire.Pause())
+        c.client.reply(first)
+        servers.wait_for(lambda: c.store.events("job", "done"), "first to be done")
+        steps = {"0", "1", "2"}  # those that were touched: "last" has nothing to wait for but "charge"
+        self.assertEqual(steps, {name for name in c.store.job("job") if name.isdigit()})
+        self.assertEqual(("DONE", ""), self.migrate("job", "order@6"))
+        self.assertEqual({"0", "1"}, {name for name in c.store.job("job") if name.isdigit()})
+        c.client.control("job", resume=wire.Resume())
+        self.do("spare")
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
 
     def test_before_it_starts(self):
         c = self.c

@@ -306,6 +306,20 @@ class Turns(Case):
         self.do("undo-flight")
         self.end("back", wire.OUTCOME_COMPENSATED)
 
+    def test_deadline_after_a_retry(self):
+        """A job that had failed goes on to its complete_by, and not past it."""
+        c = self.begin()
+        fail = wire.Policy(on_permanent=wire.RECOURSE_FAIL)
+        now = c.store.redis.time()[0] * 1000
+        c.client.submit(wire.submit("job", [step("a", retry=fail, lock_ms=600_000)], complete_by=now + 6000))
+        c.client.reply(self.take(), error=permanent("no"))
+        self.end("job", wire.OUTCOME_FAILED)
+        self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", retry=wire.Retry()))
+        flying = self.take()
+        c.client.until(lambda: c.client.status("job").hold == "deadline", "the deadline")
+        c.client.reply(flying)
+        self.end("job", wire.OUTCOME_SUCCEEDED, 2)
+
     def test_complete_within(self):
         """The workflow's own bound counts from acceptance; past it a paused job is told of, too."""
         c = self.begin()

@@ -18,8 +18,25 @@
 #include "model/json.h"
 #include "model/migration.h"
 
+static const char MARKS[] = "!?%~&*"; /* behind a step's name */
+
+static const char *members_of(char mark)
+{
+    static const char *const members[] = {
+        "\"actor\":\"y\"",
+        "\"actor\":\"x\",\"revert\":{}",
+        "\"actor\":\"x\",\"retry\":{\"maximumAttempts\":3}",
+        "\"actor\":\"x\",\"retry\":{\"nonRetryable\":[\"no\"]}",
+        "\"actor\":\"x\",\"lockMs\":1234",
+        "\"actor\":\"x\",\"arguments\":{\"contentType\":\"text/plain\"}",
+    };
+    const char *found = mark ? strchr(MARKS, mark) : NULL;
+
+    return found ? members[found - MARKS] : NULL;
+}
+
 /* Version @version of "w", with the members of @steps; text such as "a b>a c>a,b": a step's name,
- * and what it waits for; a '!' behind the name gives it another actor, a '?' a revert. */
+ * and what it waits for; a mark behind the name gives it something else. */
 static struct workflow *version(uint32_t version, const char *name, const char *steps)
 {
     struct buf json = {0};
@@ -31,17 +48,15 @@ static struct workflow *version(uint32_t version, const char *name, const char *
     buf_printf(&json, "{\"steps\":[");
     for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
         char *after = strchr(word, '>');
-        bool other, revert;
+        const char *members;
 
         if (after)
             *after++ = '\0';
-        other = word[strlen(word) - 1] == '!';
-        revert = word[strlen(word) - 1] == '?';
-        if (other || revert)
+        members = members_of(word[strlen(word) - 1]);
+        if (members)
             word[strlen(word) - 1] = '\0';
-        buf_printf(&json, "%s{\"name\":\"%s\",\"actor\":\"%s\"%s,\"after\":[",
-                   word == text ? "" : ",", word, other ? "y" : "x",
-                   revert ? ",\"revert\":{}" : "");
+        buf_printf(&json, "%s{\"name\":\"%s\",%s,\"after\":[", word == text ? "" : ",", word,
+                   members ? members : "\"actor\":\"x\"");
         for (const char *c = after; c && *c; c += c[1] ? 2 : 1)
             buf_printf(&json, "%s\"%c\"", c == after ? "" : ",", *c);
         buf_puts(&json, "]}");
@@ -99,8 +114,12 @@ static void test_numbers(void **state)
 
 static void test_differences(void **state)
 {
-    expect("a b>a c>b", "a b!>a c>b", "abc", "1");
     expect("a b>a c>b", "a? b>a c>b", "abc", "0");
+    for (const char *mark = MARKS; *mark; mark++) {
+        const char b[] = {'a', ' ', 'b', *mark, '>', 'a', '\0'};
+
+        expect("a b>a", b, "ab", "1");
+    }
     expect("a b c>a", "a b c>b", "abc", "2");
     expect("a b c>a", "a b c>a,b", "abc", "2");
     expect("a b>a", "a b>a z>a", "abz", ""); /* who waits for a is not a's matter */

@@ -1,0 +1,1034 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bugs that sabotage.py plants, by the rule that each breaks.
+
+Most are a line of the rule left out or turned round. Each is (file, what stands there once, what is put in
+its place), and, fourth, what is to catch it, where that is not a seed:
+
+    --rollbacks                               a seed of the simulator with that option
+    tests/unit/test_agent                     a test program of the build
+    tests/integration/test_x.py Class.test    a case against real servers, and daemons with the bug
+"""
+
+FUNCTIONS = "common/store/drover.lua"
+
+AGENT = "tests/unit/test_agent"
+SCHEDULER = "tests/sim/test_scheduler"
+SUPERVISOR = "tests/sim/test_supervisor"
+SUSPECTS = "tests/sim/test_suspects"
+
+RULES = {
+    "Nothing is acknowledged before its effects, and what was cut off in between is made good": {
+        "a delivery is acknowledged before the store": (
+            "scheduler/scheduler.c",
+            "item->handle = d->handle;",
+            "item->handle = 0; effects_add(s->out, EFFECT_ACK, d->handle);",
+        ),
+        "a redelivered reply does not send its follow-ups again": (
+            FUNCTIONS,
+            "if #list == 0 or not moving(job) then",
+            "if true then",
+        ),
+        "a call repeated after no answer is not taken as a redelivery": (
+            "scheduler/scheduler.c",
+            "op->record.redelivered = op->submit.redelivered = op->again = true;",
+            "op->again = true;",
+        ),
+        "a repeated drive mints the same token again": (
+            "scheduler/driven.c",
+            "    id_token(rng_next(&s->rng), op->fresh);\n    ops_drive",
+            "    ops_drive",
+        ),
+        "a notice is settled before it is sent": (
+            "scheduler/notice.c",
+            "        op->then = told;\n        tell(s, op, &job, w);",
+            "        told(s, op);",
+        ),
+    },
+    "A reply counts while its dispatch is in flight: the token is compared, nothing else; late ones are kept as evidence": {
+        "a reply's token is not compared": (
+            FUNCTIONS,
+            "if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
+            "if false then",
+        ),
+        "expire does not withdraw the token": (
+            FUNCTIONS,
+            "    note(job, 'expired', i, rec.attempt, rec.token)\n    rec.token = '-'",
+            "    note(job, 'expired', i, rec.attempt, rec.token)",
+        ),
+        "a late reply leaves no evidence": (
+            FUNCTIONS,
+            "      keep_late(job, i, op)\n",
+            "",
+            "tests/integration/test_turns.py Turns.test_kill",
+        ),
+        "only the first late reply is kept": (
+            FUNCTIONS,
+            "concat({int(count + 1), int(job.now), op.kind, op.token, op.class}, ' '))",
+            "concat({'1', int(job.now), op.kind, op.token, op.class}, ' '))",
+            "tests/integration/test_turns.py Turns.test_kill",
+        ),
+    },
+    "UNKNOWN: what a failed, lost or returned attempt may have done is not known, and is undone": {
+        "what is not known is not undone": (
+            FUNCTIONS,
+            "  rec.current, rec.unstarted = proven and 'D' or 'U', 0\n",
+            "  rec.current, rec.unstarted = 'D', 0\n",
+        ),
+        "a lease that ended is taken for one in which nothing was done": (
+            FUNCTIONS,
+            "    rec.expiries = rec.expiries + 1\n    rec.current = 'U'\n",
+            "    rec.expiries = rec.expiries + 1\n",
+        ),
+        "a request that came back is taken for one that nobody had": (
+            FUNCTIONS,
+            "  if routed then\n    rec.current = 'U'\n",
+            "  if false then\n",
+        ),
+        "a request that could not be sent in time is taken for one that nobody had": (
+            FUNCTIONS,
+            "  local routed = op.kind ~= 'X'\n",
+            "  local routed = op.kind == 'N'\n",
+        ),
+        "what an earlier turn may have done is done again": (
+            FUNCTIONS,
+            "rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then",
+            "rec.current == 'U' and rec.asked == 'D' then",
+        ),
+    },
+    "A failure report waives the undo only where the step says so, and proves that nothing took effect": {
+        "a failure proves more than it does": (
+            FUNCTIONS,
+            "op.effect == 'N' and rec.asked == 'A' and step.waived",
+            "op.effect == 'N' and rec.asked == 'A'",
+        ),
+        "a failure proves nothing": (
+            FUNCTIONS,
+            "op.effect == 'N' and rec.asked == 'A' and step.waived",
+            "false",
+        ),
+        "an agent without a slot vouches for the attempts before": (
+            "agent/run.c",
+            "if (run->seen.request->attempt <= 1 && !run->seen.repeated)",
+            "if (true)",
+            AGENT,
+        ),
+    },
+    "TRANSIENT is tried again, PERMANENT and a non_retryable class are not": {
+        "a permanent failure is tried again": (
+            FUNCTIONS,
+            "  elseif op.kind == 'P' or t.non_retryable[op.class] then",
+            "  elseif false then",
+        ),
+        "a non_retryable class is tried again": (
+            FUNCTIONS,
+            "op.kind == 'P' or t.non_retryable[op.class] then",
+            "op.kind == 'P' then",
+        ),
+    },
+    "DEFER is tried again when it says, and is not counted": {
+        "a deferred step counts as failed": (
+            FUNCTIONS,
+            "  if op.kind == 'F' then\n    note(job, 'deferred'",
+            "  if false then\n    note(job, 'deferred'",
+        ),
+        "a deferred step does not wait for as long as it was told": (
+            FUNCTIONS,
+            "local wait = op.retry_after > 0 and op.retry_after or t.initial",
+            "local wait = t.initial",
+        ),
+        "a failure does not wait for as long as it was told": (
+            FUNCTIONS,
+            "max(backoff(t, rec.failures, op.fraction), op.retry_after)",
+            "backoff(t, rec.failures, op.fraction)",
+        ),
+    },
+    "Failures and deaths are counted apart, and limited apart": {
+        "failures are counted twice": (
+            FUNCTIONS,
+            "rec.failures = rec.failures + 1",
+            "rec.failures = rec.failures + 2",
+        ),
+        "a death counts as a failure": (
+            FUNCTIONS,
+            "    rec.expiries = rec.expiries + 1\n",
+            "    rec.failures = rec.failures + 1\n",
+        ),
+        "deaths are limited as failures are": (
+            FUNCTIONS,
+            "rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
+            "rec.expiries >= terms_of(job.def, i, rec.asked).attempts then",
+        ),
+        "failures are limited as deaths are": (
+            FUNCTIONS,
+            "  elseif rec.failures >= t.attempts then",
+            "  elseif rec.failures >= t.expiries then",
+        ),
+        "counters go on from one turn to the next": (
+            FUNCTIONS,
+            "    rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n  end\n  if asked == 'A' then",
+            "  end\n  if asked == 'A' then",
+        ),
+    },
+    "A failure waits initial × coefficient^(n-1), at most the maximum, jitter added": {
+        "a failed step is tried again at once": (
+            FUNCTIONS,
+            "  return floor(wait * (1 + t.jitter * fraction))",
+            "  return 0",
+        ),
+        "the wait after a failure grows without end": (
+            FUNCTIONS,
+            "local wait = min(t.initial * t.coefficient ^ (max(failures, 1) - 1), t.longest)",
+            "local wait = t.initial * t.coefficient ^ (max(failures, 1) - 1)",
+        ),
+        "jitter is subtracted": (
+            FUNCTIONS,
+            "  return floor(wait * (1 + t.jitter * fraction))",
+            "  return floor(wait * (1 - t.jitter * fraction))",
+        ),
+    },
+    "on_permanent and on_exhausted say what becomes of a step: park, compensate or fail": {
+        "what on_permanent says is not heeded": (
+            FUNCTIONS,
+            "give_up(job, i, rec, t.on_permanent, 'PERMANENT', 0)",
+            "give_up(job, i, rec, 'P', 'PERMANENT', 0)",
+        ),
+        "what on_exhausted says of failures is not heeded": (
+            FUNCTIONS,
+            "give_up(job, i, rec, t.on_exhausted, 'EXHAUSTED',",
+            "give_up(job, i, rec, 'P', 'EXHAUSTED',",
+        ),
+        "what on_exhausted says of deaths is not heeded": (
+            FUNCTIONS,
+            "give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', 0)",
+            "give_up(job, i, rec, 'P', 'DEATHS', 0)",
+        ),
+        "a job fails while steps are in flight": (
+            FUNCTIONS,
+            "  elseif idle and job.ending ~= '' then",
+            "  elseif job.ending ~= '' then",
+        ),
+    },
+    "A step parked by failures is tried once each park_interval, one parked by deaths is not; its alert is told once": {
+        "a step parked by failures is not tried again": (
+            FUNCTIONS,
+            "'EXHAUSTED', t.park > 0 and job.now + t.park or 0)",
+            "'EXHAUSTED', 0)",
+        ),
+        "a step that kills its agents gets more of them": (
+            FUNCTIONS,
+            "on_exhausted, 'DEATHS', 0)",
+            "on_exhausted, 'DEATHS', job.now + 1000)",
+        ),
+        "each try of a parked step is told anew": (
+            FUNCTIONS,
+            "  if reason ~= 'EXHAUSTED' or rec.failures == terms_of(job.def, i, rec.asked).attempts then\n",
+            "  if true then\n",
+            "tests/integration/test_alerts.py Alerts.test_parked_is_told_once",
+        ),
+    },
+    "Where nobody takes a request it waits twice as long, uncounted": {
+        "the wait for an agent is not doubled": (
+            FUNCTIONS,
+            "min(t.wait * 2 ^ rec.unstarted, WAIT_CAP)",
+            "min(t.wait, WAIT_CAP)",
+        ),
+        "a request that nobody took counts as a failure": (
+            FUNCTIONS,
+            "  rec.unstarted = rec.unstarted + 1\n",
+            "  rec.unstarted = rec.unstarted + 1\n  rec.failures = rec.failures + 1\n",
+        ),
+    },
+    "complete_by bounds forward work, and on_deadline says what becomes of the job": {
+        "a deadline is forgotten": (
+            FUNCTIONS,
+            "  return job.complete_by > 0 and job.now >= job.complete_by and not job.late and job.desired",
+            "  return false and job.desired",
+        ),
+        "nobody looks at a job when its deadline passes": (
+            FUNCTIONS,
+            "  if at > job.now and job.desired == 'A' then\n    touch(job, at)",
+            "  if false then\n    touch(job, at)",
+        ),
+        "a deadline takes the place of a pause": (
+            FUNCTIONS,
+            "    if job.hold == '' then -- a person's",
+            "    if true then -- a person's",
+        ),
+        "what on_deadline says is not heeded": (
+            FUNCTIONS,
+            "  if recourse == 'C' then\n    turn(job, 'D', 'FAILURE', 'DEADLINE')",
+            "  if false then\n    turn(job, 'D', 'FAILURE', 'DEADLINE')",
+        ),
+        "a deadline strikes on the way back": (
+            FUNCTIONS,
+            "job.now >= job.complete_by and not job.late and job.desired == 'A'\n",
+            "job.now >= job.complete_by and not job.late\n",
+        ),
+        "a job that is retried forgets its deadline": (
+            FUNCTIONS,
+            "    reopen(job)\n    mind_deadline(job)\n",
+            "    reopen(job)\n",
+            "tests/integration/test_turns.py Turns.test_deadline_after_a_retry",
+        ),
+    },
+    "A timer strikes in its time, and whoever looks after it knows when": {
+        "an earlier moment does not lower the bound": (
+            FUNCTIONS,
+            "  if t < job.due then\n    job.due = t",
+            "  if t < job.due then\n    job.due = job.due",
+        ),
+        "a job that is brought forward again does not wait for its time": (
+            FUNCTIONS,
+            "  elseif to == 'A' and job.start_at > job.now then",
+            "  elseif false then",
+        ),
+        "a lease counts as past a moment early": (
+            FUNCTIONS,
+            "    if till > job.now then\n      return till\n",
+            "    if till > job.now + 300 then\n      return till\n",
+        ),
+        "a sweep does not mend a join": (
+            FUNCTIONS,
+            "      if waits and (at.missing ~= rec.waiting or at.missing == 0) then\n",
+            "      if false then\n",
+            SUPERVISOR,
+        ),
+    },
+    "A do begins after all its dependencies, an undo after all its dependents, and waits for no others": {
+        "a completion counts twice at joins": (
+            FUNCTIONS,
+            "  job.open = job.open - 1\n  spread_from(job, i)\n",
+            "  job.open = job.open - 1\n  spread_from(job, i) spread_from(job, i)\n",
+        ),
+        "an undo does not wait for the dependents": (
+            FUNCTIONS,
+            "  return job.desired == 'A' and step.n_after or step.n_dependents\nend",
+            "  return job.desired == 'A' and step.n_after or min(step.n_dependents, 1)\nend",
+        ),
+        "a step in flight counts as undone": (
+            FUNCTIONS,
+            "  if rec.state ~= 'W' then\n    return false\n  elseif rec.current ~= job.desired and",
+            "  if rec.state == 'R' and rec.current == 'D' then\n"
+            "    return job.desired == 'D'\n"
+            "  elseif rec.current ~= job.desired and",
+        ),
+        "an undo waits for all that is in flight": (
+            FUNCTIONS,
+            "  elseif rec.current ~= job.desired and rec.waiting == 0 then\n    if not",
+            "  elseif rec.current ~= job.desired and rec.waiting == 0 and (job.desired == 'A' or job.busy == 0) then\n"
+            "    if not",
+        ),
+    },
+    "A flip touches no flight, and nothing new goes forward": {
+        "a forward step begins after the turn": (
+            FUNCTIONS,
+            "  return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)\n",
+            "  return job.ending ~= ''\n",
+        ),
+        "timers of the way that was left strike": (
+            FUNCTIONS,
+            "    if turned and rec.state ~= 'R' then\n",
+            "    if false then\n",
+        ),
+        "a flip withdraws what is in flight": (
+            FUNCTIONS,
+            "    if turned and rec.state ~= 'R' then\n      set_state(job, i, rec, 'W', 0)",
+            "    if turned then\n      set_state(job, i, rec, 'W', 0)",
+        ),
+    },
+    "An undo once sent is driven to its end before the step goes forward again": {
+        "an undo in flight is forgotten when the job turns again": (
+            FUNCTIONS,
+            "rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then",
+            "rec.current == 'U' and rec.turn < job.since and rec.asked == 'A' then",
+        ),
+        "a try of an undo has a key of its own": (
+            FUNCTIONS,
+            "    or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))",
+            "    or rec.current == 'U' and asked == 'A' and rec.turn >= job.since)",
+        ),
+    },
+    "Each turn has keys of its own, the tries of one piece of work the same": {
+        "a turn keeps the old key": (
+            FUNCTIONS,
+            "    rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn\n",
+            "    rec.turn = max(rec.turn, 1)\n",
+        ),
+        "new arguments keep the old key": (
+            FUNCTIONS,
+            "  if edited then\n    set(job, 'turn', job.turn + 1)\n",
+            "  if false then\n    set(job, 'turn', job.turn + 1)\n",
+        ),
+    },
+    "An undo goes by its own actor, arguments, lock and policy": {
+        "an undo goes by the terms of the do": (
+            FUNCTIONS,
+            "  if asked == 'A' then\n    return step.forward\n",
+            "  if true then\n    return step.forward\n",
+        ),
+        "an undo goes to the actor of the do": (
+            "scheduler/driven.c",
+            "    const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;\n"
+            "\n"
+            "    m->job_id",
+            "    const struct workflow_dispatch *d = &step->forward;\n\n    m->job_id",
+        ),
+        "an undo with arguments of its own gets those of the do": (
+            "scheduler/driven.c",
+            "    const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;\n"
+            "    Drover__V1__StepRequest m",
+            "    const struct workflow_dispatch *d = &step->forward;\n    Drover__V1__StepRequest m",
+            "tests/integration/test_turns.py Turns.test_revert_has_its_own",
+        ),
+    },
+    "An undo is told what the do was given, what it gave, and its key": {
+        "the undo is told another key than the do had": (
+            FUNCTIONS,
+            "  if asked == 'A' then\n    rec.forward = rec.turn",
+            "  if asked == 'A' then\n    rec.forward = job.since",
+        ),
+        "an undo carries the key of another turn": (
+            "scheduler/driven.c",
+            "key_of(s, op, step, r->forward_turn);",
+            "key_of(s, op, step, r->forward_turn + 1);",
+        ),
+        "an undo is not told what the do gave": (
+            "scheduler/driven.c",
+            "    if (found >= 0)\n        m->forward_result",
+            "    if (false)\n        m->forward_result",
+            "tests/integration/test_behaviours.py Behaviours.test_forward_result_reaches_undo",
+        ),
+        "what an earlier turn gave is told as the do's": (
+            FUNCTIONS,
+            "  elseif old > 0 then\n    call('HDEL', data, field)\n",
+            "  elseif false then\n",
+            "tests/integration/test_turns.py Turns.test_results_are_those_of_their_turn",
+        ),
+    },
+    "What nothing takes back is passed over": {
+        "a step without a way back keeps the job from going back": (
+            FUNCTIONS,
+            "  if next_asked(job, rec) == 'A' or step_of(job.def, i).has_revert then",
+            "  if true then",
+        ),
+    },
+    "Each turn has one outcome, the right one, and whoever asked hears it": {
+        "a settled job owes no notice": (
+            FUNCTIONS,
+            "  call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)\n",
+            "",
+        ),
+        "a notice tells of the turn that came after": (
+            FUNCTIONS,
+            "  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$'))\n",
+            "  put(out, call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '',\n"
+            "    call('HGET', p .. 'job:' .. a[2], 'failed') or '')\n",
+        ),
+        "a notice that is not known is settled": (
+            "scheduler/notice.c",
+            "        return; /* forgotten, or not owed: nothing to tell */\n",
+            "        op_call(s, op, settle_call, settle_answered);\n        return;\n",
+            SCHEDULER,
+        ),
+        "a job that was cancelled ends as one that was taken back": (
+            FUNCTIONS,
+            "    elseif job.cause == 'CANCELLED' then\n",
+            "    elseif false then\n",
+        ),
+        "a cancel on the way back turns the job once more": (
+            FUNCTIONS,
+            "  if job.desired == to then\n    if to == 'A'",
+            "  if job.desired == to and cause ~= 'CANCELLED' then\n    if to == 'A'",
+        ),
+        "a cancel before the first dispatch leaves the steps open": (
+            FUNCTIONS,
+            "    job.open, job.spreads = 0, {} -- nothing was begun\n",
+            "    job.spreads = {}\n",
+        ),
+    },
+    "A job is tried as often as tries says, and not after a person took it back": {
+        "a tried job is tried for ever": (
+            FUNCTIONS,
+            "  return tried < tries and not late, tried",
+            "  return not late, tried",
+        ),
+        "a job that a person takes back tries again by itself": (
+            FUNCTIONS,
+            "      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- nor will it be tried again by itself\n",
+            "",
+            "tests/integration/test_turns.py Turns.test_cancelled_while_compensating",
+        ),
+    },
+    "COMPENSATION_FAILED when undo can go no further anywhere: it names the steps, and ACTIVE is refused": {
+        "a job gives up while another undo can go on": (
+            FUNCTIONS,
+            "  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
+            "  elseif #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
+        ),
+        "a job that could not be undone names no step": (
+            FUNCTIONS,
+            "int(job.open), reason, job.failed}, ' '))",
+            "int(job.open), reason, ''}, ' '))",
+        ),
+        "a job whose undo has failed goes forward again": (
+            FUNCTIONS,
+            "  elseif to == 'A' and job.outcome == 'COMPENSATION_FAILED' then\n",
+            "  elseif false then\n",
+        ),
+        "COMPENSATION_FAILED does not name its steps": (
+            FUNCTIONS,
+            "    set(job, 'failed', job.failed == '' and int(i) or job.failed .. ' ' .. int(i))\n",
+            "    set(job, 'failed', '')\n",
+            "tests/integration/test_turns.py Turns.test_compensation_failed",
+        ),
+    },
+    "A command is carried out once, by its command_id": {
+        "a command that comes again is carried out again": (
+            FUNCTIONS,
+            "    if known.id == id then\n",
+            "    if false then\n",
+        ),
+        "the command_id of another command is answered with that one's answer": (
+            FUNCTIONS,
+            "  if known and known.command ~= a[2] then\n",
+            "  if false then\n",
+            "tests/integration/test_turns.py Turns.test_command_again",
+        ),
+    },
+    "A command heeds if_seq and when it was issued; Retry has an order of its own": {
+        "a command does not heed if_seq": (
+            FUNCTIONS,
+            "  elseif if_seq ~= '0' and tonumber(if_seq) ~= job.seq then",
+            "  elseif false then",
+        ),
+        "an overtaken command is carried out": (
+            FUNCTIONS,
+            "> tonumber(issued_at) then\n    return true",
+            "> tonumber(issued_at) then\n    return false",
+        ),
+        "a Retry that overtakes swallows a Cancel": (
+            FUNCTIONS,
+            "retry = 'retried'}",
+            "retry = 'ordered'}",
+        ),
+    },
+    "Who gave a command, and why, is kept": {
+        "a command leaves no trace in the history": (
+            FUNCTIONS,
+            "  note(job, 'command', command, a[3] ~= '' and a[3] or '-', a[6])\n",
+            "",
+            "tests/integration/test_why.py Why.test_held",
+        ),
+    },
+    "Pause: replies are recorded, nothing is sent, until Resume": {
+        "a held job sends": (
+            FUNCTIONS,
+            "  return job.phase == 'PROCESSING' and job.hold == '' and job.ending == ''\n",
+            "  return job.phase == 'PROCESSING' and job.ending == ''\n",
+        ),
+        "a resumed job forgets what waited": (
+            FUNCTIONS,
+            "  note(job, 'resumed')\n  if job.phase == 'PROCESSING' then\n",
+            "  note(job, 'resumed')\n  if job.phase == 'NEVER' then\n",
+        ),
+        "a paused job takes no answers": (
+            FUNCTIONS,
+            "rec.token ~= op.token or rec.state == 'R' and finished(job) then",
+            "rec.token ~= op.token or rec.state == 'R' and (finished(job) or job.hold == 'paused') then",
+            "tests/integration/test_turns.py Turns.test_pause",
+        ),
+    },
+    "Retry: failed and parked steps begin anew, never one in flight; with other arguments none that may have taken effect": {
+        "a retry leaves the counters": (
+            FUNCTIONS,
+            "      rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n      set_state(job, i, rec, 'W', 0)\n",
+            "      set_state(job, i, rec, 'W', 0)\n",
+        ),
+        "a step in flight is retried": (
+            FUNCTIONS,
+            "  if rec.state == 'R' or rec.state == 'M' then\n    return 'IN_FLIGHT'\n",
+            "  if false then\n    return 'IN_FLIGHT'\n",
+        ),
+        "what may have taken effect is given other arguments": (
+            FUNCTIONS,
+            "  elseif edited and rec.current ~= 'D' then\n",
+            "  elseif false then\n",
+        ),
+        "new arguments are not kept": (
+            FUNCTIONS,
+            "      keep(job, 'a' .. i, a[11])\n",
+            "",
+            "tests/integration/test_turns.py Turns.test_retry_with_other_arguments",
+        ),
+    },
+    "Resolve: what a person says of a step holds, never of one in flight, nor past those that come before it": {
+        "what a person resolves is not kept": (
+            FUNCTIONS,
+            "  rec.current = a[12]\n",
+            "",
+        ),
+        "a step in flight is resolved": (
+            FUNCTIONS,
+            "  elseif rec.state == 'R' then\n    return 'WRONG_STATE', 'IN_FLIGHT', i\n",
+            "  elseif false then\n",
+        ),
+        "a step is resolved past those that come before it": (
+            FUNCTIONS,
+            "  elseif rec.waiting > 0 then\n    return 'WRONG_STATE', 'WAITING', i",
+            "  elseif false then\n    return 'WRONG_STATE', 'WAITING', i",
+        ),
+    },
+    "Kill: the job stops where it is, for good": {
+        "a killed job takes answers": (
+            FUNCTIONS,
+            "if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
+            "if rec.token ~= op.token then",
+        ),
+        "a killed job is steered again": (
+            FUNCTIONS,
+            "  elseif job.hold == 'killed' then\n    return 'WRONG_STATE', 'KILLED'\n",
+            "",
+            "tests/integration/test_turns.py Turns.test_kill",
+        ),
+    },
+    "Migrate: steps not yet begun take the newer definition, and no other; what may have been begun is undone first": {
+        "a migration changes a step that has begun": (
+            FUNCTIONS,
+            "  return rec.unstarted < rec.attempt - (flies and 1 or 0)",
+            "  return rec.current == 'A'",
+        ),
+        "a migration does not count anew": (
+            FUNCTIONS,
+            "  local spreads = job.spreads\n  count_anew(job)\n",
+            "  local spreads = job.spreads\n",
+        ),
+        "a migration leaves the record of a step that is no more": (
+            FUNCTIONS,
+            "    job.records[i] = nil\n    call('HDEL', job.key, int(i))\n",
+            "    job.records[i] = nil\n",
+            "tests/integration/test_migrate.py Migrate.test_nothing_is_left_of_what_is_no_more",
+        ),
+        "a migration keeps the old definition's count": (
+            FUNCTIONS,
+            "  release_definition(job.p, job.def.digest)\n  call('HSET'",
+            "  call('HSET'",
+        ),
+        "a migration voids timers": (
+            FUNCTIONS,
+            "    local turned = rec.since < job.since\n",
+            "    local turned = true\n",
+            "tests/integration/test_migrate.py Migrate.test_timers_stay",
+        ),
+        "a migration leaves out a step that was sent": (
+            FUNCTIONS,
+            "(k <= gone and may_have_begun(recs[k])\n        or is_begun",
+            "(false\n        or is_begun",
+        ),
+        "a migration does not undo what may have been begun": (
+            FUNCTIONS,
+            "    rec.current = maybe and 'U' or 'D'\n",
+            "    rec.current = 'D'\n",
+            "tests/integration/test_migrate.py Migrate.test_in_flight_with_nobody",
+        ),
+        "a migration takes a step that has changed for the same": (
+            "common/model/migration.c",
+            "           policy_same(&a->policy, &b->policy);\n",
+            "           true;\n",
+            "tests/unit/test_migration",
+        ),
+    },
+    "Heartbeats renew a lease, never beyond start + lock; their loss shows early": {
+        "a heartbeat makes a lease longer than it was given": (
+            FUNCTIONS,
+            "'R', min(limit, now + 3 * t.heartbeat))",
+            "'R', now + 3 * t.heartbeat + t.lock)",
+        ),
+        "the first Progress comes late": (
+            "agent/run.c",
+            "        on_beat(a, &run->beat);",
+            "        timer_set(a, &run->beat, a->now + request->heartbeat_ms, on_beat);",
+            AGENT,
+        ),
+        "a heartbeat renews nothing": (
+            FUNCTIONS,
+            "    set_state(job, i, rec, 'R', min(limit, now + 3 * t.heartbeat))\n",
+            "    set_state(job, i, rec, 'R', limit)\n",
+            "tests/integration/test_long_work.py LongWork.test_death_shows_early",
+        ),
+    },
+    "An agent says nothing after its lease, and begins nothing": {
+        "an agent replies after its lease": (
+            "agent/replies.c",
+            "        if (a->now >= p->runs[i]->seen.deadline)\n            run_silent",
+            "        if (false)\n            run_silent",
+        ),
+        "a handler starts after its lease": (
+            "agent/run.c",
+            "    if (a->now >= stop_time(a, run)) { /* we stood still for so long */",
+            "    if (false) {",
+        ),
+        "an agent that is cut off goes on": (
+            "agent/run.c",
+            "run->held_until < stop ? run->held_until : stop, on_deadline",
+            "stop, on_deadline",
+            AGENT,
+        ),
+    },
+    "The answer to Progress stops what the job no longer wants": {
+        "what the job does not want ends in silence": (
+            "agent/run.c",
+            "        reply_set(a, run, run->cut);\n",
+            "        return leave_slot(a, run), run_end(a, run);\n",
+            AGENT,
+        ),
+        "Progress is told that all is wanted": (
+            FUNCTIONS,
+            "  local wanted = not finished(job) and not overtaken(job, rec)\n",
+            "  local wanted = true\n",
+            "tests/integration/test_long_work.py LongWork.test_unwanted_is_terminated",
+        ),
+        "an agent does not heed what is not wanted": (
+            "agent/on_requests.c",
+            "    if (answer->wanted)\n        return;\n",
+            "    if (answer->token)\n        return;\n",
+            AGENT,
+        ),
+    },
+    "A program gets SIGTERM, and after kill_grace its whole group SIGKILL": {
+        "a program gets no SIGTERM": (
+            "agent/handler_exec.c",
+            "child_signal(&run->process, SIGTERM);",
+            "child_signal(&run->process, SIGKILL);",
+            "tests/unit/test_exec",
+        ),
+        "a program that ignores SIGTERM lives on": (
+            "agent/handler_exec.c",
+            "    case TERMINATED:\n        kill_group(run);\n",
+            "    case TERMINATED:\n",
+            "tests/unit/test_exec",
+        ),
+        "children that a program leaves behind live on": (
+            "common/io/child.c",
+            "kill(-process->pid, signal)",
+            "kill(process->pid, signal)",
+            "tests/unit/test_exec",
+        ),
+    },
+    "A lease that outlives half of consumer_timeout is acknowledged early": {
+        "long work is acknowledged late": (
+            "agent/run.c",
+            "    if (early > 0 && request->lock_ms >= early)\n",
+            "    if (false)\n",
+            AGENT,
+        ),
+    },
+    "An agent holds no request that it has no slot for": {
+        "an agent takes more than it has slots for": (
+            "agent/requeue.c",
+            "if (free_slot || a->unseen == 0)",
+            "if (true)",
+            AGENT,
+        ),
+        "an agent that had no slot consumes no more": (
+            "agent/requeue.c",
+            "if (a->paused && free_slot)",
+            "if (false)",
+        ),
+        "an agent that drains keeps what it has not begun": (
+            "agent/agent.c",
+            "        effects_add(a->out, EFFECT_REQUEUE, d->handle);\n",
+            "        ;\n",
+            AGENT,
+        ),
+    },
+    "Leases are counted once, however many supervisors look": {
+        "a Recover that comes twice acts twice": (
+            FUNCTIONS,
+            "      if rec.state == 'M' and not finished(job) then\n",
+            "      if rec.state ~= 'R' and not finished(job) then\n",
+        ),
+        "a lease expires again while nobody has driven it": (
+            FUNCTIONS,
+            "    rec.token = '-'\n  elseif rec.state == 'W'",
+            "    rec.token = '-'\n"
+            "  elseif rec.state == 'M' and rec.till <= job.now then\n"
+            "    rec.expiries = rec.expiries + 1\n"
+            "  elseif rec.state == 'W'",
+        ),
+    },
+    "Partitions are shared fairly among the supervisors that live, and taken over from those that do not": {
+        "the first supervisor leads everything": (
+            FUNCTIONS,
+            "  return names[tonumber(match(p, '(%d+)}:$')) % max(#names, 1) + 1]\n",
+            "  return names[1]\n",
+            SUPERVISOR,
+        ),
+        "a dead supervisor keeps its lead": (
+            FUNCTIONS,
+            "    return left > 0 and left <= tonumber(lease)\n",
+            "    return till and lease\n",
+            SUPERVISOR,
+        ),
+        "a lead from before the clock stepped back lasts": (
+            FUNCTIONS,
+            "    return left > 0 and left <= tonumber(lease)\n",
+            "    return left > 0\n",
+            SUPERVISOR,
+        ),
+        "a supervisor that leaves says no goodbye": (
+            "supervisor/supervisor.c",
+            "s->stopping ? 0 : s->config.lease_ms",
+            "s->config.lease_ms",
+            SUPERVISOR,
+        ),
+    },
+    "A jump of the store's clock, either way, ends no lease early, nor late": {
+        "a lease of before a jump ahead does not last longer": (
+            FUNCTIONS,
+            "  return till - given < clock.jumped and till + clock.by or till\n",
+            "  return till\n",
+            SUPERVISOR,
+        ),
+        "nothing is let be after a jump ahead": (
+            FUNCTIONS,
+            "    elseif job.now < clock.quiet or hold > 0",
+            "    elseif hold > 0",
+            SUPERVISOR,
+        ),
+        "a step back is not seen": (
+            FUNCTIONS,
+            "  if now < seen - CLOCK_STEP then\n",
+            "  if false then\n",
+            SUPERVISOR,
+        ),
+        "a supervisor tells of no jump": (
+            "supervisor/supervisor.c",
+            "        s->clock.jump = most - s->offset_most + JUMP_MS;\n",
+            "        s->clock.jump = 0;\n",
+            SUPERVISOR,
+        ),
+    },
+    "Nothing expires while nobody reads the replies": {
+        "leases end while no scheduler lives": (
+            "supervisor/supervisor.c",
+            "s->queue_hold = consumers == 0 ? HOLD_ALL : messages > 0",
+            "s->queue_hold = messages > 0",
+            "tests/integration/test_supervisors.py Supervisors.test_nobody_reads_replies",
+        ),
+    },
+    "--once --dry-run tells what a round would do, and does nothing": {
+        "a dry run asks for recovery": (
+            "supervisor/supervisor.c",
+            "        if (!s->config.dry_run)\n            recover(",
+            "        if (true)\n            recover(",
+            "tests/integration/test_supervisors.py Supervisors.test_once",
+        ),
+        "a dry run is none": (
+            "supervisor/supervisor.c",
+            "    if (s->config.dry_run)\n        ops_look(s->out);\n",
+            "",
+            "tests/integration/test_supervisors.py Supervisors.test_once",
+        ),
+    },
+    "Poison and agents: a suspect is acknowledged before it is read, and read alone": {
+        "a suspect is read before it is acknowledged": (
+            "agent/suspects.c",
+            "    effects_add(a->out, EFFECT_ACK, s->delivery->handle);\n"
+            "    timer_set(a, &a->alone, a->now + ACK_MS",
+            "    timer_set(a, &a->alone, a->now",
+            AGENT,
+        ),
+        "suspects are read side by side": (
+            "agent/suspects.c",
+            "#define ALONE_MS 100",
+            "#define ALONE_MS 0",
+            AGENT,
+        ),
+        "what was answered is run again": (
+            "agent/run.c",
+            "if (d->repeated && recent_has",
+            "if (false && recent_has",
+            AGENT,
+        ),
+    },
+    "Poison and schedulers: what has cost two lives is dead-lettered by the third, and innocents beside it live": {
+        "what comes again is given up, though nobody has died of it": (
+            "scheduler/suspects.c",
+            "lives < MACHINE_SUSPECT_LIVES",
+            "lives < 1",
+        ),
+        "what kills is read for ever": (
+            "scheduler/machine.h",
+            "#define MACHINE_SUSPECT_LIVES 3 ",
+            "#define MACHINE_SUSPECT_LIVES 1000 ",
+            SUSPECTS,
+        ),
+        "schedulers read suspects side by side": (
+            "scheduler/suspects.c",
+            "    if (s->suspect || !(first = list_pop(&s->suspects)))\n",
+            "    if (!(first = list_pop(&s->suspects)))\n",
+            SUSPECTS,
+        ),
+        "a life that lost the broker counts as lost": (
+            "scheduler/suspects.c",
+            "        op_unref(s, op);\n    }\n    take_back(s);\n",
+            "        op_unref(s, op);\n    }\n    s->suspect = NULL;\n",
+            SUSPECTS,
+        ),
+        "a message that was survived holds up the others": (
+            "scheduler/machine.h",
+            "#define MACHINE_SUSPECT_MS 100 ",
+            "#define MACHINE_SUSPECT_MS 3600000 ",
+            SUSPECTS,
+        ),
+        "a message that was dealt with stays suspected": (
+            "scheduler/suspects.c",
+            "tell_end(s, item->suspect, OPS_SUSPECT_END);",
+            "tell_end(s, item->suspect, OPS_SUSPECT_BEGIN);",
+            SUSPECTS,
+        ),
+    },
+    "strict: what Redis is set to is looked at, and replicas are waited for": {
+        "strict is satisfied with any appendfsync": (
+            "common/io/store_exam.c",
+            "    if (strcmp(appendfsync, \"always\") != 0)\n",
+            "    if (false)\n",
+            "tests/unit/test_store_exam",
+        ),
+        "strict is satisfied with fewer replicas": (
+            "common/io/store_exam.c",
+            "    if (strtoul(replicas, NULL, 10) < e->config->replicas)\n",
+            "    if (false)\n",
+            "tests/unit/test_store_exam",
+        ),
+        "replicas are not waited for": (
+            "common/io/store.c",
+            "    snprintf(number, sizeof(number), \"%u\", s->config.replicas);\n",
+            "    snprintf(number, sizeof(number), \"0\");\n",
+            "tests/integration/test_durability.py Failover.test_strict",
+        ),
+    },
+    "A store that went back in time is seen, and what was accepted and is gone is listed": {
+        "an emptied store gets no workflows": (
+            "scheduler/rollback.c",
+            "        rollback_look(s);\n        workflows_register(s);\n",
+            "        rollback_look(s);\n",
+            SCHEDULER,
+        ),
+        "workflows that are being registered are not registered again": (
+            "scheduler/scheduler.c",
+            "--s->registering == 0 && s->register_again",
+            "--s->registering == 0 && false",
+            SCHEDULER,
+        ),
+        "a mark that went back is not seen": (
+            "scheduler/rollback.c",
+            "    bool back = known && (other_run ? shows->began : shows->count) < remembered;\n",
+            "    bool back = false;\n",
+            SCHEDULER,
+        ),
+        "an emptied store is not seen": (
+            "scheduler/rollback.c",
+            "    bool lost = known && !bytes_is(shows->id, mark->id);\n",
+            "    bool lost = false;\n",
+            SCHEDULER,
+        ),
+        "accepting does not move the mark": (
+            FUNCTIONS,
+            "  note(job, 'created', found, by)\n  move_mark(job)\n",
+            "  note(job, 'created', found, by)\n",
+            SCHEDULER,
+        ),
+        "settling does not move the mark": (
+            FUNCTIONS,
+            "  job.settled = job.seq\n  move_mark(job)\n",
+            "  job.settled = job.seq\n",
+            SCHEDULER,
+        ),
+        "what is gone is not listed": (
+            "scheduler/rollback.c",
+            "    take_gone(s, op->partition, &shows);\n",
+            "",
+            SCHEDULER,
+        ),
+        "a job that is there is listed as gone": (
+            FUNCTIONS,
+            "    if call('EXISTS', p .. 'job:' .. a[k]) == 0 then\n      gone[",
+            "    if true then\n      gone[",
+            SCHEDULER,
+        ),
+        "a mark that others have moved on since hides that it went back": (
+            "scheduler/rollback.c",
+            "(other_run ? shows->began : shows->count) < remembered",
+            "shows->count < remembered",
+            SCHEDULER,
+        ),
+    },
+    "Failpoints are off unless they are allowed, and each fires at its boundary as often as its terms say": {
+        "failpoints need no leave": (
+            "common/io/failpoint.c",
+            "    if (!allow || strcmp(allow, \"1\") != 0) {\n",
+            "    if (false) {\n",
+            "tests/integration/test_failpoints.py Forbidden",
+        ),
+        "a failpoint fires for ever": (
+            "common/io/failpoint.c",
+            "        t->left--;\n",
+            "        ;\n",
+            "tests/unit/test_failpoint",
+        ),
+        "a failpoint fires for any message": (
+            "common/io/failpoint.c",
+            "    if (t->left == 0 || (t->payload[0] && !contains(payload, n, t->payload)))\n",
+            "    if (t->left == 0)\n",
+            "tests/unit/test_failpoint",
+        ),
+    },
+    "why names, for each step that does not move, what it waits for": {
+        "why does not see that nobody reads a queue": (
+            "cli/why.c",
+            "    return queue && queue->consumers == 0 && !step->begun &&\n"
+            "           (queue->messages > 0 || step->unstarted > 0);\n",
+            "    return false;\n",
+            "tests/integration/test_why.py Why.test_no_agent",
+        ),
+        "why forgets who holds a job": (
+            "cli/why.c",
+            "    if (*job->held_by) {\n",
+            "    if (false) {\n",
+            "tests/integration/test_why.py Why.test_held",
+        ),
+        "why names what is there already": (
+            "cli/why.c",
+            "    return step->current == step->desired && !under_way(step);\n",
+            "    return false;\n",
+            "tests/integration/test_why.py Why.test_done_and_back",
+        ),
+        "why does not see that no scheduler consumes": (
+            "cli/why.c",
+            "    if (control.consumers == 0) {\n        say_schedulers",
+            "    if (false) {\n        say_schedulers",
+            "tests/integration/test_why.py Why.test_no_scheduler",
+        ),
+    },
+    "--where: those jobs and no others, at --rps, and none with --dry-run": {
+        "a bulk dry run steers": (
+            "cli/bulk.c",
+            "    if (b->args->dry_run)\n        tell_listed(b, job);\n",
+            "    if (false)\n        tell_listed(b, job);\n",
+            "tests/integration/test_bulk.py Bulk.test_dry_run",
+        ),
+        "bulk does not heed --rps": (
+            "cli/bulk.c",
+            "    next = b->began + (int64_t)b->seen * 1000 / rps;\n",
+            "    next = b->began + rps * 0;\n",
+            "tests/integration/test_bulk.py Bulk.test_paced",
+        ),
+        "a job that has moved since it was listed is steered": (
+            "cli/bulk.c",
+            "job->job_id, job->seq, answer_by(b), &answer",
+            "job->job_id, 0, answer_by(b), &answer",
+            "tests/integration/test_bulk.py Bulk.test_moved_meanwhile",
+        ),
+    },
+}  # fmt: skip
