@@ -197,18 +197,20 @@ class Behaviours(Case):
                              maximum_interval_ms=3 * unit)
         c = self.begin()
         c.client.submit(wire.submit("job", [step("a", retry=policy)]))
-        for failures in range(1, 4):
+        waits = []
+        for failures in range(1, 7):
             request = self.take()
             c.supervisors[0].pause()
             c.client.reply(request, error=error("no"))
             c.client.until(lambda: c.store.steps("job")[0][2] == "B", "the backoff")
             until = int(c.store.steps("job")[0][6])
-            wait = until - self.times("job", "failed")[-1]
-            self.assertGreaterEqual(wait, failures * unit)
-            self.assertLessEqual(wait, failures * unit * 7 / 6)
+            waits.append(until - self.times("job", "failed")[-1])
+            self.assertGreaterEqual(waits[-1], min(failures, 3) * unit)
+            self.assertLessEqual(waits[-1], min(failures, 3) * unit * 7 / 6)
             c.supervisors[0].resume()
             servers.wait_for(lambda n=failures: len(self.dispatched("job")) > n, "the next try")
             self.assertGreaterEqual(self.dispatched("job")[failures][0], until)
+        self.assertGreater(max(waits), 3 * unit, "what jitter adds to the cap")
         c.client.reply(self.take())
         self.end("job", wire.OUTCOME_SUCCEEDED)
 
