@@ -38,6 +38,7 @@ COPY_EVERY_S = 0.2
 TRACE = "amq.rabbitmq.trace"
 TICK = "tick"
 TICK_MS = 100
+LAST_TICK_MS = 30000  # for the last one: then the trace is taken for lost
 TRACE_LAG_MS = 100  # the broker's own, from a message to the word of it
 FINISHED_EVERY = 10  # rounds after which a finished job is looked at, too
 
@@ -191,10 +192,10 @@ class Tracer(threading.Thread):
                     sent = self._tick()
                 connection.process_data_events(time_limit=TICK_MS / 1000)
             sent = self._tick()
-            while self._ticked < sent:
+            while self._ticked < sent and now_ms() < sent + LAST_TICK_MS:
                 connection.process_data_events(time_limit=TICK_MS / 1000)
             connection.close()
-            return True
+            return self._ticked >= sent
         except client.LOST:
             return False
 
