@@ -109,6 +109,27 @@ PLACES = {
 }
 ALL = tuple(PLACES)
 
+# What the store forgets: all from where a process gets to the point @since, until another gets to @at.
+Loss = collections.namedtuple("Loss", "since_role since role at job", defaults=("chain",))
+FIRST_RECORD = ("scheduler", "store.record.before=1*pause")
+LOSSES = {
+    "B3": Loss("scheduler", "store.drive.before=1*pause", "scheduler", "store.drive.after=1*pause", "unanswered"),
+    "B4": Loss(*FIRST_RECORD, "scheduler", "publish.request.before=1*pause"),
+    "B5": Loss(*FIRST_RECORD, "agent", "delivery.task=1*pause"),
+    "B6": Loss(*FIRST_RECORD, "agent", "run.after=1*pause"),
+    "B7": Loss(*FIRST_RECORD, "agent", "publish.reply.before=1*pause"),
+    "B8": Loss(*FIRST_RECORD, "scheduler", "delivery.replies=1*pause"),
+    "B9": Loss(*FIRST_RECORD, "scheduler", "store.record.after=1*pause"),
+    "B10": Loss("scheduler", "store.record.before=2*off->1*pause", "scheduler", "publish.notice.before=1*pause"),
+    "B11": Loss("supervisor", "store.lead.before=1*pause", "supervisor", "store.lead.after=1*pause"),
+    "B12": Loss("agent", "publish.reply.before=1*drop", "supervisor", "store.expire.after=1*pause@job", "unanswered"),
+    "B13": Loss(
+        "scheduler", "store.record.before=2*off->1*pause",
+        "scheduler", "publish.request.before=1*pause@undo", "denied",
+    ),
+    "B14": Loss("scheduler", "store.steer.before=1*pause", "scheduler", "store.steer.after=1*pause", "cancelled"),
+}  # fmt: skip
+
 # fault -> boundaries: what test_cells.py runs.
 AROUND = {
     "F1": ALL,
@@ -116,6 +137,8 @@ AROUND = {
     "F6": ("B4", "B5", "B6", "B7", "B8", "B9", "B13"),
     "F7": ALL,
     "F8": ALL,
+    "F9": tuple(LOSSES),
+    "F10": tuple(LOSSES),
     "F12": ("B3", "B5", "B6", "B7", "B8", "B9", "B11", "B12", "B13", "B14"),
     "F17": ALL,
     "F18": ALL,

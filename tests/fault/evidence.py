@@ -91,17 +91,22 @@ class HistoryCopier(threading.Thread):
         self._store, self._jobs = store, jobs
         self._file = open(path, "a", encoding="utf-8")
         self._seen = {}  # job -> its last entry
+        self._rounds = 0  # that have begun
         self._stopping = threading.Event()
         self.start()
 
     def run(self):
-        rounds = 0
         while not self._stopping.wait(COPY_EVERY_S):
-            rounds += 1
+            self._rounds += 1
             try:
-                self.copy(list(self._jobs), rounds % FINISHED_EVERY == 0)
+                self.copy(list(self._jobs), self._rounds % FINISHED_EVERY == 0)
             except GONE:
                 pass
+
+    def catch_up(self):
+        """Until a round that began after this call is over; with a store that stands still it has all."""
+        before = self._rounds
+        servers.wait_for(lambda: self._rounds > before + 1, "the histories to be copied")
 
     def _key(self, job_id):
         return self._store.partition(job_id) + "hist:" + job_id
@@ -274,6 +279,10 @@ class Collector:
     def fault(self, what, who=""):
         """Something is done to the system now, or undone: what is judged in time begins afterwards."""
         self._faults.add(at=now_ms(), what=what, who=who)
+
+    def catch_up(self):
+        """Until all is copied that the store has, which stands still."""
+        self._copier.catch_up()
 
     def finish(self, complete=True):
         """Ends the collection; @complete: all is over that was to be seen."""

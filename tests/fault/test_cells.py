@@ -3,6 +3,7 @@
 
 import contextlib
 import pathlib
+import random
 import signal
 import sys
 
@@ -10,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cells
+import power
 import proxy
 import servers
 import tap
@@ -106,6 +108,113 @@ class F8(Cells):
         servers.wait_for(
             lambda: len(daemon.records("bus_down")) > before, "the link to be given up", 60
         )
+
+
+class Losses(Cells):
+    """The store goes back to what it was before, in fast durability. What those know who were told the rest
+    counts for nothing; a double run is allowed, a double record not."""
+
+    durable = False
+
+    def trial(self, boundary):
+        loss = cells.LOSSES[boundary]
+        self.redis = self.server(power.Redis(options=("--repl-diskless-sync-delay", "0")))
+        self.begin()
+        admin = self.c.store.redis
+        self.prepare()
+        with self.reached(loss) as daemon:
+            admin.client_pause(60000, all=False)
+            self.notes.catch_up()
+            last = self.c.store.history(JOB)[-1]
+            self.forget("}:leader" if boundary == "B11" else f":{JOB}")
+            if boundary != "B11":
+                self.assertNotIn(last, self.c.store.history(JOB))
+            self.notes.fault(cells.FAULTS[self.fault], daemon.name)
+        self.notes.fault("over", daemon.name)
+        if not self.c.store.job(JOB):
+            self.submit_again(loss.job)
+        servers.wait_for(self.led, "somebody to lead every partition again", 60)
+        self.settle(loss.job)
+
+    def led(self):
+        now_ms = int(self.c.store.redis.time()[0]) * 1000
+        leaders = [self.c.store.redis.get(key) for key in self.c.store.keys("}:leader")]
+        return len(leaders) == self.c.store.partitions and all(
+            int(leader.split()[1]) > now_ms for leader in leaders
+        )
+
+    def server(self, server):
+        self.addCleanup(server.close)
+        server.start()
+        return server
+
+    @contextlib.contextmanager
+    def reached(self, loss):
+        """One process stands at the place, and what was recorded since another one is to be lost."""
+        (since,), (daemon,) = self.group(loss.since_role), self.group(loss.role)
+        since.fail(loss.since)
+        self.submit(loss.job)
+        since.await_hits(loss.since.partition("=")[0])
+        self.since()
+        point = loss.at.partition("=")[0]
+        before = daemon.hits(point)
+        daemon.fail(loss.at)
+        if since is not daemon:
+            since.fail()
+        daemon.await_hits(point, before + 1)
+        try:
+            yield daemon
+        finally:
+            daemon.fail()
+
+    def submit_again(self, kind):
+        """All of it is gone, which is told; the client says it again."""
+        tap.narrate("the job is lost")
+        servers.wait_for(
+            lambda: any(s.records("store_went_back") for s in self.c.schedulers), "the loss to be told", 60
+        )
+        self.submit(kind)
+
+    def prepare(self):
+        """Before the job is submitted."""
+
+    def since(self):
+        """What is recorded from now on is to be lost, at least the last of it."""
+
+    def forget(self, last):
+        """@last: stands in the last that is to be lost."""
+        raise NotImplementedError
+
+
+class F9(Losses):
+    """From a random byte on, not before the job."""
+
+    def prepare(self):
+        self.rng = random.Random()
+        self.mark = self.redis.written()
+
+    def forget(self, last):
+        lost = self.redis.lose(self.rng, self.mark, last)
+        tap.narrate(f"{lost} bytes lost")
+        self.redis.start()
+
+
+class F10(Losses):
+    """To a replica that has heard of nothing since."""
+
+    def prepare(self):
+        self.replica = self.server(power.replica_of(self.redis))
+        power.await_following(self.replica)
+
+    def since(self):
+        admin = self.c.store.redis
+        admin.client_pause(60000, all=False)
+        power.await_level(self.replica, self.redis)
+        self.replica.pause()
+        admin.client_unpause()
+
+    def forget(self, last):
+        power.take_over(self.replica, self.redis)
 
 
 class F12(Cells):

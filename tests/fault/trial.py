@@ -52,6 +52,7 @@ ENDS = {
 
 class Trial(cluster.TestCase):
     traced = True  # the broker tells the checker of each message
+    durable = True  # nothing that the store has acknowledged may be gone
 
     def begin(self, schedulers=1, agents=1, supervisors=1, settings=None):
         """A cluster that can fail, and somebody who takes notes."""
@@ -60,7 +61,8 @@ class Trial(cluster.TestCase):
         self.c = self.cluster(
             schedulers, agents, supervisors, settings, actor="effect", failpoints={}
         )
-        self.notes = evidence.Collector(self.c, directory, WORLD, self.traced)
+        world = {**WORLD, "durable": self.durable}
+        self.notes = evidence.Collector(self.c, directory, world, self.traced)
         return self.c
 
     def group(self, role):

@@ -178,27 +178,14 @@ class Failover(Cut):
         return self.servers.enter_context(servers.Redis(options=options))
 
     def follow(self, primary):
-        """A new replica; returns when it has all, on disk too. What it says to have, it has written."""
-        replica = self.server("--appendfsync", "always", "--replicaof", f"{servers.HOST} {primary.port}")
-        client = redis.Redis(servers.HOST, replica.port)
-
-        def follows():
-            info = client.info()
-            return info["master_link_status"] == "up" and not (
-                info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"]
-            )
-
-        servers.wait_for(follows, "the replica to have all")
-        client.close()
+        """A new replica; returns when it has all."""
+        replica = self.servers.enter_context(power.replica_of(primary))
+        power.await_following(replica)
         return replica
 
     def fail_over(self, c, replica):
-        """What it had received and not taken in is gone with it."""
         with self.reconnecting(c):
-            self.redis.kill()
-            replica.kill()
-            replica.port, replica.options = self.redis.port, [*self.redis.options]
-            replica.start()
+            power.take_over(replica, self.redis)
             self.redis = replica
             self.follow(replica)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Redis whose power can be cut
+"""A Redis whose power can be cut, or whose replica takes its place
 
 SIGKILL loses nothing that Redis has written: the kernel still has it. Here a preloaded library
 (synced.c) notes how much of the append-only file was on disk after each sync, and a power cut ends
@@ -11,6 +11,8 @@ Redis and cuts the file anywhere between that and its present end.
 """
 
 import os
+
+import redis
 
 import servers
 import wire
@@ -36,13 +38,68 @@ class Redis(servers.Redis):
         lines = [line.split(" ", 1) for line in self._synced_log.read_text().splitlines()]
         return next((int(size) for size, name in reversed(lines) if name == str(path)), 0)
 
+    def written(self):
+        """Bytes of what it was told so far."""
+        return self._append_only_file().stat().st_size
+
     def cut_power(self, rng):
         """Ends Redis; what was not synced is lost from a random byte on. Returns (lost, at risk)."""
         self.kill()
         path = self._append_only_file()
         size = path.stat().st_size
         synced = min(self._synced_size(path), size)
-        end = rng.randint(synced, size)
+        return self._cut(path, rng.randint(synced, size)), size - synced
+
+    def lose(self, rng, since, text):
+        """Ends Redis, as if the disk had never synced what was written after the first @since bytes: from
+        a random byte on all is lost, and what was written last of @text for certain. Returns how much."""
+        self.kill()
+        path = self._append_only_file()
+        last = path.read_bytes().rfind(text.encode(), since)
+        assert last >= since, f"nothing was written of {text}"
+        return self._cut(path, rng.randint(since, last))
+
+    def _cut(self, path, end):
+        size = path.stat().st_size
         os.truncate(path, end)
         self._synced_log.write_text(f"{end} {path}\n")
-        return size - end, size - synced
+        return size - end
+
+
+def replica_of(primary):
+    """Not started yet. What it says to have, it has written."""
+    options = ("--appendfsync", "always", "--replicaof", f"{servers.HOST} {primary.port}")
+    return servers.Redis(options=options)
+
+
+def await_following(replica):
+    """Until it has all, on disk too."""
+
+    def follows():
+        info = client.info()
+        return info["master_link_status"] == "up" and not (
+            info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"]
+        )
+
+    with redis.Redis(servers.HOST, replica.port) as client:
+        servers.wait_for(follows, "the replica to have all")
+
+
+def await_level(replica, primary):
+    """Until it has heard of all that @primary has, which stands still."""
+
+    def level():
+        return of_replica.info()["slave_repl_offset"] == of_primary.info()["master_repl_offset"]
+
+    with redis.Redis(servers.HOST, replica.port) as of_replica:
+        with redis.Redis(servers.HOST, primary.port) as of_primary:
+            servers.wait_for(level, "the replica to be level")
+
+
+def take_over(replica, primary):
+    """The primary is gone, and the replica stands where it was. What the replica had received and
+    not taken in is gone, too."""
+    primary.kill()
+    replica.kill()
+    replica.port, replica.options = primary.port, [*primary.options]
+    replica.start()
