@@ -17,7 +17,7 @@ letter · W: waits, no loss · L: lost only with `redis.durability = "fast"`, an
 is the mechanism that answers.
 """
 GRID = """
-B1  | R | R,I | C | I | h | EXPIRED | R,C | W,C | L,C | L,C | T | - | - | Q | Q | C | W,C | W,C | R | R | h
+B1  | R | R,I | C | I | h | T | R,C | W,C | L,C | L,C | T | - | - | Q | Q | C | W,C | W,C | R | R | h
 B2  | R,I | R,I | C | I | h | C | R | W | L | L | h | - | - | - | - | U | W | h | R | R | h
 B3  | A,S | P | - | I | h | S | h | h | L,S | L,S | T | F | F | - | - | - | W | W | A | A,S | h
 B4  | P | P,I | S | I | h | D,S | P | W,S | F | F | h | - | F | - | - | U | W,S | W | P | P | h

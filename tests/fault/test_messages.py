@@ -145,6 +145,23 @@ class Twice(Messages):
         self.assertEqual(1, len(c.store.events(trial.JOB, "turned")))
 
 
+class Overtaken(Messages):
+    def test_recover(self):
+        """B12.F5: a Recover that comes when another one has been followed, and the job has ended: harmless."""
+        c = self.begin(supervisors=2)
+        c.schedulers[0].fail("delivery.control=print@job")
+        spec = "publish.control.before=1*pause@job"
+        with self.standing(c.supervisors, spec, "unanswered") as daemon:
+            self.notes.fault("stands", daemon.name)
+            c.client.settled(trial.JOB, 120)
+            before = c.schedulers[0].hits("delivery.control")
+            self.assertGreater(before, 0)
+        self.notes.fault("over", daemon.name)
+        c.schedulers[0].await_hits("delivery.control", before + 1)
+        self.settle("unanswered")
+        self.assertEqual(2, c.dispatches(trial.JOB))
+
+
 class Clocks(Messages):
     def test_agent(self):
         """B5.F11 B6.F11 B7.F11: ten minutes forward, and back: it goes by another clock."""
@@ -232,6 +249,25 @@ class StoreClock(Messages):
     def test_back_cancel(self):
         """B14.F11: a cancel counts, though what it takes back is an hour younger."""
         self.jumps(-1, "cancelled", "store_clock_stepped_back", (2, 1, 1, 0, 0))
+
+
+class TooLate(Messages):
+    def test_submit(self):
+        """B1.F6: it comes past its own complete_by: accepted, and what it says of being late is done."""
+        c = self.begin()
+        submit = wire.submit(trial.JOB, trial.KINDS["chain"])
+        submit.definition.on_deadline = wire.RECOURSE_COMPENSATE
+        submit.complete_by = int(c.store.redis.time()[0]) * 1000 + 1000
+        c.schedulers[0].fail("delivery.submit=1*pause")
+        c.client.submit(submit)
+        c.schedulers[0].await_hits("delivery.submit")
+        servers.wait_for(
+            lambda: int(c.store.redis.time()[0]) * 1000 > submit.complete_by, "its time to be over"
+        )
+        self.notes.fault("too late")
+        c.schedulers[0].fail()
+        c.client.settled(trial.JOB)
+        self.settle("denied")
 
 
 class Gone(Messages):

@@ -326,6 +326,28 @@ class BadInput(Case):
         self.assertEqual(b"in time", event.results[0].payload.data)
         self.assertEqual(1, len(self.c.store.events("late", "done")))
 
+    def test_reply_of_an_undo(self):
+        """B13.F15: what cannot be read while an undo flies is a dead letter, and the undo goes on."""
+        step = wire.step("only", actor="hand", revert=wire.Revert(action="undo"))
+        self.client.submit(wire.submit("back", [step]))
+        self.client.reply(self.client.consume_step("hand"))
+        self.client.settled("back")
+        self.client.control("back", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        request = self.client.consume_step("hand")
+        self.assertEqual("undo", request.action)
+        reply = wire.StepReply(job_id="back", step="only", token=request.token, achieved=wire.STATE_DISABLED)
+        whole = wire.Replies(replies=[reply]).SerializeToString()
+        nameless = wire.Replies(replies=[wire.StepReply(token=request.token)]).SerializeToString()
+        for body, reason in ((whole[:-1], "MALFORMED"), (nameless, "INVALID replies[0].job_id")):
+            self.client.publish("drover.replies", "reply", body)
+            self.dead(reason, body)
+        self.assertEqual([], self.c.store.events("back", "undone"))
+        self.client.publish("drover.replies", "reply", whole)
+        ends = self.client.until(lambda: self.client.events["back"][1:], "its second end")
+        self.assertEqual(wire.OUTCOME_COMPENSATED, ends[0].outcome)
+        self.assertEqual(1, len(self.c.store.events("back", "undone")))
+        self.nothing_left(but=["back"])
+
     def test_reply_a_second_time(self):
         request = self.one_by_hand()
         self.client.reply(request, result=wire.payload(b"first"))

@@ -130,6 +130,24 @@ class Cli(Case):
         code, _, err = self.drover("run", "-", "--id", "stop-me", body=WAITS)
         self.assertEqual(4, code, err)
 
+    def test_unroutable(self):
+        """B1.F16 B14.F16: what finds no queue is said to have found none, and is good when it is said again."""
+        words = ("submit", "-", "--id", "again", "-o", "id")
+        for queue, key, line, code in (
+            ("drover.submit", "submit", words, 0), ("drover.control", "control", ("cancel", "again"), 0),
+        ):  # fmt: skip
+            with self.subTest(queue):
+                self.c.client.call(lambda c, q=queue, k=key: c.queue_unbind(q, q, k))
+                body = WAITS if queue == "drover.submit" else None
+                refused, out, err = self.drover(*line, body=body)
+                self.assertEqual((7, ""), (refused, out), err)
+                self.assertIn(f"no queue is bound to {queue}", err)
+                self.c.client.call(lambda c, q=queue, k=key: c.queue_bind(q, q, k))
+                self.assertEqual(code, self.drover(*line, body=body)[0])
+        request = self.c.client.consume_step("hand")
+        self.c.client.reply(request)
+        self.assertEqual(4, self.drover("wait", "again")[0])
+
     def test_refusals(self):
         code, _, err = self.drover("get", "nobody")
         self.assertEqual(5, code)

@@ -64,7 +64,7 @@ class Poison(cluster.TestCase):
         return all(job_id in self.c.client.events for job_id in job_ids)
 
     def test_parks_and_innocents_live(self):
-        """B6.F14, B5.F14: each dispatch costs two lives, and after the last one it is left alone."""
+        """B5.F14 B6.F14 B12.F14: each dispatch costs two lives, and after the last one it is left alone."""
         self.start()
         jobs = [self.submit(f"before-{i}", lock_ms=2000) for i in range(INNOCENTS)]
         self.submit("poison", **POISON)
@@ -86,6 +86,25 @@ class Poison(cluster.TestCase):
         self.assertEqual((wire.STEP_STATE_PARKED, 0), (step.state, step.until))  # no next try
         self.assertEqual(0, self.c.client.queue("drover.task.effect")[0])
         tap.narrate(f"{self.deaths} deaths of agents, {EXPIRIES} dispatches")
+
+    def test_undo(self):
+        """B13.F14: an undo that kills agents parks, once told; what was beside it is done."""
+        self.start()
+        for agent in self.c.agents:
+            agent.fail("run.before=crash@undo-me")
+        undo = wire.Revert(action="undo-me", retry=POISON["retry"], lock_ms=POISON["lock_ms"])
+        self.submit("poison", revert=undo)
+        self.until(lambda: self.settled(["poison"]), "the job to settle")
+        self.c.client.control("poison", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))
+        jobs = [self.submit(f"beside-{i}", lock_ms=2000) for i in range(INNOCENTS)]
+        self.until(lambda: self.c.store.events("poison", "parked"), "the poisoned undo to park")
+        self.until(lambda: self.settled(jobs), "the innocents to settle")
+        for event in self.c.client.all_settled(jobs):
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+        self.assertEqual(EXPIRIES, len(self.c.store.events("poison", "expired")))
+        self.assertGreaterEqual(self.deaths, EXPIRIES)
+        servers.wait_for(lambda: self.alerts["poison"] == 1, "the alert")
+        self.assertEqual(0, self.c.client.queue("drover.task.effect")[0])
 
     def test_no_more_traffic(self):
         """What has parked by deaths sends nothing more, whatever its park interval, until a person says so."""
@@ -111,32 +130,76 @@ class Poison(cluster.TestCase):
 
 
 class Schedulers(cluster.TestCase):
-    def test_given_up(self):
-        """Three lives, of which the first could suspect nobody; what was beside it costs nothing."""
-        points = ("store.suspect.before", "store.suspect.after")
-        spec = "\n".join(("store.submit.before=crash@poison", *(f"{point}=print" for point in points)))
-        c = self.cluster(failpoints={"scheduler": spec})
-        (scheduler,) = c.schedulers
-        jobs = [f"job-{i}" for i in range(INNOCENTS)]
-        for job_id in (*jobs[: INNOCENTS // 2], "poison", *jobs[INNOCENTS // 2 :]):
-            c.client.submit(wire.submit(job_id, [wire.step("s")]))
-        deaths = 0
+    """Three lives, of which the first could suspect nobody; what was beside it costs nothing."""
 
+    POINTS = ("store.suspect.before", "store.suspect.after")
+
+    def start(self, point):
+        spec = "\n".join((f"{point}=crash@poison", *(f"{point}=print" for point in self.POINTS)))
+        self.c = self.cluster(failpoints={"scheduler": spec})
+        (self.scheduler,) = self.c.schedulers
+        self.jobs = [f"job-{i}" for i in range(INNOCENTS)]
+        self.deaths = 0
+
+    def submit(self, *jobs, **fields):
+        for job_id in jobs:
+            self.c.client.submit(wire.submit(job_id, [wire.step("s", **fields)]))
+
+    def among(self, send):
+        """@send() beside the innocents."""
+        self.submit(*self.jobs[: INNOCENTS // 2])
+        send()
+        self.submit(*self.jobs[INNOCENTS // 2 :])
+
+    def until(self, condition, what):
         def check():
-            nonlocal deaths
-            if not scheduler.alive():
-                deaths += 1
-                scheduler.start()
-            return c.client.get(c.client.DEAD)
+            if not self.scheduler.alive():
+                self.deaths += 1
+                self.scheduler.start()
+            return condition()
 
-        properties, body = servers.wait_for(check, "the dead letter", 120)
+        return servers.wait_for(check, what, 120)
+
+    def expect_given_up(self):
+        """Return: the dead letter."""
+        properties, body = self.until(lambda: self.c.client.get(self.c.client.DEAD), "the dead letter")
         self.assertEqual("POISON", properties.headers["drover-reason"])
-        self.assertEqual("poison", wire.Submit.FromString(body).job_id)
-        self.assertEqual(3, deaths)
-        for event in c.client.all_settled(jobs):
+        self.assertEqual(3, self.deaths)
+        return body
+
+    def expect_innocents(self):
+        for event in self.c.client.all_settled(self.jobs):
             self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
-        for point in points:
-            self.assertGreater(scheduler.hits(point), 2)
+        for point in self.POINTS:
+            self.assertGreater(self.scheduler.hits(point), 2)
+
+    def test_given_up(self):
+        """B1.F14: a Submit."""
+        self.start("store.submit.before")
+        self.among(lambda: self.submit("poison"))
+        self.assertEqual("poison", wire.Submit.FromString(self.expect_given_up()).job_id)
+        self.expect_innocents()
+
+    def test_reply(self):
+        """B8.F14: a reply; its step costs a lease, and comes to its bound."""
+        self.start("store.record.before")
+        policy = wire.Policy(maximum_expiries=1)
+        self.among(lambda: self.submit("poison", lock_ms=1000, wait_ms=1000, retry=policy))
+        replies = wire.Replies.FromString(self.expect_given_up())
+        self.assertIn("poison", [reply.job_id for reply in replies.replies])
+        self.expect_innocents()
+        self.until(lambda: self.c.store.events("poison", "parked"), "the step to park")
+
+    def test_command(self):
+        """B14.F14: a command; its job goes on without."""
+        self.start("store.steer.before")
+        self.submit("poison", actor="hand")
+        self.c.client.receipt("poison")
+        self.among(lambda: self.c.client.command("poison", cancel=wire.Cancel()))
+        self.assertEqual("poison", wire.Control.FromString(self.expect_given_up()).job_id)
+        self.expect_innocents()
+        self.c.client.reply(self.c.client.consume_step("hand"))
+        self.assertEqual(wire.OUTCOME_SUCCEEDED, self.c.client.settled("poison").outcome)
 
 
 if __name__ == "__main__":
