@@ -36,7 +36,6 @@ EFFECT = wire.BUILD / "tests" / "fault" / "effect"
 GONE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
 COPY_EVERY_S = 0.2
 TRACE = "amq.rabbitmq.trace"
-TICK = "tick"
 TICK_MS = 100
 LAST_TICK_MS = 30000  # for the last one: then the trace is taken for lost
 TRACE_LAG_MS = 100  # the broker's own, from a message to the word of it
@@ -178,14 +177,14 @@ class Tracer(threading.Thread):
         channel.queue_bind(queue, TRACE, "#")
         channel.basic_consume(queue, self._take, auto_ack=True)
         self._cluster.rabbit.trace(self._cluster.name)
-        self._channel, self._ticked = channel, now_ms()
+        self._channel, self._queue, self._ticked = channel, queue, now_ms()
         self._up.set()
         return connection
 
     def _tick(self):
-        """Return: when it was sent."""
+        """Not by the exchange of the trace: nobody may publish there. Return: when it was sent."""
         at = now_ms()
-        self._channel.basic_publish(TRACE, TICK, str(at).encode())
+        self._channel.basic_publish("", self._queue, str(at).encode())
         return at
 
     def _listen(self, connection):
@@ -205,11 +204,12 @@ class Tracer(threading.Thread):
             return False
 
     def _take(self, _channel, method, properties, body):
-        if method.routing_key == TICK:
+        if method.exchange != TRACE:
             self._ticked = int(body)
             return
         way, _, place = method.routing_key.partition(".")
-        if place.startswith("drover.pulse"):
+        ours = place == self._queue or self._queue in properties.headers.get("routing_keys", ())
+        if ours or place.startswith("drover.pulse"):
             return
         of_message = properties.headers.get("properties") or {}
         self._log.add(
