@@ -105,6 +105,13 @@ static struct command *command_new(struct client_job *job, const char *name, int
     return c;
 }
 
+/* The last command holds whatever has happened meanwhile. */
+static void insist(struct client_job *job)
+{
+    job->commands->message.if_seq = 0;
+    job->commands->message.issued_at = 0;
+}
+
 static void set_desired(struct client_job *job, Drover__V1__State desired, int64_t when)
 {
     bool active = desired == DROVER__V1__STATE__STATE_ACTIVE;
@@ -281,8 +288,10 @@ void client_end(struct world *w, const char *id, bool hard)
             kill_job(job, w->t->now);
         } else {
             resume(job, w->t->now);
+            insist(job);
             cancel(job, w->t->now);
         }
+        insist(job);
     }
 }
 
