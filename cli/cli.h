@@ -3,7 +3,7 @@
  * Command line: what its commands share
  *
  * Talks to the broker; with --from-store to the store. One command, one process, one thread: a
- * command runs top to bottom and waits inside session_request(). What it found goes to stdout,
+ * command runs top to bottom and waits inside session_ask(). What it found goes to stdout,
  * everything else to stderr.
  */
 #pragma once
@@ -26,6 +26,7 @@ enum cli_exit {
     CLI_INTERRUPTED = 130, /* as a shell does: 128 + SIGINT */
 };
 
+/* The commands. Return: the exit code. */
 int cli_submit(const struct args *args);
 int cli_run(const struct args *args);
 int cli_get(const struct args *args);

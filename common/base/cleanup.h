@@ -4,9 +4,9 @@
  *
  * Own a local by attribute, hand it over with take():
  *
- *     CLEANUP(buf_free) struct buf *b = buf_new();
+ *     CLEANUP(thing_free) struct thing *t = thing_new();
  *     ...
- *     *out = take(b);
+ *     *out = take(t);
  *     return 0;
  */
 #pragma once

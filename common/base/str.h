@@ -3,7 +3,7 @@
  * Bytes and text
  *
  * struct bytes is a view: it owns nothing and may hold NULs. struct buf owns and grows. A buf that
- * ran out of memory stays so (buf_failed()), so that a chain of appends needs one check.
+ * ran out of memory stays so (`failed`), so that a chain of appends needs one check.
  */
 #pragma once
 

@@ -42,8 +42,7 @@ struct exam_config {
     bool strict;         /* a power cut may lose nothing that was confirmed */
     unsigned replicas;   /* strict: that must have it, too */
     const char *library; /* text of the library */
-    bool
-        read_only; /* makes and loads nothing: what is not there, or of another build, is refused */
+    bool read_only;      /* makes and loads nothing: refuses what is absent, or of another build */
 };
 
 struct exam {
