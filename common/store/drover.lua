@@ -1790,8 +1790,8 @@ end
 
 ---- commands ----
 
--- Each gets the job, its arguments and a fresh token, and returns a code, with a reason
--- where it refuses. What it changes counts only where the code is DONE.
+-- Each gets the job, the command as steer() has read it, and its arguments. It returns a code and, where it
+-- refuses, why, and the step that is to blame. What it changes counts only where the code is DONE.
 
 local function ended_badly(job)
   return job.outcome == 'FAILED' or job.outcome == 'COMPENSATION_FAILED'
@@ -1840,23 +1840,23 @@ function commands.cancel(job)
   return set_desired(job, 'D', 'CANCELLED')
 end
 
-function commands.kill(job, a)
+function commands.kill(job, command)
   if finished(job) then
     return 'WRONG_STATE', job.outcome
   end
-  put_on_hold(job, 'killed', a[6])
+  put_on_hold(job, 'killed', command.said)
   note(job, 'killed')
   settle(job, 'KILLED', 'REQUESTED')
   return 'DONE'
 end
 
-function commands.pause(job, a)
+function commands.pause(job, command)
   if finished(job) then
     return 'WRONG_STATE', job.outcome
   elseif job.hold ~= '' then
     return 'UNCHANGED'
   end
-  put_on_hold(job, 'paused', a[6])
+  put_on_hold(job, 'paused', command.said)
   note(job, 'held', 'paused')
   return 'DONE'
 end
@@ -1931,26 +1931,27 @@ local function can_retry(job)
 end
 
 -- retry: arguments, "" for those that it has; step…, none for all that are parked or have failed
-function commands.retry(job, a)
+function commands.retry(job, command, arguments, ...)
+  local steps = {...}
   if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
     return 'WRONG_STATE', finished(job) and job.outcome or job.phase
-  elseif #a < 12 and not can_retry(job) then
+  elseif #steps == 0 and not can_retry(job) then
     return 'UNCHANGED'
   end
-  local recs, edited = {}, a[11] ~= ''
-  for k = 12, min(#a, 11 + BUDGET) do
-    local i = tonumber(a[k])
+  local recs, edited = {}, arguments ~= ''
+  for k = 1, min(#steps, BUDGET) do
+    local i = tonumber(steps[k])
     if i >= job.n then
       return 'MOVED'
     end
-    local rec = parse_record(call('HGET', job.key, a[k]), step_of(job.def, i))
+    local rec = parse_record(call('HGET', job.key, steps[k]), step_of(job.def, i))
     local why = no_retry(job, rec, edited)
     if why then
       return 'WRONG_STATE', why, i
     end
     recs[i] = rec
   end
-  if job.bytes + #a[11] > DATA_MAX then
+  if job.bytes + #arguments > DATA_MAX then
     return 'WRONG_STATE', 'DATA_FULL'
   end
   go_on_after_failure(job)
@@ -1964,39 +1965,39 @@ function commands.retry(job, a)
   for i, rec in pairs(recs) do
     note(job, edited and 'edited' or 'retried', i)
     if edited then
-      keep(job, 'a' .. i, a[11])
+      keep(job, 'a' .. i, arguments)
     end
-    begin_anew(job, i, rec, a[8])
+    begin_anew(job, i, rec, command.fresh)
   end
   return 'DONE'
 end
 
 -- resolve: step A|D result
-function commands.resolve(job, a)
-  local i = tonumber(a[11])
+function commands.resolve(job, command, step, state, result)
+  local i = tonumber(step)
   if i >= job.n then
     return 'MOVED'
   end
-  local rec = record_of(job, i, call('HGET', job.key, a[11]))
+  local rec = record_of(job, i, call('HGET', job.key, step))
   if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
     return 'WRONG_STATE', finished(job) and job.outcome or job.phase
   elseif rec.state == 'R' then
     return 'WRONG_STATE', 'IN_FLIGHT', i
-  elseif rec.state == 'W' and rec.current == a[12] then
+  elseif rec.state == 'W' and rec.current == state then
     return 'UNCHANGED'
   elseif rec.state == 'W' and rec.current == job.desired then
     return 'WRONG_STATE', 'THERE', i -- others have gone by that
   elseif rec.waiting > 0 then
     return 'WRONG_STATE', 'WAITING', i -- what comes before it would be passed by
-  elseif job.bytes + #a[13] > DATA_MAX then
+  elseif job.bytes + #result > DATA_MAX then
     return 'WRONG_STATE', 'DATA_FULL'
   end
   go_on_after_failure(job)
   set(job, 'turn', job.turn + 1)
-  rec.current = a[12]
-  keep(job, 'r' .. i, a[13])
-  note(job, 'resolved', i, a[12])
-  begin_anew(job, i, rec, a[8])
+  rec.current = state
+  keep(job, 'r' .. i, result)
+  note(job, 'resolved', i, state)
+  begin_anew(job, i, rec, command.fresh)
   return 'DONE'
 end
 
@@ -2049,8 +2050,9 @@ end
 
 -- migrate: definition n name gone step…: those that differ from what the job has, none of which has begun;
 -- the first `gone` are no more, and were not even sent
-function commands.migrate(job, a)
-  local digest, n, name, gone, list = a[11], tonumber(a[12]), a[13], tonumber(a[14]), {unpack(a, 15)}
+function commands.migrate(job, _, digest, n, name, gone, ...)
+  local list = {...}
+  n, gone = tonumber(n), tonumber(gone)
   if finished(job) or job.ending ~= '' or job.desired == 'D' then
     return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'
   elseif digest == job.def.digest then
@@ -2146,25 +2148,24 @@ local function overtaken_command(job, command, issued_at)
   return false
 end
 
-local function answer(job, a)
-  local command, issued_at, if_seq, definition_digest = a[2], a[4], a[5], a[10]
-  if definition_digest ~= '' and definition_digest ~= job.def.digest then
+local function answer(job, command, ...)
+  if command.definition ~= '' and command.definition ~= job.def.digest then
     return 'MOVED'
-  elseif if_seq ~= '0' and tonumber(if_seq) ~= job.seq then
+  elseif command.if_seq ~= '0' and tonumber(command.if_seq) ~= job.seq then
     return 'SUPERSEDED', 'SEQ'
-  elseif overtaken_command(job, command, issued_at) then
+  elseif overtaken_command(job, command.name, command.issued_at) then
     return 'SUPERSEDED', 'ORDER'
   elseif job.hold == 'killed' then
     return 'WRONG_STATE', 'KILLED'
-  elseif not commands[command] then
+  elseif not commands[command.name] then
     return 'UNSUPPORTED'
   end
-  note(job, 'command', command, a[3] ~= '' and a[3] or '-', a[6])
-  return commands[command](job, a)
+  note(job, 'command', command.name, command.id ~= '' and command.id or '-', command.said)
+  return commands[command.name](job, command, ...)
 end
 
--- steer: job command command_id issued_at if_seq reason by fresh redelivered definition argument…
--- reason: who gives the command, "-" for nobody, and why.
+-- steer: job command command_id issued_at if_seq said by fresh redelivered definition argument…
+-- said: who gives the command, "-" for nobody, and why.
 -- The last commands are kept with their answers: one that comes again changes nothing.
 local function steer(keys, a)
   local p, now, out = keys[1], now_ms(), {}
@@ -2173,9 +2174,11 @@ local function steer(keys, a)
     put_code(out, 'UNKNOWN_JOB', now)
     return out
   end
+  local command = {name = a[2], id = a[3], issued_at = a[4], if_seq = a[5], said = a[6], fresh = a[8],
+    definition = a[10]}
   local code, why, i
-  local known = a[3] ~= '' and known_answer(job, a[3])
-  if known and known.command ~= a[2] then
+  local known = command.id ~= '' and known_answer(job, command.id)
+  if known and known.command ~= command.name then
     code = 'CONFLICT' -- the id of another command
   elseif known then
     code, why, i = known.code, known.why, known.i
@@ -2184,13 +2187,13 @@ local function steer(keys, a)
       job.settled = finished(job) and job.seq or 0
     end
   else
-    code, why, i = answer(job, a)
+    code, why, i = answer(job, command, unpack(a, 11))
     if code == 'DONE' then
-      go_on(job, a[8])
+      go_on(job, command.fresh)
       save(job, a[7])
     end
-    if a[3] ~= '' and code ~= 'MOVED' then
-      remember_answer(job, a[3], a[2], code, why or '-', i or '-')
+    if command.id ~= '' and code ~= 'MOVED' then
+      remember_answer(job, command.id, command.name, code, why or '-', i or '-')
     end
   end
   put_driven(out, code, job)

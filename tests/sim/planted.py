@@ -490,7 +490,7 @@ RULES = {
         ),
         "the command_id of another command is answered with that one's answer": (
             FUNCTIONS,
-            "  if known and known.command ~= a[2] then\n",
+            "  if known and known.command ~= command.name then\n",
             "  if false then\n",
             "tests/integration/test_turns.py Turns.test_command_again",
         ),
@@ -498,7 +498,7 @@ RULES = {
     "A command heeds if_seq and when it was issued; Retry has an order of its own": {
         "a command does not heed if_seq": (
             FUNCTIONS,
-            "  elseif if_seq ~= '0' and tonumber(if_seq) ~= job.seq then",
+            "  elseif command.if_seq ~= '0' and tonumber(command.if_seq) ~= job.seq then",
             "  elseif false then",
         ),
         "an overtaken command is carried out": (
@@ -515,7 +515,7 @@ RULES = {
     "Who gave a command, and why, is kept": {
         "a command leaves no trace in the history": (
             FUNCTIONS,
-            "  note(job, 'command', command, a[3] ~= '' and a[3] or '-', a[6])\n",
+            "  note(job, 'command', command.name, command.id ~= '' and command.id or '-', command.said)\n",
             "",
             "tests/integration/test_why.py Why.test_held",
         ),
@@ -556,7 +556,7 @@ RULES = {
         ),
         "new arguments are not kept": (
             FUNCTIONS,
-            "      keep(job, 'a' .. i, a[11])\n",
+            "      keep(job, 'a' .. i, arguments)\n",
             "",
             "tests/integration/test_turns.py Turns.test_retry_with_other_arguments",
         ),
@@ -564,7 +564,7 @@ RULES = {
     "Resolve: what a person says of a step holds, never of one in flight, nor past those that come before it": {
         "what a person resolves is not kept": (
             FUNCTIONS,
-            "  rec.current = a[12]\n",
+            "  rec.current = state\n",
             "",
         ),
         "a step in flight is resolved": (
