@@ -191,6 +191,8 @@ static void require_followed(struct checker *c, const struct acked *a, const str
             continue;
         if (token->published || token->wait_until <= c->store_now || c->clock_set)
             continue;
+        if (trigger ? trigger->given_up : job->given_up)
+            continue;
         require(
             c, simlink_other_copy(a->link, a->delivery->handle, trigger ? trigger->text : job->id),
             "I1 %s: acknowledged, and the request for step %u was never sent", job->id, steps[k]);
@@ -229,6 +231,23 @@ static void acked_expired(struct checker *c, const Drover__V1__StepRequest *m)
             "I1 %s: an expired request was acknowledged before it was recorded", m->job_id);
 }
 
+/* What has been given up as poison was recorded maybe, and what it caused is left to its lease. */
+static void acked_deadly(struct checker *c, const struct wire_message *m)
+{
+    for (size_t i = 0; m->type == WIRE_REPLIES && i < m->replies->n_replies; i++) {
+        struct token *token = check_token_ever(c, bytes_str(m->replies->replies[i]->token));
+
+        if (token)
+            token->given_up = true;
+    }
+    if (m->type == WIRE_SUBMIT) {
+        struct job *job = check_job_find(c, bytes_str(m->submit->job_id));
+
+        if (job)
+            job->given_up = true;
+    }
+}
+
 void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
                    const struct bus_delivery *d)
 {
@@ -243,9 +262,12 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
 
     const struct deadly *deadly = deadly_find(c, d->body);
 
-    if (c->violated || (deadly && deadly->dead) ||
-        wire_decode(types[d->source], d->body, NULL, &m, NULL))
+    if (c->violated || wire_decode(types[d->source], d->body, NULL, &m, NULL))
         return;
+    if (deadly && deadly->dead) {
+        acked_deadly(c, &m);
+        return;
+    }
     c->store_now = store_now;
     if (m.type == WIRE_SUBMIT)
         acked_submit(c, &a, m.submit);
