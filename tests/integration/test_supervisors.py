@@ -7,6 +7,8 @@ import pathlib
 import sys
 import time
 
+import redis
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import cluster
@@ -134,6 +136,51 @@ class Supervisors(cluster.TestCase):
         self.assertEqual((0, ["expired job step 0"]), c.once("--once"))
         self.recovered(c, "job", lost)
         self.assertEqual((2, []), c.once("--dry-run"))
+
+    def dump(self, c):
+        """All there is in the store, byte for byte."""
+        with redis.Redis(servers.HOST, self.redis.port) as raw:
+            return {key: raw.dump(key) for key in c.store.keys()}
+
+    def test_once_tells_all(self):
+        """What is due, lost from an index and past its retention; and that leases are held."""
+        short = {"supervisor": {"supervisor": {"retention": "1s"}}}
+        c = self.cluster(supervisors=0, agents=0, settings=short)
+        at = c.store.redis.time()[0] * 1000 + 4000
+        for job_id, fields in {
+            "backoff": {},
+            "overdue": {"complete_by": at},
+            "mended": {},
+            "old": {},
+            "starts": {"start_at": at},
+        }.items():
+            policy = wire.Policy(initial_interval_ms=100, jitter=-1)
+            step = wire.step("a", "hand", retry=policy)
+            c.client.submit(wire.submit(job_id, [step], **fields))
+            c.client.receipt(job_id)
+        requests = {r.job_id: r for r in (c.client.consume_step("hand") for _ in range(4))}
+        c.client.reply(requests["backoff"], error=wire.Error(message="no", verdict=wire.VERDICT_TRANSIENT))
+        c.client.reply(requests["old"])
+        c.client.settled("old")
+        c.store.redis.zrem(c.store.partition("mended") + "due", "mended")
+        servers.wait_for(lambda: c.store.steps("backoff")[0][2] == "B", "it to back off")
+        at = max(at, c.store.redis.time()[0] * 1000)
+        servers.wait_for(lambda: c.store.redis.time()[0] * 1000 > at + 2000, "all to be due")
+        expected = [
+            "due backoff step 0", "due overdue", "due starts", "forgotten 1 jobs of partition "
+            + c.store.partition("old").partition("{p")[2].partition("}")[0], "mended mended due",
+        ]  # fmt: skip
+        before = self.dump(c)
+        code, lines = c.once("--once", "--dry-run")
+        self.assertEqual((0, expected), (code, sorted(lines)))
+        self.assertEqual(before, self.dump(c))
+        code, lines = c.once("--once")
+        self.assertEqual((0, expected), (code, sorted(lines)))
+        self.assertEqual({}, c.store.job("old"))
+        c.schedulers[0].stop()
+        code, lines = c.once("--once", "--dry-run")
+        self.assertEqual((0, "held leases: nobody consumes drover.replies"), (code, lines[-1]))
+        self.assertEqual([], [line for line in lines if line.startswith("expired")])
 
     def test_nobody_reads_replies(self):
         """Without a scheduler nothing expires: an answer sent in time is good hours later."""
