@@ -490,7 +490,7 @@ class Turns(Case):
         self.end("job", wire.OUTCOME_SUCCEEDED)
 
     def test_command_again(self):
-        """A command with an id that was seen changes nothing and gets the same answer."""
+        """A command with an id that was seen changes nothing and gets the same answer; another one is refused."""
         c = self.begin()
         c.client.submit(wire.submit("job", trip()))
         flying = self.take()
@@ -502,6 +502,12 @@ class Turns(Case):
             answer = c.client.until(lambda: c.client.answers.get("mine"), "an answer")
             self.assertEqual(wire.ANSWER_CODE_DONE, answer.code)
         self.assertEqual(1, len(c.store.events("job", "turned")))
+        c.client.answers.pop("mine")
+        command.pause.SetInParent()
+        c.client.publish("drover.control", "control", command)
+        answer = c.client.until(lambda: c.client.answers.get("mine"), "an answer to another command")
+        self.assertEqual(wire.ANSWER_CODE_INVALID, answer.code)
+        self.assertIn("used before", answer.reason)
         c.client.reply(flying)
         self.do("undo-flight")
         self.end("job", wire.OUTCOME_COMPENSATED)

@@ -32,8 +32,8 @@ SIMULATOR = "tests/sim/drover-sim"
 SEEDS_S, PROGRAM_S, SERVERS_S = 1200, 120, 300  # what may be taken to catch a bug
 
 
-class CannotBuild(Exception):
-    """What the compiler says of a planted bug."""
+class Useless(Exception):
+    """What the compiler says of a planted bug, or why a test said nothing of it."""
 
 
 class Copy:
@@ -49,7 +49,7 @@ class Copy:
     def make(self, *targets):
         done = subprocess.run(["ninja", "-C", self.build, *targets], capture_output=True, text=True)
         if done.returncode != 0:
-            raise CannotBuild(re.search(r"^.*error: .*$|\Z", done.stdout, re.M).group() or done.stdout)
+            raise Useless(re.search(r"^.*error: .*$|\Z", done.stdout, re.M).group() or done.stdout)
 
     def run(self, longest_s, *command):
         """Its exit code, None where it did not end, and what it said."""
@@ -84,6 +84,8 @@ class Copy:
         name = pathlib.Path(catcher.split()[0]).name + ": " if catcher.startswith("tests/") else ""
         if found:
             return name + (found[found.lastindex or 0]).removeprefix("__main__.")
+        if code and catcher.startswith("tests/integration/"):
+            raise Useless(f"{name}no case failed, yet {(err or out).strip()[-200:]}")
         end = f"ended with {code}: {(err or out).strip()[-200:]}" if code else "did not end"
         return name + end
 
@@ -114,15 +116,15 @@ class Trial:
         text = path.read_text()
         if text.count(old) != 1:
             return None, f"CANNOT BE PLANTED: stands {text.count(old)} times in {file}"
-        fails = self.control(catcher)
-        if fails:
-            return None, f"CANNOT BE JUDGED: without a bug, {fails}"
-        path.write_text(text.replace(old, new))
         try:
+            fails = self.control(catcher)
+            if fails:
+                return None, f"CANNOT BE JUDGED: without a bug, {fails}"
+            path.write_text(text.replace(old, new))
             caught = self.copy.failure(catcher, self.seeds)
             return bool(caught), caught or f"GOT THROUGH: {catcher or 'seeds'}"
-        except CannotBuild as error:
-            return None, f"CANNOT BE PLANTED: {error}"
+        except Useless as error:
+            return None, f"CANNOT BE JUDGED: {error}"
         finally:
             path.write_text(text)
 
