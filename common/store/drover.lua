@@ -2752,7 +2752,7 @@ end
 -- as it is; Redis sees to it that what is not read here is not written either.
 local dry_run
 do
-  local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZRANGE = true,
+  local reads = {EXISTS = true, GET = true, HEXISTS = true, HGET = true, HMGET = true, TIME = true, ZRANGE = true,
     ZRANGEBYSCORE = true, ZSCORE = true}
 
   function dry_run(keys, a)

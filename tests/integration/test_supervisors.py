@@ -143,7 +143,7 @@ class Supervisors(cluster.TestCase):
             return {key: raw.dump(key) for key in c.store.keys()}
 
     def test_once_tells_all(self):
-        """What is due, lost from an index and past its retention; and that leases are held."""
+        """What is due, owed, lost from an index and past its retention; and that leases are held."""
         short = {"supervisor": {"supervisor": {"retention": "1s"}}}
         c = self.cluster(supervisors=0, agents=0, settings=short)
         at = c.store.redis.time()[0] * 1000 + 4000
@@ -163,12 +163,17 @@ class Supervisors(cluster.TestCase):
         c.client.reply(requests["old"])
         c.client.settled("old")
         c.store.redis.zrem(c.store.partition("mended") + "due", "mended")
+        c.client.submit(wire.submit("owed", [wire.step("a", "hand")], reply_to="gone"))
+        servers.wait_for(lambda: c.store.job("owed"), "it to be there")
+        c.client.control("owed", kill=wire.Kill())
+        owed, seq = c.store.partition("owed") + "owed", c.store.job("owed")["seq"]
+        servers.wait_for(lambda: c.store.redis.zscore(owed, f"owed {seq}"), "its notice to be owed")
         servers.wait_for(lambda: c.store.steps("backoff")[0][2] == "B", "it to back off")
-        at = max(at, c.store.redis.time()[0] * 1000)
+        at = max(at, c.store.redis.time()[0] * 1000, c.store.redis.zscore(owed, f"owed {seq}"))
         servers.wait_for(lambda: c.store.redis.time()[0] * 1000 > at + 2000, "all to be due")
         expected = [
             "due backoff step 0", "due overdue", "due starts", "forgotten 1 jobs of partition "
-            + c.store.partition("old").partition("{p")[2].partition("}")[0], "mended mended due",
+            + c.store.partition("old").partition("{p")[2].partition("}")[0], "mended mended due", f"owed owed notice {seq}",
         ]  # fmt: skip
         before = self.dump(c)
         code, lines = c.once("--once", "--dry-run")
