@@ -76,6 +76,9 @@ static void on_submitted(struct scheduler *s, struct op *op, const struct ops_dr
         receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CONFLICT, "job_id",
                 "this id is taken by a job with other content", NULL, driven->now);
         return;
+    case OPS_EXPIRED:
+        reject(s, op, "complete_by", "has passed: nobody is to begin this any more");
+        return;
     case OPS_UNKNOWN_DEFINITION:
         if (op->workflow)
             definition_store(s, op, submit);

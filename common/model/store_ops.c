@@ -369,6 +369,7 @@ static const char *const code_names[OPS_CODES_] = {
     [OPS_CREATED] = "CREATED",
     [OPS_ALREADY] = "ALREADY",
     [OPS_CONFLICT] = "CONFLICT",
+    [OPS_EXPIRED] = "EXPIRED",
     [OPS_RECORDED] = "RECORDED",
     [OPS_DRIVEN] = "DRIVEN",
     [OPS_DONE] = "DONE",

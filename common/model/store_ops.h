@@ -29,6 +29,7 @@ enum ops_code {
     OPS_CREATED,
     OPS_ALREADY,
     OPS_CONFLICT,
+    OPS_EXPIRED, /* a Submit that comes when its complete_by has passed; nothing is recorded */
     OPS_RECORDED,
     OPS_DRIVEN,
     OPS_DONE,

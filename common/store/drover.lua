@@ -12,7 +12,7 @@
 -- soon, and the answer says more.
 --
 -- Contents, each behind a heading `---- … ----`: definitions · steps · jobs · steps and jobs move ·
--- the cursor · a job goes on · answers · define and submit · record · renew · the clock · expire · drive ·
+-- the cursor · a job goes on · answers · the clock · define and submit · record · renew · expire · drive ·
 -- commands · migrate · steer · settle_owed and lead · inspect · told · mark · suspect · forget · sweep ·
 -- look · registration
 --
@@ -36,7 +36,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 15
+local BUILD = 16
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1051,6 +1051,57 @@ local function put_code(out, code, now)
   put(out, code, '', int(now), '0', '0', '0', '0', '0', '0', '0', '0', '0')
 end
 
+---- the clock ----
+
+-- As those saw it who looked for what is due: they note what it shows, so that also one that
+-- has just started knows of a jump.
+--   Ahead: whoever lived through it says by how much. Leases of before last so much longer, because their
+--          time has not passed. One that has just started, and finds that nobody has looked for longer
+--          than a lease, cannot tell. Either way nothing expires for a while (`quiet`).
+--   Back:  the bounds of before lie too far ahead, until a sweep has derived all of them again (`back`).
+
+local function read_clock(p)
+  local seen, quiet, back, jumped, by = match(call('GET', p .. 'clock') or '',
+    '^(%d+) (%d+) (%d) (%d+) (%d+)$')
+  return {seen = tonumber(seen), quiet = tonumber(quiet) or 0, back = back == '1',
+    jumped = tonumber(jumped) or 0, by = tonumber(by) or 0}
+end
+
+local function write_clock(p, clock)
+  call('SET', p .. 'clock', concat({int(clock.seen), int(clock.quiet), clock.back and '1' or '0',
+    int(clock.jumped), int(clock.by)}, ' '))
+end
+
+-- The caller has watched the clock since then, or not at all (0); the last jump ahead that it has seen was
+-- `jump` long, not before `after` and not after `at`.
+local function watch_clock(p, now, since, jump, after, at)
+  local clock = read_clock(p)
+  local seen, changed = clock.seen or now, not clock.seen
+  if now < seen - CLOCK_STEP then
+    clock.back, clock.quiet, clock.jumped, clock.by, changed = true, 0, 0, 0, true
+  elseif jump > 0 and at <= now and (clock.by == 0 or clock.quiet < after + QUIET) then -- else it is known
+    clock.quiet, clock.jumped, clock.by, changed = at + QUIET, after, jump, true
+  elseif (since == 0 or since > seen) and now > seen + QUIET then
+    clock.quiet, changed = now + QUIET, true
+  end
+  if changed or now >= seen + CLOCK_NOTED then
+    clock.seen = now
+    write_clock(p, clock)
+  end
+  return clock
+end
+
+-- What depends on the time alone is left for now.
+local function is_quiet(p, now)
+  local clock = read_clock(p)
+  return now < clock.quiet or now > (clock.seen or now) + QUIET
+end
+
+-- When a lease is over that was given until then.
+local function lease_end(clock, till, given)
+  return till - given < clock.jumped and till + clock.by or till
+end
+
 ---- define and submit ----
 
 -- define: digest name version total blob last registered (field line)…
@@ -1246,6 +1297,9 @@ local function submit(keys, a)
   local there = load(p, id, now, '0')
   if there then
     return submit_again(p, there, a[2], a[5], a[13], a[14])
+  elseif a[10] ~= '0' and tonumber(a[10]) <= now and not is_quiet(p, now) then
+    put_code(out, 'EXPIRED', now)
+    return out
   end
   local found = find_definition(p, a[3], a[4])
   if not found then
@@ -1483,57 +1537,6 @@ local function renew(keys, a)
   end
   local wanted = not finished(job) and not overtaken(job, rec)
   return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now)}
-end
-
----- the clock ----
-
--- As those saw it who looked for what is due: they note what it shows, so that also one that
--- has just started knows of a jump.
---   Ahead: whoever lived through it says by how much. Leases of before last so much longer, because their
---          time has not passed. One that has just started, and finds that nobody has looked for longer
---          than a lease, cannot tell. Either way nothing expires for a while (`quiet`).
---   Back:  the bounds of before lie too far ahead, until a sweep has derived all of them again (`back`).
-
-local function read_clock(p)
-  local seen, quiet, back, jumped, by = match(call('GET', p .. 'clock') or '',
-    '^(%d+) (%d+) (%d) (%d+) (%d+)$')
-  return {seen = tonumber(seen), quiet = tonumber(quiet) or 0, back = back == '1',
-    jumped = tonumber(jumped) or 0, by = tonumber(by) or 0}
-end
-
-local function write_clock(p, clock)
-  call('SET', p .. 'clock', concat({int(clock.seen), int(clock.quiet), clock.back and '1' or '0',
-    int(clock.jumped), int(clock.by)}, ' '))
-end
-
--- The caller has watched the clock since then, or not at all (0); the last jump ahead that it has seen was
--- `jump` long, not before `after` and not after `at`.
-local function watch_clock(p, now, since, jump, after, at)
-  local clock = read_clock(p)
-  local seen, changed = clock.seen or now, not clock.seen
-  if now < seen - CLOCK_STEP then
-    clock.back, clock.quiet, clock.jumped, clock.by, changed = true, 0, 0, 0, true
-  elseif jump > 0 and at <= now and (clock.by == 0 or clock.quiet < after + QUIET) then -- else it is known
-    clock.quiet, clock.jumped, clock.by, changed = at + QUIET, after, jump, true
-  elseif (since == 0 or since > seen) and now > seen + QUIET then
-    clock.quiet, changed = now + QUIET, true
-  end
-  if changed or now >= seen + CLOCK_NOTED then
-    clock.seen = now
-    write_clock(p, clock)
-  end
-  return clock
-end
-
--- What depends on the time alone is left for now.
-local function is_quiet(p, now)
-  local clock = read_clock(p)
-  return now < clock.quiet or now > (clock.seen or now) + QUIET
-end
-
--- When a lease is over that was given until then.
-local function lease_end(clock, till, given)
-  return till - given < clock.jumped and till + clock.by or till
 end
 
 ---- expire ----

@@ -253,10 +253,9 @@ class StoreClock(Messages):
 
 class TooLate(Messages):
     def test_submit(self):
-        """B1.F6: it comes past its own complete_by: accepted, and what it says of being late is done."""
+        """B1.F6: it comes past its own complete_by: the client is told, and nothing is begun."""
         c = self.begin()
         submit = wire.submit(trial.JOB, trial.KINDS["chain"])
-        submit.definition.on_deadline = wire.RECOURSE_COMPENSATE
         submit.complete_by = int(c.store.redis.time()[0]) * 1000 + 1000
         c.schedulers[0].fail("delivery.submit=1*pause")
         c.client.submit(submit)
@@ -266,8 +265,11 @@ class TooLate(Messages):
         )
         self.notes.fault("too late")
         c.schedulers[0].fail()
-        c.client.settled(trial.JOB)
-        self.settle("denied")
+        receipt = c.client.receipt(trial.JOB)
+        self.assertEqual((wire.RECEIPT_CODE_REJECTED, "complete_by"), (receipt.code, receipt.field))
+        self.c.await_idle()
+        self.assertEqual([], self.notes.judge())
+        self.assertEqual({}, c.store.job(trial.JOB))
 
 
 class Gone(Messages):

@@ -287,7 +287,7 @@ class Turns(Case):
         """Past complete_by a job is held, and a person lets it go on; or it is taken back."""
         c = self.begin()
         now = c.store.redis.time()[0] * 1000
-        c.client.submit(wire.submit("held", trip(), complete_by=now + 1500))
+        c.client.submit(wire.submit("held", trip(), complete_by=now + 3000))
         self.do("do-flight")
         late = self.take()
         servers.wait_for(lambda: c.client.status("held").hold == "deadline", "the deadline")
@@ -299,12 +299,28 @@ class Turns(Case):
         self.end("held", wire.OUTCOME_SUCCEEDED)
         definition = wire.Workflow(steps=trip(), on_deadline=wire.RECOURSE_COMPENSATE)
         now = c.store.redis.time()[0] * 1000
-        c.client.submit(wire.Submit(job_id="back", definition=definition, complete_by=now + 1500))
+        c.client.submit(wire.Submit(job_id="back", definition=definition, complete_by=now + 3000))
         self.do("do-flight")
         c.client.reply(self.take(), error=error("no", retry_after_ms=60000))
         self.do("undo-hotel")
         self.do("undo-flight")
         self.end("back", wire.OUTCOME_COMPENSATED)
+
+    def test_submitted_too_late(self):
+        """What comes past its complete_by is not begun; one that was begun in time is the same job again."""
+        c = self.begin()
+        now = c.store.redis.time()[0] * 1000
+        c.client.submit(wire.submit("late", trip(), complete_by=now))
+        receipt = c.client.receipt("late")
+        self.assertEqual((wire.RECEIPT_CODE_REJECTED, "complete_by"), (receipt.code, receipt.field))
+        self.assertEqual({}, c.store.job("late"))
+        submit = wire.submit("timely", trip(), complete_by=now + 3000)
+        c.client.submit(submit)
+        self.assertEqual(wire.RECEIPT_CODE_CREATED, c.client.receipt("timely").code)
+        servers.wait_for(lambda: c.store.redis.time()[0] * 1000 >= now + 3000, "its time to be over")
+        c.client.receipts.pop("timely")
+        c.client.submit(submit)
+        self.assertEqual(wire.RECEIPT_CODE_ALREADY, c.client.receipt("timely").code)
 
     def test_deadline_after_a_retry(self):
         """A job that had failed goes on to its complete_by, and not past it."""

@@ -244,7 +244,7 @@ bool checker_lost(struct checker *c, const char *id)
 {
     const struct job *job = check_job_find(c, bytes_str(id));
 
-    return job && job->lost && !job->created;
+    return job && job->lost && !job->created && !job->expired;
 }
 
 /* ---- calls ---- */
@@ -399,6 +399,21 @@ void checker_died(struct checker *c)
     c->deaths++;
 }
 
+static void called_submit(struct checker *c, struct job *job, const struct bytes *args,
+                          struct bytes code)
+{
+    int64_t by = (int64_t)check_number(args[9]);
+
+    if (bytes_is(code, "UNKNOWN_WORKFLOW"))
+        job->refused = true;
+    if (!bytes_is(code, "EXPIRED"))
+        return;
+    require(c, !job->created && by > 0 && by <= c->store_now,
+            "I1 %s: refused as too late, which it is not", job->id);
+    job->refused = job->expired = true;
+    timeline_note(c->t, FEATURE_SUBMIT_EXPIRED);
+}
+
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
                     const struct bytes *args, int n, const struct store_answer *answer)
 {
@@ -431,8 +446,8 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
         called_steer(c, job, args, answer);
     else if (job)
         look_at(c, job);
-    if (job && c->submitting && answer->n > 0 && bytes_is(answer->items[0], "UNKNOWN_WORKFLOW"))
-        job->refused = true;
+    if (job && c->submitting && answer->n > 0)
+        called_submit(c, job, args, answer->items[0]);
 }
 
 /* ---- at rest ---- */
@@ -471,8 +486,9 @@ bool checker_at_rest(struct checker *c)
 {
     effects_reset(&c->scratch);
     for (struct job *job = c->jobs; job; job = job->hh.next)
-        if (!job->created || !job->accepted || !all_heard(job) ||
-            !(job->settled || parked_for_good(c, job)))
+        if (!(job->expired && !job->created) &&
+            (!job->created || !job->accepted || !all_heard(job) ||
+             !(job->settled || parked_for_good(c, job))))
             return false;
     return true;
 }
@@ -480,7 +496,7 @@ bool checker_at_rest(struct checker *c)
 bool checker_forgotten(const struct checker *c)
 {
     for (const struct job *job = c->jobs; job; job = job->hh.next)
-        if (!job->forgotten)
+        if (job->created && !job->forgotten)
             return false;
     return true;
 }
@@ -488,7 +504,7 @@ bool checker_forgotten(const struct checker *c)
 void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), void *ctx)
 {
     for (struct job *job = c->jobs; job; job = job->hh.next)
-        if (!job->settled)
+        if (job->created && !job->settled)
             fn(ctx, job->id);
 }
 

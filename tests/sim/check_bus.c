@@ -298,7 +298,10 @@ void checker_receipt(struct checker *c, const Drover__V1__Receipt *m)
         break;
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED:
         /* a scheduler may still be about to register it */
-        require(c, job->version->registered && strcmp(m->field, "workflow") == 0,
+        require(c,
+                strcmp(m->field, "complete_by") == 0
+                    ? job->expired
+                    : job->version->registered && strcmp(m->field, "workflow") == 0,
                 "%s: rejected, %s: %s", m->job_id, m->field, m->reason);
         break;
     default:

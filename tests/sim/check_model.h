@@ -99,6 +99,7 @@ struct job {
     int64_t start_at;
     bool has_deadline;
     bool created;
+    bool expired;  /* its Submit came too late */
     bool refused;  /* once: its workflow was not registered yet, or the store was full */
     bool accepted; /* the client knows */
     bool given_up; /* a copy of its Submit was, as poison */

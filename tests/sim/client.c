@@ -71,7 +71,7 @@ static void on_command(struct event *e)
     struct world *w = job->world;
     struct bus_message message = {.exchange = "drover.control", .key = "control"};
 
-    if (c->answered)
+    if (c->answered || job->too_late)
         return;
     message.body = pack(w, &c->message.base);
     message.type = c->message.base.descriptor->name;
@@ -284,6 +284,7 @@ void client_end(struct world *w, const char *id, bool hard)
 
         if (strcmp(job->id, id) != 0)
             continue;
+        job->too_late = false; /* it is there: a copy of its Submit was in time */
         if (hard) {
             kill_job(job, w->t->now);
         } else {
@@ -299,7 +300,7 @@ bool client_is_busy(const struct world *w)
 {
     for (uint32_t i = 0; i < w->plan->jobs; i++)
         for (const struct command *c = w->jobs[i].commands; c; c = c->older)
-            if (!c->answered)
+            if (!c->answered && !w->jobs[i].too_late)
                 return true;
     return false;
 }
@@ -346,6 +347,9 @@ static void hear_receipt(struct world *w, const Drover__V1__Receipt *m)
     if (job && (m->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED ||
                 m->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY))
         job->accepted = true;
+    if (job && m->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED &&
+        strcmp(m->field, "complete_by") == 0)
+        job->accepted = job->too_late = true;
 }
 
 static void hear_answer(struct world *w, const Drover__V1__Answer *m)

@@ -26,6 +26,7 @@ static const char *const names[FEATURES_] = {
     [FEATURE_MIGRATED] = "a job migrates to another version",
     [FEATURE_COMMAND_TWICE] = "a command comes twice",
     [FEATURE_COMMAND_SUPERSEDED] = "a command is overtaken",
+    [FEATURE_SUBMIT_EXPIRED] = "a Submit comes too late",
     [FEATURE_COMMAND_REFUSED] = "a command is refused",
     [FEATURE_FORGOTTEN] = "a job is forgotten",
     [FEATURE_SUCCEEDED] = "a turn ends SUCCEEDED",

@@ -34,6 +34,7 @@ struct client_job {
     struct bus_message submit;
     const struct definition *definition;
     bool accepted;
+    bool too_late; /* its Submit was refused as such: it asks no more */
     int64_t start_at;
     bool has_deadline;
     struct event submit_event;

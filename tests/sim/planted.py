@@ -239,6 +239,12 @@ RULES = {
         ),
     },
     "complete_by bounds forward work, and on_deadline says what becomes of the job": {
+        "a Submit that comes too late is begun": (
+            FUNCTIONS,
+            "  elseif a[10] ~= '0' and tonumber(a[10]) <= now and not is_quiet(p, now) then",
+            "  elseif false then",
+            "tests/integration/test_turns.py Turns.test_submitted_too_late",
+        ),
         "a deadline is forgotten": (
             FUNCTIONS,
             "  return job.complete_by > 0 and job.now >= job.complete_by and not job.late and job.desired",
