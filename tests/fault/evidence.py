@@ -284,9 +284,21 @@ class Collector:
         """Until all is copied that the store has, which stands still."""
         self._copier.catch_up()
 
+    def _await_leaders(self):
+        """They have two leases (L4) to share the lead anew after the last change; the checker tells who has not."""
+        store = self._cluster.store
+        try:
+            servers.wait_for(
+                lambda: len(store.leaders()) == store.partitions, "leaders", 2 * self._world["lease_ms"] / 1000
+            )
+        except servers.ServerError:
+            pass
+
     def finish(self, complete=True):
         """Ends the collection; @complete: all is over that was to be seen."""
         self._cluster.client.pump()
+        if self._world.get("lease_ms"):
+            self._await_leaders()
         self._copier.stop(self._cluster.store.jobs())
         if self._tracer:
             self._tracer.stop()

@@ -148,7 +148,7 @@ class Twice(Messages):
 class Overtaken(Messages):
     def test_recover(self):
         """B12.F5: a Recover that comes when another one has been followed, and the job has ended: harmless."""
-        c = self.begin(supervisors=2, lease_ms=None)  # at the end they may just be sharing the lead anew
+        c = self.begin(supervisors=2)
         c.schedulers[0].fail("delivery.control=print@job")
         spec = "publish.control.before=1*pause@job"
         with self.standing(c.supervisors, spec, "unanswered") as daemon:

@@ -54,14 +54,14 @@ class Trial(cluster.TestCase):
     traced = True  # the broker tells the checker of each message
     durable = True  # nothing that the store has acknowledged may be gone
 
-    def begin(self, schedulers=1, agents=1, supervisors=1, settings=None, **world):
-        """A cluster that can fail, and somebody who takes notes. @world: what differs from WORLD."""
+    def begin(self, schedulers=1, agents=1, supervisors=1, settings=None):
+        """A cluster that can fail, and somebody who takes notes."""
         directory = self.directory / "evidence"
         settings = cluster.merged(evidence.settings(directory), settings)
         self.c = self.cluster(
             schedulers, agents, supervisors, settings, actor="effect", failpoints={}
         )
-        world = {**WORLD, "durable": self.durable, **world}
+        world = {**WORLD, "durable": self.durable}
         self.notes = evidence.Collector(self.c, directory, world, self.traced)
         return self.c
 
