@@ -303,8 +303,8 @@ static void stop(struct agent *a, struct run *run)
     tell_driver(a, run, AGENT_STOP);
 }
 
-/* Where early acknowledged runs have all slots the broker sends more: another agent may have one.
- */
+/* Where early acknowledged runs have all slots the broker sends more: another agent may have one,
+ * and may get this very request again. So the effect is left unknown. */
 void run_defer(struct agent *a, struct run *run)
 {
     struct agent_result busy = {
@@ -313,8 +313,6 @@ void run_defer(struct agent *a, struct run *run)
         .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
     };
 
-    if (run->seen.request->attempt <= 1 && !run->seen.repeated)
-        busy.effect = DROVER__V1__EFFECT__EFFECT_NONE; /* else another run may have had one */
     a->stats.waiting--;
     timer_stop(a, &run->deadline);
     list_remove(&run->link);

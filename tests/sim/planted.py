@@ -96,6 +96,13 @@ RULES = {
         ),
     },
     "A failure report waives the undo only where the step says so, and proves that nothing took effect": {
+        "an agent without a slot says that nothing will ever take effect": (
+            "agent/run.c",
+            '        .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,\n    };\n\n    a->stats.waiting--;',
+            '        .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,\n        .effect = DROVER__V1__EFFECT__EFFECT_NONE,'
+            "\n    };\n\n    a->stats.waiting--;",
+            AGENT,
+        ),
         "a failure proves more than it does": (
             FUNCTIONS,
             "op.effect == 'N' and rec.asked == 'A' and step.waived",
@@ -105,12 +112,6 @@ RULES = {
             FUNCTIONS,
             "op.effect == 'N' and rec.asked == 'A' and step.waived",
             "false",
-        ),
-        "an agent without a slot vouches for the attempts before": (
-            "agent/run.c",
-            "if (run->seen.request->attempt <= 1 && !run->seen.repeated)",
-            "if (true)",
-            AGENT,
         ),
     },
     "TRANSIENT is tried again, PERMANENT and a non_retryable class are not": {

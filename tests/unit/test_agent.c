@@ -682,7 +682,7 @@ static void test_waiting_for_a_slot(void **state)
     deliver(w, 2, {.step = "c", .lock = 1000});
     deliver(w, 3, {.step = "d", .lock = 5000});
     until(w, 500);
-    expect(w, "0: start a\n0: start b\n500: reply c!NO_SLOT(deferred)(nothing done)\n");
+    expect(w, "0: start a\n0: start b\n500: reply c!NO_SLOT(deferred)\n");
     outcome(w, BUS_CONFIRMED);
     w->resent = true; /* another agent may have begun it */
     deliver(w, 4, {.step = "e", .lock = 1000});
