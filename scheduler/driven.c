@@ -30,8 +30,9 @@ static void stall(struct scheduler *s, struct op *op, const struct ops_reader *a
 
     free(op->held);
     op->held = held;
-    if (!op->workflow)
-        op->workflow = workflow_ref(w);
+    workflow_ref(w); /* a migration has another one at hand: that which the job was to get */
+    workflow_unref(op->workflow);
+    op->workflow = w;
     op->open++;
     list_append(&s->stalled, &op->link);
 }
