@@ -36,7 +36,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 16
+local BUILD = 17
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1659,7 +1659,7 @@ local function expire_owed(p, now, skip, limit, out)
   local list = call('ZRANGEBYSCORE', p .. 'owed', '-inf', int(now), 'LIMIT', skip, limit)
   for _, member in ipairs(list) do
     local id, seq = match(member, '^(%S+) (%d+)$')
-    if call('HEXISTS', p .. 'data:' .. id, 's' .. seq) == 1 then
+    if call('HMGET', p .. 'data:' .. id, 's' .. seq)[1] then
       local tries = call('HINCRBY', p .. 'job:' .. id, 'notices', 1)
       local wait = NOTICE_WAITS[min(tries, #NOTICE_WAITS)]
       call('ZADD', p .. 'owed', int(now + wait), member)
@@ -2755,7 +2755,7 @@ end
 -- as it is; Redis sees to it that what is not read here is not written either.
 local dry_run
 do
-  local reads = {EXISTS = true, GET = true, HEXISTS = true, HGET = true, HMGET = true, TIME = true, ZRANGE = true,
+  local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZRANGE = true,
     ZRANGEBYSCORE = true, ZSCORE = true}
 
   function dry_run(keys, a)

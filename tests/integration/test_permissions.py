@@ -153,13 +153,15 @@ FUNCTIONS = {
     READER: {"version", "inspect"},
 }
 # What they do before their first call; a reader's can change nothing.
-CONNECTING = {**dict.fromkeys(BOTH, {"info", "ping", "eval", "fcall"}),
+CONNECTING = {**dict.fromkeys(BOTH, {"info", "ping", "eval", "exists", "fcall"}),
               READER: {"info", "ping", "hmget", "fcall_ro"}}
 
 
 def code_of(text, names):
     """These functions of a Lua text and all that they use."""
-    item = r"^local (?:function (\w+)\(.*?^end$|(\w+)\ndo$.*?^end$|(\w+) = \{[^}]*\})"
+    function = r"^(?:local )?function (\w+)\(.*?^end$"
+    block = r"^local (\w+)\ndo\n(?:(?: [^\n]*)?\n)*?end$"  # where it is not indented its items stand for themselves
+    item = rf"{function}|{block}|^local (\w+) = \{{[^}}]*\}}"
     bodies = {m[1] or m[2] or m[3]: m[0] for m in re.finditer(item, text, re.MULTILINE | re.DOTALL)}
     seen, new = set(), set(names)
     while new:
