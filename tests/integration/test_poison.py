@@ -145,11 +145,11 @@ class Schedulers(cluster.TestCase):
         for job_id in jobs:
             self.c.client.submit(wire.submit(job_id, [wire.step("s", **fields)]))
 
-    def among(self, send):
-        """@send() beside the innocents."""
-        self.submit(*self.jobs[: INNOCENTS // 2])
+    def among(self, send, **fields):
+        """@send() beside the innocents, of @fields."""
+        self.submit(*self.jobs[: INNOCENTS // 2], **fields)
         send()
-        self.submit(*self.jobs[INNOCENTS // 2 :])
+        self.submit(*self.jobs[INNOCENTS // 2 :], **fields)
 
     def until(self, condition, what):
         def check():
@@ -181,10 +181,10 @@ class Schedulers(cluster.TestCase):
         self.expect_innocents()
 
     def test_reply(self):
-        """B8.F14: a reply; its step costs a lease, and comes to its bound."""
+        """B8.F14: a reply; its step costs a lease, and comes to its bound; what travels with it loses a lease."""
         self.start("store.record.before")
-        policy = wire.Policy(maximum_expiries=1)
-        self.among(lambda: self.submit("poison", lock_ms=1000, wait_ms=1000, retry=policy))
+        lease, policy = {"lock_ms": 1000, "wait_ms": 1000}, wire.Policy(maximum_expiries=1)
+        self.among(lambda: self.submit("poison", retry=policy, **lease), **lease)
         replies = wire.Replies.FromString(self.expect_given_up())
         self.assertIn("poison", [reply.job_id for reply in replies.replies])
         self.expect_innocents()
