@@ -9,7 +9,9 @@
  *              try again, after Retry-After where the service says one
  *     409      to a further try likewise: an earlier one may still be at work
  *     the rest of 4xx
- *              never again, and nothing was done (effect NONE, where this is the first try)
+ *              never again, and nothing was done (effect NONE, where this is the first try): the
+ *              service says so, and knows the key. Where it could not be asked nobody can: another
+ *              agent may get this very request again
  *     3xx      never again: where a request goes is the configuration's to say
  *
  * Each target (scheme, host and port) has a breaker: while a service is down, its steps are
@@ -145,8 +147,8 @@ static bool is_first(const struct http_run *run)
     return seen->tries == 0 && seen->request->attempt <= 1 && !seen->repeated && run->sent <= 1;
 }
 
-/* Where this try has done nothing. */
-static Drover__V1__Effect effect_of_nothing(const struct http_run *run)
+/* Where the service, or the configuration, has refused this try. */
+static Drover__V1__Effect effect_of_refusal(const struct http_run *run)
 {
     return is_first(run) ? DROVER__V1__EFFECT__EFFECT_NONE : DROVER__V1__EFFECT__EFFECT_UNKNOWN;
 }
@@ -211,7 +213,7 @@ static void set_answered(struct http_run *run, long status)
         set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                    class, "%ld from %s", status, run->action->target);
     else
-        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_nothing(run), class,
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_refusal(run), class,
                    "%ld from %s", status, run->action->target);
     curl_easy_getinfo(run->easy, CURLINFO_RETRY_AFTER, &retry_after); /* a date as seconds, too */
     if (transient && retry_after > 0)
@@ -237,8 +239,7 @@ static void set_unanswered(struct http_run *run, CURLcode code, const char *why)
 {
     bool timeout = code == CURLE_OPERATION_TIMEDOUT;
 
-    set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT,
-               run->sent > 0 ? DROVER__V1__EFFECT__EFFECT_UNKNOWN : effect_of_nothing(run),
+    set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                timeout         ? "TIMEOUT"
                : run->sent > 0 ? "NETWORK"
                                : "CONNECT",
@@ -561,20 +562,20 @@ static bool prepare(struct http_run *run)
     int64_t wait;
 
     if (!run->action) {
-        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_nothing(run),
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_refusal(run),
                    "UNKNOWN_ACTION", "there is no such action here");
         return false;
     }
     if (http_request_make(&run->request, run->action, request, &problem)) {
-        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_nothing(run),
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_refusal(run),
                    "UNKNOWN_NAME", "%s %s", problem.field, problem.reason);
         return false;
     }
     run->target = target_find(request->actor, run->action);
     if (breaker_admit(&run->target->breaker, clock_monotonic_ms(), &run->call, &wait))
         return true;
-    set_failed(run, DROVER__V1__VERDICT__VERDICT_DEFER, effect_of_nothing(run), "BREAKER_OPEN",
-               "spared for a while; last: %s", run->target->last);
+    set_failed(run, DROVER__V1__VERDICT__VERDICT_DEFER, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
+               "BREAKER_OPEN", "spared for a while; last: %s", run->target->last);
     run->result.retry_after_ms = wait;
     return false;
 }

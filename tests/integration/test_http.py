@@ -249,7 +249,7 @@ class Http(cluster.TestCase):
             c.client.submit(wire.submit(action, [wire.step("s", "s", action, retry=once)]))
             servers.wait_for(lambda a=action: c.store.events(a, "parked"), f"{action} to park")
             name, error = self.last_error(c, action)
-            self.assertEqual(("CONNECT", wire.EFFECT_NONE), (name, error.effect), error.message)
+            self.assertEqual(("CONNECT", wire.EFFECT_UNKNOWN), (name, error.effect), error.message)
             self.assertIn("certificate", error.message)
         self.assertEqual((1, 0), (len(service.asked), len(stranger.asked)))
 

@@ -821,7 +821,7 @@ static void test_connection_refused(void **state)
     struct trial t;
 
     run_one(w, &t);
-    expect_transient(&t, "CONNECT", NONE);
+    expect_transient(&t, "CONNECT", UNKNOWN);
     assert_non_null(strstr(t.message, w->target));
     trial_deinit(&t);
 
@@ -849,7 +849,7 @@ static void test_name_that_does_not_resolve(void **state)
     strcpy(w->target, "http://nobody.invalid");
     strcpy(w->url, "http://nobody.invalid/x");
     run_one(w, &t);
-    expect_transient(&t, "CONNECT", NONE);
+    expect_transient(&t, "CONNECT", UNKNOWN);
     assert_non_null(strstr(t.message, "nobody.invalid"));
     trial_deinit(&t);
 }
@@ -1628,7 +1628,7 @@ static void test_stop_while_connecting(void **state)
 
     w->http.timeout_ms = 30;
     run_one(w, &t);
-    expect_transient(&t, "TIMEOUT", NONE); /* nothing was sent */
+    expect_transient(&t, "TIMEOUT", UNKNOWN);
     trial_deinit(&t);
     for (size_t i = 0; i < array_size(fds); i++)
         close(fds[i]);
@@ -1654,7 +1654,7 @@ static void test_slow_name(void **state)
     gate_set(false);
     w->http.timeout_ms = 30;
     run_one(w, &t);
-    expect_transient(&t, "TIMEOUT", NONE);
+    expect_transient(&t, "TIMEOUT", UNKNOWN);
     trial_deinit(&t);
     gate_set(true);
     await_gate(w, false);
@@ -1822,7 +1822,7 @@ static void test_breaker_opens(void **state)
         trial_deinit(&t);
     }
     run_one(w, &t);
-    expect_deferred(&t, "BREAKER_OPEN", NONE);
+    expect_deferred(&t, "BREAKER_OPEN", UNKNOWN);
     assert_in_range(t.retry_after, 1, 60000);
     assert_non_null(strstr(t.message, "503 from http://127.0.0.1")); /* why */
     trial_deinit(&t);
@@ -1845,16 +1845,16 @@ static void test_breakers_apart(void **state)
     w->http.breaker = (struct breaker_config){1, 60000, 60000};
     fd = set_dead_port(w);
     run_one(w, &t);
-    expect_transient(&t, "CONNECT", NONE);
+    expect_transient(&t, "CONNECT", UNKNOWN);
     trial_deinit(&t);
     run_one(w, &t);
-    expect_deferred(&t, "BREAKER_OPEN", NONE);
+    expect_deferred(&t, "BREAKER_OPEN", UNKNOWN);
     trial_deinit(&t);
     trial_init(w, &t);
     t.request.actor = (char *)"other";
     trial_start(&t);
     finish(w);
-    expect_transient(&t, "CONNECT", NONE);
+    expect_transient(&t, "CONNECT", UNKNOWN);
     trial_deinit(&t);
     w->port = port;
     set_path(w, "/");
@@ -1925,7 +1925,7 @@ static void test_one_probe(void **state)
     trial_start(&probe);
     await_asked(w, 2);
     run_one(w, &t);
-    expect_deferred(&t, "BREAKER_OPEN", NONE);
+    expect_deferred(&t, "BREAKER_OPEN", UNKNOWN);
     assert_true(t.retry_after > 0);
     trial_deinit(&t);
     assert_int_equal(w->n_asked, 2);
@@ -1970,7 +1970,7 @@ static void test_close_and_begin_again(void **state)
     run_answer(w, &t, BUSY);
     trial_deinit(&t);
     run_one(w, &t);
-    expect_deferred(&t, "BREAKER_OPEN", NONE);
+    expect_deferred(&t, "BREAKER_OPEN", UNKNOWN);
     trial_deinit(&t);
     handler_http.close();
     uv_run(&w->loop, UV_RUN_NOWAIT);
