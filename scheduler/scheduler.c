@@ -311,7 +311,8 @@ static void on_outcome(struct scheduler *s, uint64_t id, enum bus_outcome outcom
         op->returned = true;
         if (p->token[0]) {
             s->stats.unroutable++;
-            record_new(s, op->item, OP_UNROUTABLE, op->job, p->token, NULL, NULL);
+            record_new(s, op->item, outcome == BUS_RETURNED ? OP_UNROUTABLE : OP_REFUSED, op->job,
+                       p->token, NULL, NULL);
         }
     } else if (outcome == BUS_UNSENT && p->token[0]) {
         s->stats.unstarted++; /* nobody can have it: no death to be counted */

@@ -53,6 +53,7 @@ struct outgoing {
     uint64_t tag;    /* of the publish on the current channel */
     int64_t since;   /* CLOCK_MONOTONIC ms of bus_publish() */
     bool sent;       /* or begun to be, on any connection */
+    bool resent;     /* ... and this is not the first time */
     bool returned;
     bool suspect; /* was on the wire when the broker closed the channel over a publish */
     enum bus_outcome outcome;

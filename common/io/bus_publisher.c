@@ -57,7 +57,7 @@ static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
     if (!accepted)
         settle(p, m, BUS_NACKED);
     else
-        settle(p, m, m->returned ? BUS_RETURNED : BUS_CONFIRMED);
+        settle(p, m, !m->returned ? BUS_CONFIRMED : m->resent ? BUS_NACKED : BUS_RETURNED);
 }
 
 /* basic.ack and basic.nack: one tag, or all up to it. A tag that is unknown is not ours to judge:
@@ -227,7 +227,7 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
     put_text_header(&properties.headers, "drover-reason", m->reason);
     if (m->attempt > 0)
         put_number_header(&properties.headers, "drover-attempt", m->attempt);
-    if (m->resent || out->sent)
+    if (m->resent || out->resent)
         put_yes_header(&properties.headers, BUS_RESENT_HEADER);
     if (mandatory)
         put_number_header(&properties.headers, BUS_SERIAL_HEADER, (int64_t)out->serial);
@@ -273,6 +273,7 @@ static int send_first(struct publisher *p)
     p->n_wire++;
     m->tag = ++p->last_tag;
     m->returned = false;
+    m->resent = m->sent;
     r = send_message(p, m, now);
     m->sent = true; /* also when the call fails: the broker may have got it whole */
     return r;

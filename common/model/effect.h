@@ -60,9 +60,10 @@ struct bus_message {
 enum bus_outcome {
     BUS_CONFIRMED, /* the broker has it, routed */
     BUS_RETURNED,  /* mandatory and no queue: the broker dropped it */
-    BUS_NACKED,    /* the broker refused it */
-    BUS_UNSENT,    /* not_after passed, and the broker never saw it */
-    BUS_EXPIRED,   /* not_after passed, and a connection that was lost may have carried it */
+    BUS_NACKED,  /* the broker refused it, or did so or returned it when it was sent once more after
+                    a  connection was lost: the broker may have it all the same */
+    BUS_UNSENT,  /* not_after passed, and the broker never saw it */
+    BUS_EXPIRED, /* not_after passed, and a connection that was lost may have carried it */
 };
 
 enum store_result {

@@ -100,6 +100,7 @@ enum op_kind {
     OP_UNSTARTED = 'N',  /* nobody took the request in time */
     OP_UNSENT = 'S',     /* it could not be sent in time: likewise, but no alert about agents */
     OP_UNROUTABLE = 'X', /* no queue took it */
+    OP_REFUSED = 'K',    /* the broker refused it, or no queue took it when it was sent again */
 };
 
 struct op_record {

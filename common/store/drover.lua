@@ -18,7 +18,8 @@
 --
 -- Keys of a partition (p = KEYS[1]):
 --   p job:<id>      hash   the job; a field for each step, by number, absent until first touched
---   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors
+--   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors,
+--                          c<step> the token of a request that was sent once more …
 --   p hist:<id>     list   "seq time event …", numbered, capped
 --   p def:<digest>  hash   a definition; n, blob, refs, and what drive needs of each step
 --   p workflows     hash   name@version -> digest, name -> newest version
@@ -36,7 +37,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 17
+local BUILD = 18
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -847,10 +848,16 @@ local function turn_piece(job, work, fresh)
   return work.offset == job.n
 end
 
--- What a retry of all steps is about. The next try of a parked step may be due: it is marked then.
+-- What a retry of all steps is about. A parked step whose next try is due is marked; the end of a job lays
+-- it down: by its counts it still stands.
 local function stands_still(job, i, rec)
-  return rec.state == 'P' or rec.state == 'F'
-    or rec.state == 'M' and rec.failures >= terms_of(job.def, i, rec.asked).attempts
+  if rec.state == 'P' or rec.state == 'F' then
+    return true
+  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then
+    return false
+  end
+  local t = terms_of(job.def, i, rec.asked)
+  return rec.failures >= t.attempts or rec.expiries >= t.expiries
 end
 
 -- A walk has come to that step. Returns whether that is all.
@@ -1183,6 +1190,7 @@ local function resend(job, list)
     local wait = rec.till - job.now - terms_of(job.def, i, rec.asked).lock
     if rec.state == 'R' and wait > 0 then
       job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = true}
+      call('HSET', job.p .. 'data:' .. job.id, 'c' .. i, rec.token)
     end
   end
 end
@@ -1402,26 +1410,34 @@ local function on_failure(job, i, rec, op)
   end
 end
 
--- Nobody took the request in time, or no queue did: nothing is counted. The step is as it was where
--- no queue took the request. One that comes back may have had an agent: one that died with it had the broker
--- offer it again, for what was left of its wait. One that was never sent may have been, by another scheduler.
+local UNSTARTED = {N = true, S = true, X = true, K = true} -- kinds of what did not get through
+
+-- Whether somebody may have begun what came back. One that nobody took in time may have had an agent: one
+-- that died with it had the broker offer it again, for what was left of its wait. One that could not be sent
+-- may have been, by another scheduler, and so may one that no queue took, if it was sent once more.
+local function maybe_begun(job, i, rec, op)
+  return op.kind ~= 'X' or call('HGET', job.p .. 'data:' .. job.id, 'c' .. i) == rec.token
+end
+
+-- Nobody took the request in time, or no queue did: nothing is counted. The step is as it was before where
+-- nobody can have begun it.
 local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
-  local routed = op.kind ~= 'X'
-  note(job, routed and 'unstarted' or 'unroutable', i, rec.attempt, rec.token)
+  local begun = maybe_begun(job, i, rec, op)
+  note(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, rec.token)
   if op.kind ~= 'S' then
-    alert(job, i, routed and 'NO_AGENT' or 'UNROUTABLE', rec.asked)
+    alert(job, i, op.kind == 'N' and 'NO_AGENT' or 'UNROUTABLE', rec.asked)
   end
   rec.token = '-'
-  if routed then
+  if begun then
     rec.current = 'U'
   end
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
-  local thrown = routed and job.now < rec.till - t.lock - WAIT_SLACK
+  local thrown = begun and job.now < rec.till - t.lock - WAIT_SLACK
   if not moving(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
     rest(job, i, rec, op.fresh)
-  elseif routed and not thrown then
+  elseif begun and not thrown then
     lock(job, i, rec, rec.asked, op.fresh)
   else
     local wait = min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)
@@ -1478,7 +1494,7 @@ local function record_one(p, now, by, op, budget, out)
     return
   end
   local unserved, asked = rec.unstarted > 0, rec.asked
-  if op.kind == 'N' or op.kind == 'S' or op.kind == 'X' then
+  if UNSTARTED[op.kind] then
     on_unstarted(job, i, rec, op)
     unserved = false
   elseif op.kind == rec.asked then
@@ -1499,6 +1515,7 @@ end
 --   kind job token redelivered fresh fraction result error class retry_after effect
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred
 --          N nobody took the request   S it could not be sent in time   X no queue took it
+--          K the broker refused it
 -- fraction of the jitter, in millionths
 -- effect   N: proven that no run under this key has taken effect, or ever will
 local function record(keys, a)
@@ -1891,8 +1908,8 @@ local function begin_anew(job, i, rec, fresh)
   rest(job, i, rec, fresh)
 end
 
--- A job that a failure has ended goes on; its timers were void by then.
-local function go_on_after_failure(job)
+-- A job that a failure has ended goes on; its timers were void by then. kind: of the look at all steps.
+local function go_on_after_failure(job, kind)
   if finished(job) then
     reopen(job)
     mind_deadline(job)
@@ -1904,7 +1921,7 @@ local function go_on_after_failure(job)
         table.remove(job.spreads, k)
       end
     end
-    look_at_all(job, 'w')
+    look_at_all(job, kind)
   end
 end
 
@@ -1957,7 +1974,7 @@ function commands.retry(job, command, arguments, ...)
   if job.bytes + #arguments > DATA_MAX then
     return 'WRONG_STATE', 'DATA_FULL'
   end
-  go_on_after_failure(job)
+  go_on_after_failure(job, next(recs) and 'w' or 'y')
   if edited then
     set(job, 'turn', job.turn + 1)
   end
@@ -1995,7 +2012,7 @@ function commands.resolve(job, command, step, state, result)
   elseif job.bytes + #result > DATA_MAX then
     return 'WRONG_STATE', 'DATA_FULL'
   end
-  go_on_after_failure(job)
+  go_on_after_failure(job, 'w')
   set(job, 'turn', job.turn + 1)
   rec.current = state
   keep(job, 'r' .. i, result)
@@ -2048,7 +2065,7 @@ local function replace_step(job, i, rec)
     job.records[i] = nil
     call('HDEL', job.key, int(i))
   end
-  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 'l' .. i, 'a' .. i)
+  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 'l' .. i, 'a' .. i, 'c' .. i)
 end
 
 -- migrate: definition n name gone step…: those that differ from what the job has, none of which has begun;

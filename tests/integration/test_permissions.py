@@ -216,8 +216,11 @@ STORE_OPERATIONS = {
         function("renew", "renewed", TOKEN, "0.5", "")],
         {SCHEDULER}),
     "`record` of what nobody took, `drive`": ([
-        record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 1, 0)],
+        record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 0, 0)],
         set(BOTH)),
+    "`drive` once more, which sends requests again": ([
+        function("drive", "driven", TOKEN[2:], "me", 1, 0)],
+        {SCHEDULER}),
     "carry out commands: `steer`": ([
         function("steer", "steered", "cancel", "c", 0, 0, "", "me", TOKEN[2:], 0, "")], {SCHEDULER}),
     "drop notices: `settle_owed`": ([function("settle_owed", "bare", 1)], {SCHEDULER}),

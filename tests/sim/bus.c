@@ -394,9 +394,13 @@ static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message
         return BUS_CONFIRMED;
     }
     q = route(bus, m);
-    if (timeline_chance(bus->t, f->refused))
+    if (timeline_chance(bus->t, f->refused)) {
         outcome = BUS_NACKED;
-    else if (!q)
+        if (q && timeline_chance(bus->t, HALF)) {
+            timeline_note(bus->t, FEATURE_MESSAGE_REFUSED_AND_KEPT);
+            take_in(bus, q, m, 0);
+        }
+    } else if (!q)
         outcome = m->mandatory ? BUS_RETURNED : BUS_CONFIRMED;
     else if (timeline_chance(bus->t, f->lost))
         lost = true;
@@ -452,6 +456,8 @@ static void on_sent(struct event *e)
     if (!connected && timeline_chance(bus->t, HALF))
         return;
     outcome = broker_take(bus, &w->publish->content);
+    if (outcome == BUS_RETURNED && w->publish->content.resent)
+        outcome = BUS_NACKED; /* what was sent before may have found a queue */
     if (connected)
         confirm(w->link, w->publish, outcome);
 }

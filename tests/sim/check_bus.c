@@ -82,14 +82,17 @@ void check_suspect(struct checker *c, uint32_t partition, const struct bytes *ar
 
 /* ---- the bus ---- */
 
-static void published_requests(struct checker *c, const struct bus_message *m)
+static void published_requests(struct checker *c, const struct bus_message *m,
+                               enum bus_outcome outcome)
 {
     struct token *token = check_token_ever(c, bytes_str(m->message_id));
 
-    if (!token)
+    if (!token) {
         checker_fail(c, "I10 a request with a token that was never minted");
-    else
-        token->published = true;
+        return;
+    }
+    token->published = true;
+    token->routed |= outcome == BUS_CONFIRMED;
 }
 
 static const char *outcome_name(Drover__V1__Outcome outcome)
@@ -165,7 +168,7 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
     else if (!m->type)
         return;
     else if (strcmp(m->type, "drover.v1.Requests") == 0)
-        published_requests(c, m);
+        published_requests(c, m, outcome);
     else if (strcmp(m->type, "drover.v1.JobEvent") == 0)
         published_event(c, m, outcome, lost);
     else if (strcmp(m->type, "drover.v1.Receipt") == 0)

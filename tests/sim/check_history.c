@@ -376,9 +376,11 @@ static void on_anew(struct job *job, uint32_t i)
         if (k != i && i < job->w->n_steps)
             continue;
         if (k != i && !step->parked && !step->failed) {
-            /* its last attempt, from where it was parked, has expired */
-            step->anew =
-                !step->flying && step->failures >= check_terms_of(job, k)->policy.maximum_attempts;
+            const struct policy *policy = &check_terms_of(job, k)->policy;
+
+            /* its last attempt, from where it was parked or is about to be, has expired */
+            step->anew = !step->flying && (step->failures >= policy->maximum_attempts ||
+                                           step->expiries >= policy->maximum_expiries);
             continue;
         }
         step->parked = step->failed = false;
@@ -571,10 +573,21 @@ static void on_deferred(struct checker *c, struct job *job, uint32_t i, const st
 /* Whether an agent has had the request that came back, and died with it, nobody can tell. */
 static void on_unstarted(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
-    const struct recorded *r = on_reply(c, job, i, e, "NS");
+    const struct recorded *r = on_reply(c, job, i, e, "NSKX"); /* X: it was sent once more */
 
     if (r)
         job->steps[i].current = 'U';
+    job->steps[i].came_back++;
+    job->steps[i].not_before = job->steps[i].not_after = 0;
+}
+
+static void on_unroutable(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    const struct recorded *r = on_reply(c, job, i, e, "X");
+
+    if (r)
+        require(c, !r->token->routed, "I5 %s: no queue took step %u, and some copy of it is in one",
+                job->id, i);
     job->steps[i].came_back++;
     job->steps[i].not_before = job->steps[i].not_after = 0;
 }
@@ -735,9 +748,7 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
     } else if (bytes_is(event, "unstarted")) {
         on_unstarted(c, job, i, e);
     } else if (bytes_is(event, "unroutable")) {
-        on_reply(c, job, i, e, "X");
-        job->steps[i].came_back++;
-        job->steps[i].not_before = job->steps[i].not_after = 0;
+        on_unroutable(c, job, i, e);
     } else if (bytes_is(event, "withdrawn")) {
         on_withdrawn(c, job, i, e);
     } else if (bytes_is(event, "expired")) {

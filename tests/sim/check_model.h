@@ -38,6 +38,7 @@ struct token {
     const struct token *trigger; /* whose completion caused it; NULL: something else */
     bool by_submit;              /* the submission caused it */
     bool published;              /* the broker has told what became of the request */
+    bool routed;                 /* it has some copy of it */
     bool effect;                 /* a handler ended well */
     bool recorded;               /* a reply to it was */
     bool decided;                /* the store has been asked to record something of it */

@@ -63,6 +63,7 @@ static const char *const names[FEATURES_] = {
     [FEATURE_DRAIN] = "a process is told to end",
     [FEATURE_MESSAGE_LOST] = "a message is lost",
     [FEATURE_MESSAGE_DOUBLED] = "a message is doubled",
+    [FEATURE_MESSAGE_REFUSED_AND_KEPT] = "a message is refused, and kept",
     [FEATURE_QUEUE_GONE] = "a queue is deleted",
     [FEATURE_STORE_LATE] = "a call takes effect long after",
     [FEATURE_STORE_GONE] = "the store cannot be reached",

@@ -81,13 +81,24 @@ RULES = {
         ),
         "a request that came back is taken for one that nobody had": (
             FUNCTIONS,
-            "  if routed then\n    rec.current = 'U'\n",
+            "  if begun then\n    rec.current = 'U'\n",
             "  if false then\n",
         ),
         "a request that could not be sent in time is taken for one that nobody had": (
             FUNCTIONS,
-            "  local routed = op.kind ~= 'X'\n",
-            "  local routed = op.kind == 'N'\n",
+            "  return op.kind ~= 'X' or call(",
+            "  return op.kind == 'N' or op.kind == 'K' or call(",
+        ),
+        "a request that the broker refused is taken for one that nobody had": (
+            FUNCTIONS,
+            "  return op.kind ~= 'X' or call(",
+            "  return op.kind ~= 'X' and op.kind ~= 'K' or call(",
+        ),
+        "a request that was sent once more is taken for one that nobody had where no queue took the first": (
+            FUNCTIONS,
+            "      call('HSET', job.p .. 'data:' .. job.id, 'c' .. i, rec.token)\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_no_queue_took_one_copy",
         ),
         "what an earlier turn may have done is done again": (
             FUNCTIONS,
@@ -550,6 +561,24 @@ RULES = {
             FUNCTIONS,
             "      rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n      set_state(job, i, rec, 'W', 0)\n",
             "      set_state(job, i, rec, 'W', 0)\n",
+        ),
+        "a retry of all leaves the counters of what was parked when the job ended": (
+            FUNCTIONS,
+            "  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then",
+            "  elseif rec.state ~= 'M' then",
+            "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
+        ),
+        "a retry of all forgets that a step has died too often": (
+            FUNCTIONS,
+            "  return rec.failures >= t.attempts or rec.expiries >= t.expiries\n",
+            "  return rec.failures >= t.attempts\n",
+            "tests/integration/test_functions.py Functions.test_retry_all_of_what_is_about_to_be_parked",
+        ),
+        "a retry of all begins what was parked before it looks at the counters": (
+            FUNCTIONS,
+            "go_on_after_failure(job, next(recs) and 'w' or 'y')",
+            "go_on_after_failure(job, 'w')",
+            "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
         ),
         "a step in flight is retried": (
             FUNCTIONS,
