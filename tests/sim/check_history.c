@@ -82,6 +82,16 @@ static struct token *mint(struct checker *c, struct bytes text)
     return token;
 }
 
+/* Whether the last attempt of step @i, from where it was parked or is about to be, is over. */
+static bool worn_out(const struct job *job, uint32_t i)
+{
+    const struct step *step = &job->steps[i];
+    const struct policy *policy = &check_terms_of(job, i)->policy;
+
+    return !step->flying && (step->failures >= policy->maximum_attempts ||
+                             step->expiries >= policy->maximum_expiries);
+}
+
 static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct step *step = &job->steps[i];
@@ -110,7 +120,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         step->forgiven.failures = step->forgiven.expiries = 0;
     }
     step->attempt++;
-    step->anew = job->retrying && (step->anew || step->parked || step->failed);
+    step->anew = job->retrying && (step->anew || step->parked || step->failed || worn_out(job, i));
     step->parked = step->failed = false;
     step->back = back;
     if (!back) {
@@ -376,11 +386,7 @@ static void on_anew(struct job *job, uint32_t i)
         if (k != i && i < job->w->n_steps)
             continue;
         if (k != i && !step->parked && !step->failed) {
-            const struct policy *policy = &check_terms_of(job, k)->policy;
-
-            /* its last attempt, from where it was parked or is about to be, has expired */
-            step->anew = !step->flying && (step->failures >= policy->maximum_attempts ||
-                                           step->expiries >= policy->maximum_expiries);
+            step->anew = worn_out(job, k);
             continue;
         }
         step->parked = step->failed = false;
