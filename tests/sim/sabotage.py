@@ -7,7 +7,7 @@
 Plants the bugs of planted.py, one after the other, into a copy of the sources, and builds and runs there
 what is to catch them: up to N seeds of the simulator (default 10000), of which one must fail, or the test
 that is named with the bug. Without a bug none may. --only takes the bugs in whose name, or rule, the WORDS
-stand.
+stand. As many copies as there are processors work side by side, a rule at a time.
 
 Exits with 1 where a bug got through, with 2 where one can no longer be planted because the code has
 changed, or what is to catch it fails without it.
@@ -15,6 +15,7 @@ changed, or what is to catch it fails without it.
 
 import argparse
 import collections
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -22,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import planted
@@ -96,23 +98,29 @@ def kind_of(catcher):
 
 
 class Trial:
-    def __init__(self, copy, seeds, catchers):
-        self.copy = copy
+    def __init__(self, folder, seeds, catchers):
+        self.folder = folder
         self.seeds = seeds
         self.together = {}  # a test -> it and all of its cases that are to catch a bug
         for test, _, cases in (catcher.partition(" ") for catcher in sorted(catchers)):
             self.together[test] = f"{self.together.get(test, test)} {cases}".strip()
         self.clean = {}  # the same -> what fails without a bug
+        self.controls = threading.Lock()
+        self.own = threading.local()  # copy: the thread's
+
+    def set_up(self):
+        self.own.copy = Copy(pathlib.Path(tempfile.mkdtemp(dir=self.folder)))
 
     def control(self, catcher):
         catcher = self.together[catcher.partition(" ")[0]]
-        if catcher not in self.clean:
-            self.clean[catcher] = self.copy.failure(catcher, self.seeds)
-        return self.clean[catcher]
+        with self.controls:
+            if catcher not in self.clean:
+                self.clean[catcher] = self.own.copy.failure(catcher, self.seeds)
+            return self.clean[catcher]
 
     def plant(self, file, old, new, catcher=""):
         """Whether that was caught, and by what, or why not."""
-        path = self.copy.folder / file
+        path = self.own.copy.folder / file
         text = path.read_text()
         if text.count(old) != 1:
             return None, f"CANNOT BE PLANTED: stands {text.count(old)} times in {file}"
@@ -121,12 +129,16 @@ class Trial:
             if fails:
                 return None, f"CANNOT BE JUDGED: without a bug, {fails}"
             path.write_text(text.replace(old, new))
-            caught = self.copy.failure(catcher, self.seeds)
+            caught = self.own.copy.failure(catcher, self.seeds)
             return bool(caught), caught or f"GOT THROUGH: {catcher or 'seeds'}"
         except Useless as error:
             return None, f"CANNOT BE JUDGED: {error}"
         finally:
             path.write_text(text)
+
+    def try_rule(self, bugs):
+        """Of each: its name, how it is to be caught, and what plant() says."""
+        return [(name, "".join(bug[3:]), *self.plant(*bug)) for name, bug in bugs.items()]
 
 
 def chosen(words):
@@ -146,14 +158,14 @@ def main():
     catchers = {"".join(bug[3:]) for bugs in rules.values() for bug in bugs.values()}
     began, status, counts = time.monotonic(), 0, collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
-        trial = Trial(Copy(pathlib.Path(folder)), options.seeds, catchers)
-        for rule, bugs in rules.items():
-            print(f"\n{rule}", flush=True)
-            for name, bug in bugs.items():
-                caught, what = trial.plant(*bug)
-                print(f"  {name}\n      {what}", flush=True)
-                counts[kind_of("".join(bug[3:])) if caught else "nothing"] += 1
-                status = max(status, {True: 0, False: 1, None: 2}[caught])
+        trial = Trial(folder, options.seeds, catchers)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count(), initializer=trial.set_up) as copies:
+            for rule, tried in zip(rules, copies.map(trial.try_rule, rules.values())):
+                print(f"\n{rule}", flush=True)
+                for name, catcher, caught, what in tried:
+                    print(f"  {name}\n      {what}", flush=True)
+                    counts[kind_of(catcher) if caught else "nothing"] += 1
+                    status = max(status, {True: 0, False: 1, None: 2}[caught])
     by = ", ".join(f"{n} by {kind}" for kind, n in counts.items())
     minutes = (time.monotonic() - began) / 60
     print(f"\n{len(rules)} rules, {counts.total()} bugs: caught {by}; {minutes:.0f} minutes")
