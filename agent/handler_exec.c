@@ -437,7 +437,8 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     progress_lines_init(&run->progress);
     left = time_left(run);
     init_handles(loop, run);
-    run->error = launch(loop, run);
+    run->error =
+        left > 0 ? launch(loop, run) : UV_ETIMEDOUT; /* we stood still since it was taken */
     if (run->error) {
         uv_timer_start(&run->timer, on_timer, 0, 0);
         return &run->head;

@@ -559,8 +559,13 @@ static bool prepare(struct http_run *run)
 {
     const Drover__V1__StepRequest *request = run->head.run->request;
     struct problem problem = {0};
-    int64_t wait;
+    int64_t now = clock_monotonic_ms(), wait;
 
+    if (now >= run->head.run->deadline) { /* we stood still since it was taken */
+        set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
+                   "TIMEOUT", "no time was left to ask");
+        return false;
+    }
     if (!run->action) {
         set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_refusal(run),
                    "UNKNOWN_ACTION", "there is no such action here");
@@ -572,7 +577,7 @@ static bool prepare(struct http_run *run)
         return false;
     }
     run->target = target_find(request->actor, run->action);
-    if (breaker_admit(&run->target->breaker, clock_monotonic_ms(), &run->call, &wait))
+    if (breaker_admit(&run->target->breaker, now, &run->call, &wait))
         return true;
     set_failed(run, DROVER__V1__VERDICT__VERDICT_DEFER, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                "BREAKER_OPEN", "spared for a while; last: %s", run->target->last);

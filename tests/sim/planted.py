@@ -693,6 +693,18 @@ RULES = {
         ),
     },
     "An agent says nothing after its lease, and begins nothing": {
+        "a program is begun though no time is left": (
+            "agent/handler_exec.c",
+            "left > 0 ? launch(loop, run) : UV_ETIMEDOUT;",
+            "launch(loop, run);",
+            "tests/unit/test_exec",
+        ),
+        "a service is asked though no time is left": (
+            "agent/handler_http.c",
+            "    if (now >= run->head.run->deadline) {",
+            "    if (false) {",
+            "tests/unit/test_http",
+        ),
         "an agent replies after its lease": (
             "agent/replies.c",
             "        if (a->now >= p->runs[i]->seen.deadline)\n            run_silent",

@@ -525,6 +525,21 @@ static void test_deadline(void **state)
     trial_deinit(&t);
 }
 
+/* Who stood still since the request was taken begins nothing any more. */
+static void test_deadline_passed(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    write_script(w, "echo begun");
+    trial_init(w, &t);
+    t.run.deadline = clock_monotonic_ms();
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_string_equal(t.class, "NOT_STARTED");
+    trial_deinit(&t);
+}
+
 static void test_polite_end(void **state)
 {
     struct world *w = *state;
@@ -744,6 +759,7 @@ int main(void)
         TEST(test_progress_lines),
         TEST(test_progress),
         TEST(test_deadline),
+        TEST(test_deadline_passed),
         TEST(test_polite_end),
         TEST(test_stop),
         TEST(test_children_left_behind),

@@ -841,6 +841,21 @@ static void test_connection_refused(void **state)
     close(fd);
 }
 
+/* Who stood still since the request was taken asks for nothing any more. */
+static void test_deadline_passed(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    trial_init(w, &t);
+    t.run.deadline = clock_monotonic_ms();
+    trial_start(&t);
+    finish(w);
+    expect_transient(&t, "TIMEOUT", UNKNOWN);
+    trial_deinit(&t);
+    assert_int_equal(w->n_asked, 0);
+}
+
 static void test_name_that_does_not_resolve(void **state)
 {
     struct world *w = *state;
@@ -2004,6 +2019,7 @@ int main(void)
         TEST(test_retry_after),
         TEST(test_absurd_retry_after),
         TEST(test_connection_refused),
+        TEST(test_deadline_passed),
         TEST(test_name_that_does_not_resolve),
         TEST(test_hang),
         TEST(test_timeout_of_the_action),
