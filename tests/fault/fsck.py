@@ -32,11 +32,20 @@ class Fsck:
         self.violations.append(Violation(rule, job, step, text))
 
     def judge(self):
+        if self.book.store is not None and self.book.world.durable:
+            self._kept()
         for name, keys in (self.book.store or {}).items():
             self._partition(keys)
             if self.book.world.lease_ms and "meta" not in keys:
                 self._leader(name, keys.get("leader", "nobody 0 0"))
         return self.violations
+
+    def _kept(self):
+        """I1: no run is so long that a job may be forgotten."""
+        there = {key for keys in self.book.store.values() for key in keys}
+        for job in self.book.jobs.values():
+            if job.history and f"job:{job.id}" not in there:
+                self.say(job.id, "is no more in the store", rule="I1")
 
     def _leader(self, partition, leader):
         """L4: somebody leads it, or did two leases ago."""

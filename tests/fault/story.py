@@ -48,6 +48,9 @@ class Story:
         """I1, I10: what was accepted is there, and nothing else is."""
         if self.job.accepted and not self.job.history and self.world.durable:
             self.say("I1", "", "was accepted, and the store knows nothing of it")
+        if self.job.lost and self.world.durable:
+            self.say("I1", "", f"the store has forgotten {len(self.job.lost)} entries, from"
+                               f" {' '.join(self.job.lost[0])} on")
         if self.job.history and not self.job.submits:
             self.say("I10", "", "nobody has submitted it")
 

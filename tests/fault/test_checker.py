@@ -247,6 +247,35 @@ class Planted(unittest.TestCase):
         self.scene.world["durable"] = False
         self.assertNotIn("I1", {v.rule for v in self.judge()})
 
+    def go_back(self, job, seq):
+        """The store has had another end of this history, from that entry on, and has forgotten it."""
+        first = self.scene.entry(job, seq)
+        before = copy.deepcopy(self.scene.of(job)[seq - 1:])
+        for entry in before:
+            entry[2] = str(int(entry[2]) - 1)
+        at = self.scene.history.index(first)
+        self.scene.history[at:at] = before
+
+    def test_I1_excused_where_it_went_back(self):
+        self.go_back("j", 6)
+        self.scene.world["durable"] = False
+        self.assertNotIn("I1", {v.rule for v in self.judge()})
+
+    def test_I1_went_back_past_an_end(self):
+        self.go_back("j", 6)
+        self.found("I1", "j the store has forgotten 10 entries")
+
+    def test_I1_created_anew(self):
+        self.go_back("j", 1)
+        self.found("I1", "j the store has forgotten 15 entries")
+
+    def test_I1_settled_and_gone(self):
+        for key in ("job:j", "data:j", "hist:j"):
+            del self.scene.store[key]
+        self.scene.store.update(settled={}, jobs={"p": 1.0})
+        self.scene.store[f"def:{DEF}"]["refs"] = "1"
+        self.found("I1", "j is no more in the store")
+
     # --- I2: one completion ---
 
     def test_I2_completed_twice(self):
