@@ -13,13 +13,15 @@ I2   at most one completion of a step is recorded per direction and turn
 I3   an answer counts by the token that is good at that moment, and no withdrawn one
 I4   nothing is done after the agent's own lease
 I5   what is undone is what was done, once, dependents first; nothing goes forward after the turn
-I6   one outcome a turn; a history is a path of the allowed graph; a command counts once
+I6   one outcome a turn; a history is a path of the allowed graph, and nothing stops, turns or ends without a
+     cause; a command counts once
 I7   runs of a step overlap only where the first has lost it, or the broker gave it twice
 I8   a step begins after all that it depends on is done
 I9   counters count what happened, each within its maximum
-I10  nothing is invented: no job without a Submit, no completion without a run, no run without a request
+I10  nothing is invented: no job without a Submit, no command that nobody has sent, no completion without a
+     run, no run without a request, nothing recorded but what was answered
 I11  each end is told to the client, and right
-I12  the terms are those of the definition that was accepted
+I12  the terms are those of the definition that was accepted, and what becomes of a failure is what they say
 I13  at rest the indexes equal the records, and these the histories
 L1   every job ends, or waits for a person        L2  a dead attempt is recovered within two looks
 L3   what is parked was told, and left alone      L4  every partition has a leader
@@ -54,7 +56,7 @@ def _replays(book, trace):
         encoded = workflow.SerializeToString()
         if encoded not in definitions:
             definitions[encoded] = terms.Definition(workflow)
-        out[job.id] = replay.Replay(job, definitions[encoded], trace.requests, clock_set)
+        out[job.id] = replay.Replay(job, definitions[encoded], trace, clock_set)
     return out
 
 

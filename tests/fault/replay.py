@@ -7,6 +7,7 @@ hold against the other evidence.
 """
 
 from book import Violation
+from reasons import Reasons
 
 import wire
 
@@ -38,6 +39,7 @@ class Step:
         self.not_before = 0  # of the next try
         self.parked = ""  # why
         self.failed = False  # for good
+        self.vague = False  # a Retry of all may have come to it or not: what is counted nobody outside knows
         self.by_hand = False  # a person has said what is true of it
 
 
@@ -47,10 +49,10 @@ class Settling:
 
 
 class Replay:
-    """@requests: token -> StepRequest, of those that somebody has seen."""
+    """@trace: what the broker has seen, see story.Trace."""
 
-    def __init__(self, job, definition, requests, clock_set=False):
-        self.job, self.definition, self.requests = job, definition, requests
+    def __init__(self, job, definition, trace, clock_set=False):
+        self.job, self.definition, self.trace = job, definition, trace
         self.clock_set = clock_set  # the store's: no time means anything
         self.violations = []
         self.steps = [Step() for _ in definition.names]
@@ -61,9 +63,12 @@ class Replay:
         self.parkings = []  # (at, number, reason, whether it is to be told)
         self.seq = self.at = 0
         self.turn = self.since = 1
-        self.back = self.settled = self.ending = False
+        self.back = self.settled = False
+        self.ending = ""  # why
         self.hold = self.cause = ""
         self.tried = 0
+        self.complete_by = job.submits[0].message.complete_by  # 0: no deadline
+        self.reasons = Reasons(self)
         self.number = None  # the step that an entry is about
         self.whole = True  # all of the history was understood
         for words in job.history:
@@ -124,6 +129,7 @@ class Replay:
         self.number = None
         self.require(int(number) == self.seq + 1, "I13", f"the next one is {number}")
         self.seq, self.at = int(number), int(at)
+        self.reasons.entry([event, *rest])
         handler = getattr(self, f"_on_{event}", None)
         if handler:
             handler(rest)
@@ -136,6 +142,9 @@ class Replay:
 
     def _on_created(self, rest):
         self.require(self.seq == 1, "I10", "created twice")
+        if not self.complete_by and self.definition.complete_within_ms:
+            start = max(self.at, self.job.submits[0].message.start_at)
+            self.complete_by = start + self.definition.complete_within_ms
 
     def _on_started(self, rest):
         self.require(not self.settled and not self.flights, "I6", "started when under way")
@@ -150,11 +159,12 @@ class Replay:
         self.commands.add(command)
 
     def _on_ending(self, rest):
-        self.ending = True
+        self.ending = rest[0]
         for step in self.steps:
             step.not_before = 0  # whatever begins them anew does so at once
 
     def _on_held(self, rest):
+        self.require(not self.hold, "I6", "held twice")
         self.hold = rest[0]
 
     def _on_killed(self, rest):
@@ -165,7 +175,9 @@ class Replay:
         self.hold = ""
 
     def _on_turned(self, rest):
-        self.back, self.cause = rest[0] == "D", rest[1]
+        back, self.cause = rest[0] == "D", rest[1]
+        self.require(self.turn == 1 or back != self.back, "I6", "turned to where it goes already")
+        self.back = back
         self.turn += 1
         self.since = self.turn
         if self.cause == "TRY":
@@ -174,7 +186,7 @@ class Replay:
             self.tried = 0
         self.require(self.tried < self.definition.tries, "I6",
                      f"tried {self.tried} times more, of {self.definition.tries} in all")
-        self.settled = self.ending = False
+        self.settled, self.ending = False, ""
         self.hold = "" if self.hold == "deadline" else self.hold
         for step in self.steps:
             step.failed, step.parked, step.not_before = False, "", 0
@@ -184,6 +196,7 @@ class Replay:
         self.require(not self.settled, "I6", "settled twice")
         self.require(outcome == "KILLED" or not self.flying(), "I6", "settled with steps in flight")
         self.require(self._fits(outcome), "I6", f"cannot have ended {outcome}")
+        self.require(reason in self._reasons(outcome), "I6", f"cannot have ended {outcome} for {reason}")
         self.settled = True
         self.hold = self.hold if self.hold == "killed" else ""
         self.settlings.append(Settling(self.seq, self.at, outcome, self.turn, reason))
@@ -203,6 +216,13 @@ class Replay:
             return self.any_failed(True) and not self.ending and not self.hold
         return outcome == "KILLED" and self.hold == "killed"
 
+    def _reasons(self, outcome):
+        if outcome == "FAILED":
+            return (self.ending or "PERMANENT",)
+        if outcome in ("COMPENSATED", "COMPENSATION_FAILED"):
+            return (self.cause or "REQUESTED",)
+        return ("" if outcome == "SUCCEEDED" else "REQUESTED",)
+
     # --- entries about a step ---
 
     def _another_try(self, i, step, back, token):
@@ -213,7 +233,7 @@ class Replay:
             return True
         if not ("U" in step.current and (back or step.turn >= self.since)):
             return False
-        request = self.requests.get(token)
+        request = self.trace.requests.get(token)
         return (step.current == "U" or not request
                 or request.idempotency_key == self.key(i, step.turn))
 
@@ -238,11 +258,14 @@ class Replay:
         if not self._another_try(i, step, back, token):
             step.failures = step.expiries = step.unstarted = 0
             step.turn = self.since - 1 if back and not self.back else self.turn
+            step.vague = False
+            return
+        if step.vague:
             return
         self.require(step.expiries < terms.maximum_expiries, "I9",
                      f"tried again after {step.expiries} expiries")
-        self.require(step.parked not in ("PERMANENT", "DEATHS"), "L3",
-                     f"tried again though parked for {step.parked}")
+        again = step.parked == "EXHAUSTED" and terms.park_interval_ms > 0
+        self.require(not step.parked or again, "L3", f"tried again though parked for {step.parked}")
         self.require(step.failures < terms.maximum_attempts or step.parked, "I9",
                      f"tried again after {step.failures} failures, and was not parked")
         self.require(self.clock_set or self.at >= step.not_before, "I12",
@@ -274,10 +297,19 @@ class Replay:
         step.flying = None
         return flight
 
+    def _answers(self, i, flight):
+        """What was answered to it by now, of these; none where nobody has seen it."""
+        terms = self.terms(i, flight.back)
+        answers = {terms.answer(reply, flight.back) for reply in self.trace.answers(flight)}
+        fit = {a for a in answers if a == flight.end or a == "PERMANENT" and flight.end == "failed"}
+        self.require(fit or not answers, "I10", f"{flight.end}, and the answer was {', '.join(answers)}")
+        return fit
+
     def _complete(self, i, step, rest, event, back):
         flight = self._land(step, rest, event)
         completion = (i, back, flight.turn)
         self.require(flight.back == back, "I2", f"{event}, and asked for the opposite")
+        self._answers(i, flight)
         self.require(completion not in self.completions, "I2", f"{event} twice in turn {flight.turn}")
         self.completions.add(completion)
         step.current, step.unstarted = "D" if back else "A", 0
@@ -293,9 +325,11 @@ class Replay:
         step.failures += 1
         step.current, step.unstarted = self._after_failure(i, flight), 0
         step.not_before = self.at + self.terms(i, flight.back).backoff_ms(step.failures)
+        self.reasons.failed(flight, self._answers(i, flight))
 
     def _on_step_deferred(self, i, step, rest):
         flight = self._land(step, rest, "deferred")
+        self._answers(i, flight)
         step.current, step.unstarted, step.not_before = self._after_failure(i, flight), 0, 0
 
     def _after_failure(self, i, flight):
@@ -336,6 +370,9 @@ class Replay:
         news = step.parked != "EXHAUSTED" or (
             step.failures == self.terms(i, step.back).maximum_attempts)
         self.parkings.append((self.at, i, step.parked, news))
+        interval = self.terms(i, step.back).park_interval_ms
+        if step.parked == "EXHAUSTED" and interval > 0:
+            step.not_before = self.at + interval
 
     def _on_step_given_up(self, i, step, rest):
         step.failed = True
@@ -343,16 +380,27 @@ class Replay:
     # --- what people say ---
 
     def _begin_anew(self, steps):
-        self.settled = self.ending = False
+        self.settled, self.ending = False, ""
         for step in steps:
             step.parked, step.failed, step.not_before = "", False, 0
             step.failures = step.expiries = step.unstarted = 0
+            step.vague = False
 
     def _on_retried(self, rest):
-        if rest[0] == "all":
-            self._begin_anew([s for s in self.steps if s.parked or s.failed])
-        else:
+        if rest[0] != "all":
             self._begin_anew([self.steps[int(rest[0])]])
+            return
+        still = [s for s in self.steps if s.parked or s.failed]
+        self._begin_anew(still)
+        for i, step in enumerate(self.steps):
+            step.vague = self._worn_out(i, step) or self.hold and step in still
+
+    def _worn_out(self, i, step):
+        """It is about to be parked or given up, or was begun anew without a word."""
+        if step.flying or not step.attempt:
+            return False
+        terms = self.terms(i, step.back)
+        return step.failures >= terms.maximum_attempts or step.expiries >= terms.maximum_expiries
 
     def _on_step_edited(self, i, step, rest):
         self.turn += 1

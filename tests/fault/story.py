@@ -271,8 +271,9 @@ class Trace:
     """What went through the broker, by token and by job."""
 
     def __init__(self, book):
+        self._book = book
         self.requests = {}  # token -> StepRequest
-        self.replies = collections.defaultdict(list)  # token -> when
+        self.replies = collections.defaultdict(list)  # token -> (when, StepReply)
         self.parked = collections.defaultdict(list)  # job -> (when, step) of alerts
         self._published, self._redelivered = collections.Counter(), collections.Counter()
         self._of_job = collections.defaultdict(list)
@@ -281,7 +282,7 @@ class Trace:
                 self._take_requests(passed)
             elif passed.place == "drover.replies" and passed.way == "publish":
                 for reply in self._parse(wire.Replies, passed.body).replies:
-                    self.replies[reply.token].append(passed.at)
+                    self.replies[reply.token].append((passed.at, reply))
             elif passed.place == "drover.events" and passed.way == "publish":
                 event = self._parse(wire.JobEvent, passed.body)
                 if event.kind == wire.EVENT_KIND_ALERT and event.reason == "PARKED":
@@ -303,6 +304,12 @@ class Trace:
                 self._of_job[request.job_id].append(request.token)
             self._published[request.token] += passed.way == "publish"
             self._redelivered[request.token] += passed.way == "deliver" and passed.redelivered
+
+    def answers(self, flight):
+        """To a dispatch that has ended: those that may have ended it; none where not all were seen."""
+        if self._book.blind(flight.at, flight.ended):
+            return []
+        return [reply for _, reply in self.replies.get(flight.token, [])]
 
     def copies(self, token):
         """How often an agent may have got it."""

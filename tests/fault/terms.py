@@ -4,6 +4,7 @@
 import wire
 
 WAIT_CAP_MS = 3600 * 1000
+RESULT_MAX = 256 * 1024
 
 DEFAULTS = {
     "initial_interval_ms": 1000,
@@ -31,6 +32,7 @@ class Terms:
         for name, default in DEFAULTS.items():
             value = next((getattr(p, name) for p in policies if getattr(p, name)), default)
             setattr(self, name, value)
+        self.non_retryable = next((list(p.non_retryable) for p in policies if p.non_retryable), [])
         self.maximum_interval_ms = max(self.maximum_interval_ms, self.initial_interval_ms)
 
     def backoff_ms(self, failures):
@@ -41,6 +43,17 @@ class Terms:
             if wait >= self.maximum_interval_ms:
                 break
         return int(min(wait, self.maximum_interval_ms))
+
+    def answer(self, reply, back):
+        """What an answer comes to: an event of a history, or PERMANENT."""
+        wanted = wire.STATE_DISABLED if back else wire.STATE_ACTIVE
+        if not reply.HasField("error"):
+            too_large = len(reply.result.data) + len(reply.result.content_type) > RESULT_MAX
+            return "failed" if reply.achieved != wanted else "PERMANENT" if too_large else "undone" if back else "done"
+        if reply.error.verdict == wire.VERDICT_DEFER:
+            return "deferred"
+        never = reply.error.verdict == wire.VERDICT_PERMANENT or getattr(reply.error, "class") in self.non_retryable
+        return "PERMANENT" if never else "failed"
 
     def give_ms(self, unstarted):
         """How long a dispatch is good, after so many in a row that nobody took."""
@@ -55,6 +68,7 @@ class Terms:
 class Definition:
     def __init__(self, workflow):
         self.tries = workflow.tries or 1
+        self.complete_within_ms = workflow.complete_within_ms  # 0: no bound
         self.on_deadline = workflow.on_deadline or wire.RECOURSE_PARK
         self.names = [step.name for step in workflow.steps]
         numbers = {name: i for i, name in enumerate(self.names)}

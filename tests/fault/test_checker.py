@@ -28,7 +28,8 @@ BEGAN = 1700000000000
 LOCK = 2000
 DEF = "d" * 32
 
-POLICY = wire.Policy(initial_interval_ms=50, maximum_attempts=2, maximum_expiries=2, jitter=-1)
+POLICY = wire.Policy(initial_interval_ms=50, maximum_attempts=2, maximum_expiries=2, jitter=-1,
+                     on_permanent=wire.RECOURSE_PARK)
 
 
 def step(name, after=()):
@@ -91,9 +92,9 @@ class Scene:
             self._happen(line.split(" "))
         self.store = self._store()
 
-    def say(self, message):
+    def say(self, message, at=None):
         fields = json_format.MessageToDict(message, preserving_proto_field_name=True)
-        self.client.append({"at": self.at, "kind": message.DESCRIPTOR.name, "message": fields})
+        self.client.append({"at": at or self.at, "kind": message.DESCRIPTOR.name, "message": fields})
 
     def pass_on(self, way, place, message, redelivered=False):
         body = base64.b64encode(message.SerializeToString()).decode()
@@ -106,6 +107,9 @@ class Scene:
         self.history.append([job, str(len(self.of(job)) + 1), str(self.at), event, *rest])
         if event == "dispatched":
             self._dispatched(job, rest)
+        elif event == "command":
+            self.say(wire.Control(job_id=job, command_id=rest[1], set_desired=wire.SetDesired(
+                desired=wire.STATE_DISABLED)))
         elif event == "settled":
             outcome, seq = wire.Outcome.Value(f"OUTCOME_{rest[0]}"), len(self.of(job))
             turn = 1 if rest[0] == "SUCCEEDED" else 2
@@ -134,6 +138,10 @@ class Scene:
             self.effects.append(f"{self.at + 30} {deed.split()[0]} {run} {deed.split()[1]}")
         self.effects.append(f"{self.at + 40} END {run} {code}")
         reply = wire.StepReply(job_id=job, step=name, token=token)
+        if code == 0:
+            reply.achieved = request.desired
+        else:
+            reply.error.CopyFrom(wire.Error(**{"class": f"EXIT_{code}"}, verdict=wire.VERDICT_TRANSIENT))
         self.pass_on("publish", "drover.replies", wire.Replies(replies=[reply]))
 
     def _store(self):
@@ -166,6 +174,32 @@ class Scene:
         at = self.history.index(before) + 1
         self.history.insert(at, [job, "", before[2], *text.split(" ")])
         self.renumber(job)
+
+    def steer(self, job, seq, *events, command_id="x", **fields):
+        """A client's command, and what it brings about, behind that entry. @fields: of its Control."""
+        (name,) = fields
+        self.say(wire.Control(job_id=job, command_id=command_id, **fields), at=BEGAN)
+        for text in reversed((f"command {name} {command_id} -", *events)):
+            self.insert(job, seq, text)
+
+    def answer(self, token, **fields):
+        """That dispatch is answered so: with an error of these fields, or, without any, well."""
+        for passed in self.trace:
+            if passed["kind"] == "Replies":
+                replies = wire.Replies.FromString(base64.b64decode(passed["body"]))
+                if replies.replies[0].token == token:
+                    replies.replies[0].ClearField("error")
+                    replies.replies[0].achieved = wire.STATE_ACTIVE
+                    if fields:
+                        replies.replies[0].error.CopyFrom(wire.Error(**fields))
+                passed["body"] = base64.b64encode(replies.SerializeToString()).decode()
+
+    def cut(self, job, seq, *events):
+        """Its history goes on otherwise behind that entry."""
+        for entry in self.of(job)[seq:]:
+            self.history.remove(entry)
+        for number, text in enumerate(events):
+            self.insert(job, seq + number, text)
 
     def drop(self, job, seq):
         self.history.remove(self.entry(job, seq))
@@ -386,7 +420,7 @@ class Planted(unittest.TestCase):
         self.found("I6", "dreamt")
 
     def test_I6_dispatched_while_held(self):
-        self.scene.insert("j", 5, "held paused")
+        self.scene.steer("j", 5, "held paused", pause=wire.Pause())
         self.found("I6", "while held")
 
     def test_I6_command_twice(self):
@@ -446,6 +480,8 @@ class Planted(unittest.TestCase):
     def test_I9_tried_too_often(self):
         self.scene.drop("p", 8)
         self.scene.insert("p", 7, "dispatched 0 4 0.c4")
+        self.found("I12", "dispatched 0 4 0.c4, not parked 0 EXHAUSTED")
+        self.scene.trace = None
         self.found("I9", "tried again after 2 failures")
 
     def test_I9_died_too_often(self):
@@ -521,6 +557,117 @@ class Planted(unittest.TestCase):
                 passed["body"] = base64.b64encode(requests.SerializeToString()).decode()
         self.found("I12", "lock_ms")
 
+    # --- each turn, parking, hold and end has its cause: reasons.py ---
+
+    def path(self):
+        """What is wrong with the histories alone."""
+        return [str(v) for v in self.judge() if v.text.startswith("entry ")]
+
+    def test_good_steered(self):
+        self.scene.steer("p", 8, "retried all", "dispatched 0 4 0.c4", "expired 0 4 0.c4", retry=wire.Retry())
+        self.scene.entry("p", 12)[2] = str(int(self.scene.entry("p", 11)[2]) + 2 * LOCK)
+        self.scene.steer("j", 5, "held paused", command_id="y", pause=wire.Pause())
+        self.scene.steer("j", 7, "resumed", resume=wire.Resume())
+        self.assertEqual([], self.path())
+
+    def test_good_resolved(self):
+        resolve = wire.Resolve(step="a", state=wire.STATE_ACTIVE)
+        self.scene.steer("p", 8, "resolved 0 A", "dispatched 1 1 1.c1", resolve=resolve)
+        self.assertEqual([], self.path())
+        self.scene.entry("p", 10)[5] = "D"
+        self.found("I10", "resolved 0 D, and no client has said so")
+
+    def test_good_tried_while_parked(self):
+        self.scene.insert("p", 8, "dispatched 0 4 0.c4")
+        self.found("I12", "before its backoff")
+        self.scene.entry("p", 9)[2] = str(int(self.scene.entry("p", 8)[2]) + 600000)
+        self.assertEqual([], self.path())
+
+    def test_parked_early(self):
+        self.scene.cut("p", 5, "parked 0 EXHAUSTED")
+        self.found("I9", "parked 0 EXHAUSTED after 1 failures")
+        self.scene.cut("p", 5, "parked 0 PERMANENT")
+        self.found("I12", "though it may be tried again")
+        self.scene.cut("p", 3, "parked 0 DEATHS")
+        self.found("I9", "parked 0 DEATHS after 1 deaths")
+        self.scene.cut("p", 3, "parked 0 EXHAUSTED")
+        self.found("I6", "nothing has failed")
+
+    def test_I12_another_recourse(self):
+        for event in ("given_up 0 EXHAUSTED", "turned D FAILURE EXHAUSTED 0"):
+            self.scene.cut("p", 7, event)
+            self.found("I12", f"{event}, not parked 0 EXHAUSTED")
+        self.scene.trace = None
+        self.found("I12", "against its policy")
+
+    def test_I12_permanent_and_tried_again(self):
+        self.scene.answer("1.b1", verdict=wire.VERDICT_PERMANENT)
+        self.found("I12", "dispatched 1 2 1.b2, not parked 1 PERMANENT")
+
+    def test_I12_class_that_is_never_retried(self):
+        for record in self.scene.client:
+            if record["kind"] == "Submit":
+                for step in record["message"]["definition"]["steps"]:
+                    step["retry"]["non_retryable"] = ["EXIT_75"]
+        self.found("I12", "not parked 1 PERMANENT")
+
+    def test_I10_done_and_the_answer_was_a_failure(self):
+        self.scene.answer("1.b2", verdict=wire.VERDICT_TRANSIENT)
+        self.found("I10", "done, and the answer was failed")
+
+    def test_I10_failed_and_the_answer_was_good(self):
+        self.scene.answer("1.b1")
+        self.found("I10", "failed, and the answer was done")
+
+    def test_I6_turned_for_no_failure(self):
+        self.scene.cut("j", 3, "turned D FAILURE PERMANENT 0")
+        self.found("I12", "against its policy")
+        for record in self.scene.client:
+            if record["kind"] == "Submit":
+                for step in record["message"]["definition"]["steps"]:
+                    step["retry"]["on_permanent"] = "RECOURSE_COMPENSATE"
+        self.found("I6", "nothing has failed")
+
+    def test_I6_failed_for_no_failure(self):
+        self.scene.cut("j", 3, "ending EXHAUSTED", "settled FAILED EXHAUSTED")
+        self.found("I6", "no step was given up")
+        self.scene.cut("j", 3, "settled FAILED PERMANENT")
+        self.found("I6", "cannot have ended FAILED")
+
+    def test_I6_ended_for_another_reason(self):
+        self.scene.entry("j", 15)[5] = "FAILURE"
+        self.found("I6", "cannot have ended COMPENSATED for FAILURE")
+
+    def test_I6_tried_again_for_nothing(self):
+        self.scene.cut("j", 14, "turned A TRY")
+        self.found("I6", "no failure was taken back")
+
+    def test_I6_late_without_a_deadline(self):
+        self.scene.cut("p", 2, "held deadline")
+        self.found("I6", "it has no deadline")
+        for record in self.scene.client:
+            if record["kind"] == "Submit":
+                record["message"]["definition"]["complete_within_ms"] = "60000"
+        self.found("I12", "before its deadline")
+        self.scene.cut("p", 2, "ending DEADLINE")
+        self.found("I12", "against its policy")
+
+    def test_I10_nobody_has_said_so(self):
+        for event in ("killed", "held paused", "turned D REQUESTED", "turned D CANCELLED", "retried 0",
+                      "retried all", "edited 0", "resolved 0 A"):
+            self.scene.cut("p", 8, event)
+            self.found("I10", f"{event}, and no client has said so")
+        self.scene.cut("p", 8, "command kill c9 -", "killed")
+        self.found("I10", "kill c9, and no client has said so")
+
+    def test_I10_another_command(self):
+        self.scene.steer("p", 8, "killed", cancel=wire.Cancel())
+        self.found("I10", "killed, and no client has said so")
+
+    def test_I10_retry_of_another_step(self):
+        self.scene.steer("p", 8, "retried 0", retry=wire.Retry(steps=["b"]))
+        self.found("I10", "retried 0, and no client has said so")
+
     # --- I13, M4: the store at rest ---
 
     def test_I13_gap(self):
@@ -587,6 +734,7 @@ class Planted(unittest.TestCase):
         self.found("L3", "nobody was told")
 
     def test_L3_parked_and_tried(self):
+        self.scene.answer("0.c3", verdict=wire.VERDICT_PERMANENT)
         self.scene.entry("p", 8)[5] = "PERMANENT"
         self.scene.insert("p", 8, "dispatched 0 4 0.c4")
         self.found("L3", "though parked")

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a job goes where it goes: each parking, turn, hold and end has its cause, and each cause its effect
+
+A cause is a command that a client has sent, an answer that no further try can mend, a step that was tried, or has
+died, as often as its policy allows, or the deadline of the job.
+"""
+
+import wire
+
+STEERED = {  # by which command
+    "killed": ["kill"], "resumed": ["resume"], "retried": ["retry"], "edited": ["retry"], "resolved": ["resolve"],
+    "held paused": ["pause"], "turned A REQUESTED": ["enable"], "turned D REQUESTED": ["disable"],
+    "turned D CANCELLED": ["cancel"],
+}  # fmt: skip
+OF_STEPS = ("retried", "edited")  # one command has several of these
+DEADLINES = {  # what becomes of a job that is late
+    "held deadline": wire.RECOURSE_PARK, "ending DEADLINE": wire.RECOURSE_FAIL,
+    "turned D FAILURE DEADLINE": wire.RECOURSE_COMPENSATE,
+}  # fmt: skip
+ANYTHING = None  # what follows nobody outside can know
+
+
+def command_name(control):
+    """As a history has it."""
+    name = control.WhichOneof("command")
+    if name != "set_desired":
+        return name
+    return "enable" if control.set_desired.desired == wire.STATE_ACTIVE else "disable"
+
+
+class Reasons:
+    """@replay: of which each entry is held against what came before it."""
+
+    def __init__(self, replay):
+        self._replay = replay
+        self._last = ""  # the entry before
+        self._due = ""  # the recourse that has to be next, ANYTHING, or none
+        self._command = None  # the last one: its entry's number and time, its name and the Controls that it may be
+
+    def entry(self, words):
+        """@words: from the event on, before the replay follows."""
+        event, text = words[0], " ".join(words)
+        due, self._due = self._due, ""
+        if due and text != due:
+            self._fail("I12", f"{text}, not {due}")
+        if event == "command":
+            self._take_command(words)
+        elif event in ("parked", "given_up") or text.startswith("turned D FAILURE") and "DEADLINE" not in words:
+            self._takes_recourse(event, words, due)
+        elif " ".join(words[:3]) == "turned A TRY":
+            self._tries_again()
+        elif text in DEADLINES:
+            self._is_late(text)
+        elif event == "ending":
+            self._require(self._last.startswith("given_up") and self._last.endswith(words[1]), "I6",
+                          f"{text}, and no step was given up")
+        elif event in ("held", "turned") or event in STEERED:
+            self._is_steered(event, words)
+        self._last = text
+
+    def failed(self, flight, answers):
+        """A failure was recorded. @answers: what those may be that it was recorded for; none where nobody knows."""
+        if not answers or self._replay.steps[flight.number].vague:
+            self._due = ANYTHING
+            return
+        dues = {self._recourse_of(flight, answer) for answer in answers}
+        self._due = dues.pop() if len(dues) == 1 else ANYTHING
+
+    def _fail(self, rule, text):
+        self._replay.require(False, rule, text)
+
+    def _require(self, condition, rule, text):
+        self._replay.require(condition, rule, text)
+
+    # --- recourse ---
+
+    def _recourse_of(self, flight, answer):
+        """What must follow it; "" where the step is tried again, or where the job wants no more of it."""
+        replay, i = self._replay, flight.number
+        step, terms = replay.steps[i], replay.terms(i, flight.back)
+        if replay.ending or not flight.back and (replay.back or step.turn < replay.since):
+            return ""
+        if answer == "PERMANENT":
+            return self._recourse(i, terms.on_permanent, "PERMANENT")
+        if answer == "failed" and step.failures >= terms.maximum_attempts:
+            return self._recourse(i, terms.on_exhausted, "EXHAUSTED")
+        return ""
+
+    def _recourse(self, i, recourse, reason):
+        if recourse == wire.RECOURSE_PARK:
+            return f"parked {i} {reason}"
+        if recourse == wire.RECOURSE_FAIL or self._replay.steps[i].back:
+            return f"given_up {i} {reason}"
+        return f"turned D FAILURE {reason} {i}"
+
+    def _takes_recourse(self, event, words, due):
+        text = " ".join(words)
+        i, reason = (int(words[4]), words[3]) if event == "turned" else (int(words[1]), words[2])
+        step = self._replay.steps[i]
+        terms = self._replay.terms(i, step.back)
+        recourse = terms.on_permanent if reason == "PERMANENT" else terms.on_exhausted
+        self._require(text == self._recourse(i, recourse, reason), "I12", f"{text}, against its policy")
+        if reason == "DEATHS":
+            enough = step.vague or step.expiries >= terms.maximum_expiries
+            self._require(enough, "I9", f"{text} after {step.expiries} deaths")
+            return
+        self._require(self._last.startswith(f"failed {i} "), "I6", f"{text}, and nothing has failed")
+        if reason == "EXHAUSTED":
+            enough = step.vague or step.failures >= terms.maximum_attempts
+            self._require(enough, "I9", f"{text} after {step.failures} failures")
+        self._require(due != "", "I12", f"{text}, though it may be tried again")
+
+    def _tries_again(self):
+        replay = self._replay
+        self._require(replay.cause == "FAILURE" and replay.back and replay.all_there(True) and not replay.settled,
+                      "I6", "tried once more, and no failure was taken back")  # fmt: skip
+
+    def _is_late(self, text):
+        replay = self._replay
+        self._require(not replay.back, "I6", f"{text} on the way back")
+        self._require(replay.definition.on_deadline == DEADLINES[text], "I12", f"{text}, against its policy")
+        self._require(replay.complete_by, "I6", f"{text}, and it has no deadline")
+        self._require(replay.clock_set or replay.at >= replay.complete_by, "I12",
+                      f"{text} {replay.complete_by - replay.at} ms before its deadline")
+
+    # --- commands ---
+
+    def _take_command(self, words):
+        _, name, command_id = words[:3]
+        replay, wanted = self._replay, "" if command_id == "-" else command_id
+        controls = [told.message for told in replay.job.commands
+                    if told.message.command_id == wanted and command_name(told.message) == name
+                    and (replay.clock_set or told.at <= replay.at + 1)]
+        self._require(controls, "I10", f"{name} {command_id}, and no client has said so")
+        self._command = (replay.seq, replay.at, name, controls)
+
+    def _is_steered(self, event, words):
+        text = " ".join(words)
+        allowed = STEERED.get(event) or STEERED.get(text, [])
+        seq, at, name, controls = self._command or (0, 0, "", [])
+        replay = self._replay
+        follows = seq == replay.seq - 1 or event in OF_STEPS and at == replay.at
+        self._require(follows and name in allowed and any(self._means(c, event, words) for c in controls),
+                      "I10", f"{text}, and no client has said so")  # fmt: skip
+
+    def _means(self, control, event, words):
+        """Whether the command is about this step."""
+        if event in OF_STEPS:
+            steps, edits = list(control.retry.steps), control.retry.HasField("arguments")
+            named = not steps if words[1] == "all" else self._replay.name(int(words[1])) in steps
+            return named and edits == (event == "edited")
+        if event == "resolved":
+            state = wire.STATE_ACTIVE if words[2] == "A" else wire.STATE_DISABLED
+            return (control.resolve.step, control.resolve.state) == (self._replay.name(int(words[1])), state)
+        return True
