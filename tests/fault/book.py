@@ -30,7 +30,8 @@ Told = collections.namedtuple("Told", "at message")
 Fault = collections.namedtuple("Fault", "at what who")
 Run = collections.namedtuple("Run", "at key attempt back pid limit ends")
 Deed = collections.namedtuple("Deed", "at what key run_key pid")  # of EFFECT, UNDO, ..., in their order
-Passed = collections.namedtuple("Passed", "at way place redelivered resent kind body")
+# @since: before that it cannot have been; @at: it was heard of.
+Passed = collections.namedtuple("Passed", "since at way place redelivered resent kind body")
 
 
 class World:
@@ -142,7 +143,7 @@ class Book:
     @staticmethod
     def _passed(fields):
         body = base64.b64decode(fields.pop("body"))
-        return Passed(body=body, **fields)
+        return Passed(body=body, **{"since": 0, **fields})
 
     def _read_client(self, directory):
         for line in _lines(directory / "client.log"):

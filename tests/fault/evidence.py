@@ -172,12 +172,12 @@ class Tracer(threading.Thread):
 
     def _open(self):
         connection = pika.BlockingConnection(self._cluster.client._parameters)
-        channel = connection.channel()
+        channel, began = connection.channel(), now_ms()
         queue = channel.queue_declare("", exclusive=True).method.queue
         channel.queue_bind(queue, TRACE, "#")
         channel.basic_consume(queue, self._take, auto_ack=True)
         self._cluster.rabbit.trace(self._cluster.name)
-        self._channel, self._queue, self._ticked = channel, queue, now_ms()
+        self._channel, self._queue, self._ticked = channel, queue, began
         self._up.set()
         return connection
 
@@ -213,7 +213,7 @@ class Tracer(threading.Thread):
             return
         of_message = properties.headers.get("properties") or {}
         self._log.add(
-            at=now_ms(), way=way, place=place,
+            since=self._ticked - TRACE_LAG_MS, at=now_ms(), way=way, place=place,
             redelivered=bool(properties.headers.get("redelivered")),
             resent="drover-resent" in (of_message.get("headers") or {}),
             kind=of_message.get("type", ""),

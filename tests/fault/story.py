@@ -7,7 +7,8 @@ from book import Violation
 
 import wire
 
-OUTCOMES = {name[len("OUTCOME_"):]: value for name, value in wire.Outcome.items()}
+EARLY_MS = 500  # that an answer was recorded before the broker has told of it
+RECORDED = ("done", "undone", "failed", "deferred")  # by an answer
 
 
 class Story:
@@ -86,14 +87,24 @@ class Story:
         """I4: nothing is done after the agent's own lease."""
         begun = {run.pid: run for run in self.job.runs}
         for run in self.job.runs:
+            if run.limit <= 0:
+                self.say("I4", self._step(run.key), f"{run.key} began when its lease was over")
             for at, code in run.ends:
-                if at > run.at + run.limit + self.world.slack_ms:
+                if at > self._lease_end(run):
                     self.say("I4", self._step(run.key), f"{run.key} ran {at - run.at} ms, and had"
                                                         f" {run.limit}")
         for deed in self.job.deeds:
             run = begun.get(deed.pid)
-            if run and deed.at > run.at + run.limit + self.world.slack_ms:
+            if run and deed.at > self._lease_end(run):
                 self.say("I4", self._step(run.key), f"{deed.what} of {deed.key} after the lease")
+
+    def _lease_end(self, run):
+        """With what a busy machine may take to end the run, which is less than another lease."""
+        flight = self.flights.get((run.key, run.attempt))
+        slack = self.world.slack_ms
+        if flight:
+            slack = min(slack, self.replay.terms(flight.number, flight.back).lock_ms // 2)
+        return run.at + run.limit + slack
 
     @staticmethod
     def _step(key):
@@ -203,10 +214,15 @@ class Story:
             if request:
                 self._promised(flight, request)
             replies = self.trace.replies.get(flight.token, [])
-            if flight.end in ("done", "undone", "failed", "deferred") and not replies:
+            if flight.end in RECORDED and not replies:
                 if not self.book.blind(flight.at, flight.ended):
                     self.say("I3", flight.step, f"{flight.end} by {flight.token}, and no reply"
                                                 f" carried it")
+            elif flight.end in RECORDED and not self.replay.clock_set:
+                early = min((since for since, _ in replies), default=0) - flight.ended
+                if early > EARLY_MS and not self.book.blind(flight.at, flight.ended):
+                    self.say("I3", flight.step, f"{flight.end} {early} ms before a reply carried"
+                                                f" {flight.token}")
         for token, request in self.trace.of_job(self.job.id):
             if token not in self.replay.flights and not self.job.lost:
                 self.say("I10", request.step, f"a request with the token {token}, never dispatched")
@@ -273,7 +289,7 @@ class Trace:
     def __init__(self, book):
         self._book = book
         self.requests = {}  # token -> StepRequest
-        self.replies = collections.defaultdict(list)  # token -> (when, StepReply)
+        self.replies = collections.defaultdict(list)  # token -> (when at the earliest, StepReply)
         self.parked = collections.defaultdict(list)  # job -> (when, step) of alerts
         self._published, self._redelivered = collections.Counter(), collections.Counter()
         self._of_job = collections.defaultdict(list)
@@ -282,7 +298,7 @@ class Trace:
                 self._take_requests(passed)
             elif passed.place == "drover.replies" and passed.way == "publish":
                 for reply in self._parse(wire.Replies, passed.body).replies:
-                    self.replies[reply.token].append((passed.at, reply))
+                    self.replies[reply.token].append((passed.since, reply))
             elif passed.place == "drover.events" and passed.way == "publish":
                 event = self._parse(wire.JobEvent, passed.body)
                 if event.kind == wire.EVENT_KIND_ALERT and event.reason == "PARKED":
@@ -309,7 +325,8 @@ class Trace:
         """To a dispatch that has ended: those that may have ended it; none where not all were seen."""
         if self._book.blind(flight.at, flight.ended):
             return []
-        return [reply for _, reply in self.replies.get(flight.token, [])]
+        return [reply for since, reply in self.replies.get(flight.token, [])
+                if since <= flight.ended + EARLY_MS]
 
     def copies(self, token):
         """How often an agent may have got it."""

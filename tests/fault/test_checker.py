@@ -98,7 +98,7 @@ class Scene:
 
     def pass_on(self, way, place, message, redelivered=False):
         body = base64.b64encode(message.SerializeToString()).decode()
-        self.trace.append({"at": self.at, "way": way, "place": place, "redelivered": redelivered,
+        self.trace.append({"since": self.at, "at": self.at, "way": way, "place": place, "redelivered": redelivered,
                            "resent": False, "kind": message.DESCRIPTOR.name, "body": body})
 
     def _happen(self, words):
@@ -344,6 +344,12 @@ class Planted(unittest.TestCase):
         self.scene.trace = [p for p in self.scene.trace if p["place"] != "drover.replies"]
         self.found("I3", "no reply")
 
+    def test_I3_recorded_before_it_was_answered(self):
+        for passed in self.scene.trace:
+            if passed["place"] == "drover.replies":
+                passed["since"] += 60000
+        self.found("I3", "done 59900 ms before a reply carried 0.a1")
+
     def test_I3_excused_where_the_trace_was_lost(self):
         self.scene.trace = [p for p in self.scene.trace if p["place"] != "drover.replies"]
         self.scene.faults = [{"at": BEGAN, "what": "trace lost", "who": ""},
@@ -363,6 +369,17 @@ class Planted(unittest.TestCase):
         when, rest = self.scene.effects[at].split(" ", 1)
         self.scene.effects[at] = f"{int(when) + 3 * LOCK} {rest}"
         self.found("I4", "ran")
+
+    def test_I4_began_without_time(self):
+        at = [i for i, line in enumerate(self.scene.effects) if " BEGIN j/b/1 2 " in line][0]
+        self.scene.effects[at] = self.scene.effects[at].rsplit(" ", 1)[0] + " 0"
+        self.found("I4", "began when its lease was over")
+
+    def test_I4_longer_than_half_another_lease(self):
+        at = [i for i, line in enumerate(self.scene.effects) if " END j/b/1 2 " in line][0]
+        when, rest = self.scene.effects[at].split(" ", 1)
+        self.scene.effects[at] = f"{int(when) + LOCK + LOCK // 2} {rest}"
+        self.found("I4", "ran 3030 ms, and had 2000")
 
     # --- I5: undone is what was done, in reverse ---
 
