@@ -226,7 +226,9 @@ class Tracer(threading.Thread):
 
 
 def dump(store):
-    """The store as fsck.py wants it: of data only names, of definitions only what is counted."""
+    """The store as fsck.py wants it: of data only names, of definitions only what is counted.
+
+    What goes while it is read, such as a lead that is handed over, is not in it."""
     out = {}
     for key in store.redis.scan_iter(store.prefix + "*", count=1000):
         partition, _, name = key.rpartition(":") if key.endswith(":meta") else key.partition("}:")
@@ -242,7 +244,7 @@ def dump(store):
             keys[name] = dict(store.redis.zrange(key, 0, -1, withscores=True))
         elif kind == "list":
             keys[name] = store.redis.llen(key)
-        else:
+        elif kind == "string":
             keys[name] = store.redis.get(key)
     return out
 
@@ -284,27 +286,27 @@ class Collector:
         """Until all is copied that the store has, which stands still."""
         self._copier.catch_up()
 
-    def _await_leaders(self):
+    def _store_at_rest(self):
         """They have two leases (L4) to share the lead anew after the last change; the checker tells who has not."""
-        store = self._cluster.store
-        try:
-            servers.wait_for(
-                lambda: len(store.leaders()) == store.partitions, "leaders", 2 * self._world["lease_ms"] / 1000
-            )
-        except servers.ServerError:
-            pass
+        store, lease_ms = self._cluster.store, self._world.get("lease_ms")
+        until = time.monotonic() + 2 * (lease_ms or 0) / 1000
+        while True:
+            out = dump(store)
+            led = sum("leader" in keys for keys in out.values()) == store.partitions
+            if not lease_ms or led or time.monotonic() > until:
+                return out
+            time.sleep(0.1)
 
     def finish(self, complete=True):
         """Ends the collection; @complete: all is over that was to be seen."""
         self._cluster.client.pump()
-        if self._world.get("lease_ms"):
-            self._await_leaders()
         self._copier.stop(self._cluster.store.jobs())
         if self._tracer:
             self._tracer.stop()
             self._trace.close()
+        store = self._store_at_rest()
         world = {**self._world, "complete": complete, "ended_at": now_ms()}
-        (self.directory / "store.json").write_text(json.dumps(dump(self._cluster.store), indent=1))
+        (self.directory / "store.json").write_text(json.dumps(store, indent=1))
         (self.directory / "world.json").write_text(json.dumps(world, indent=1))
         self._client.close()
         self._faults.close()

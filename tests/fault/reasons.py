@@ -58,6 +58,10 @@ class Reasons:
             self._is_steered(event, words)
         self._last = text
 
+    def control(self):
+        """The client's command that is being carried out."""
+        return self._command[3][0]
+
     def failed(self, flight, answers):
         """A failure was recorded. @answers: what those may be that it was recorded for; none where nobody knows."""
         if not answers or self._replay.steps[flight.number].vague:

@@ -26,6 +26,7 @@ class Flight:
         self.back, self.at = back, at
         self.turn = self.forward = 0  # of its key, and of the work that an undo takes back
         self.till = 0  # its lease ends, where no heartbeat makes it shorter
+        self.carries = {}  # fields of its request: what they may hold
         self.end, self.ended = None, None  # the event that ended it, and when
 
 
@@ -39,6 +40,8 @@ class Step:
         self.not_before = 0  # of the next try
         self.parked = ""  # why
         self.failed = False  # for good
+        self.arguments = None  # that a person gave it
+        self.results = {b""}  # what it may have given, as known when it was last at rest; None: anything
         self.vague = False  # a Retry of all may have come to it or not: what is counted nobody outside knows
         self.by_hand = False  # a person has said what is true of it
 
@@ -46,6 +49,7 @@ class Step:
 class Settling:
     def __init__(self, seq, at, outcome, turn, reason):
         self.seq, self.at, self.outcome, self.turn, self.reason = seq, at, outcome, turn, reason
+        self.results = []  # what each step may have given by then
 
 
 class Replay:
@@ -59,6 +63,7 @@ class Replay:
         self.flights = {}  # token -> Flight
         self.settlings = []
         self.commands = set()
+        self.given = [{b""} for _ in definition.names]  # results that they ever gave; None among them: any
         self.completions = set()  # (step, direction, turn of the key)
         self.parkings = []  # (at, number, reason, whether it is to be told)
         self.seq = self.at = 0
@@ -199,7 +204,9 @@ class Replay:
         self.require(reason in self._reasons(outcome), "I6", f"cannot have ended {outcome} for {reason}")
         self.settled = True
         self.hold = self.hold if self.hold == "killed" else ""
-        self.settlings.append(Settling(self.seq, self.at, outcome, self.turn, reason))
+        settling = Settling(self.seq, self.at, outcome, self.turn, reason)
+        settling.results = [step.results for step in self.steps]
+        self.settlings.append(settling)
 
     def _fits(self, outcome):
         """A step that can still move keeps a job from ending badly."""
@@ -286,8 +293,21 @@ class Replay:
             step.forward = step.turn
         flight = Flight(i, self.name(i), attempt, token, back, self.at)
         flight.turn, flight.forward = step.turn, step.forward
+        flight.carries = self._carries(i, step, back)
         flight.till = self.at + self.terms(i, back).give_ms(step.unstarted)
         self.flights[token] = step.flying = flight
+
+    def _carries(self, i, step, back):
+        terms = self.terms(i, back)
+        own = step.arguments is None or terms.own_arguments
+        fields = {"arguments": {(terms.arguments if own else step.arguments).SerializeToString()},
+                  "input": {self.job.submits[0].message.input.SerializeToString()},
+                  "forward_result": step.results if back else {b""}}
+        if not step.vague:
+            fields |= {"failures": {step.failures}, "expiries": {step.expiries}}
+        if not back:
+            fields["results"] = [(self.name(k), self.steps[k].results) for k in self.definition.take[i]]
+        return fields
 
     def _land(self, step, rest, event):
         flight = step.flying
@@ -298,21 +318,29 @@ class Replay:
         return flight
 
     def _answers(self, i, flight):
-        """What was answered to it by now, of these; none where nobody has seen it."""
+        """What was answered to it that may have ended it so; nothing where nobody has seen it."""
         terms = self.terms(i, flight.back)
-        answers = {terms.answer(reply, flight.back) for reply in self.trace.answers(flight)}
-        fit = {a for a in answers if a == flight.end or a == "PERMANENT" and flight.end == "failed"}
-        self.require(fit or not answers, "I10", f"{flight.end}, and the answer was {', '.join(answers)}")
+        answers = [(terms.answer(reply, flight.back), reply) for reply in self.trace.answers(flight)]
+        fit = [(a, reply) for a, reply in answers
+               if a == flight.end or a == "PERMANENT" and flight.end == "failed"]
+        self.require(fit or not answers, "I10", f"{flight.end}, and the answer was"
+                                                f" {', '.join(sorted(a for a, _ in answers))}")
         return fit
 
     def _complete(self, i, step, rest, event, back):
         flight = self._land(step, rest, event)
         completion = (i, back, flight.turn)
         self.require(flight.back == back, "I2", f"{event}, and asked for the opposite")
-        self._answers(i, flight)
+        answers = self._answers(i, flight)
         self.require(completion not in self.completions, "I2", f"{event} twice in turn {flight.turn}")
         self.completions.add(completion)
         step.current, step.unstarted = "D" if back else "A", 0
+        results = {reply.result.SerializeToString() for _, reply in answers} or None
+        self._give(i, step, {b""} if back else results)
+
+    def _give(self, i, step, results):
+        step.results = results
+        self.given[i] |= {None} if results is None else results
 
     def _on_step_done(self, i, step, rest):
         self._complete(i, step, rest, "done", False)
@@ -325,7 +353,7 @@ class Replay:
         step.failures += 1
         step.current, step.unstarted = self._after_failure(i, flight), 0
         step.not_before = self.at + self.terms(i, flight.back).backoff_ms(step.failures)
-        self.reasons.failed(flight, self._answers(i, flight))
+        self.reasons.failed(flight, {answer for answer, _ in self._answers(i, flight)})
 
     def _on_step_deferred(self, i, step, rest):
         flight = self._land(step, rest, "deferred")
@@ -405,6 +433,7 @@ class Replay:
     def _on_step_edited(self, i, step, rest):
         self.turn += 1
         step.by_hand = True
+        step.arguments = self.reasons.control().retry.arguments
         self._begin_anew([step])
 
     def _on_step_resolved(self, i, step, rest):
@@ -412,4 +441,5 @@ class Replay:
                      "resolved though it was there, or before its neighbours")
         self.turn += 1
         step.current, step.by_hand = rest[1], True
+        self._give(i, step, {self.reasons.control().resolve.result.SerializeToString()})
         self._begin_anew([step])

@@ -4,10 +4,12 @@
 import collections
 
 from book import Violation
+from reasons import command_name
 
 import wire
 
 EARLY_MS = 500  # that an answer was recorded before the broker has told of it
+CHANGING = ("enable", "disable", "cancel", "kill", "pause", "resume", "retry", "resolve", "migrate")
 RECORDED = ("done", "undone", "failed", "deferred")  # by an answer
 
 
@@ -27,6 +29,8 @@ class Story:
         self._accepted()
         if self.replay and self.replay.whole and not self.replay.violations:
             self._notices()
+            if not self.job.lost:
+                self._answered()
             self._leases()
             self._requested()
             if not self.job.lost:
@@ -54,6 +58,32 @@ class Story:
                                f" {' '.join(self.job.lost[0])} on")
         if self.job.history and not self.job.submits:
             self.say("I10", "", "nobody has submitted it")
+        self._received()
+
+    def _received(self):
+        """I10: what its Receipts say of it is so."""
+        receipts = [told.message for told in self.job.receipts]
+        refused = [r for r in receipts if r.code == wire.RECEIPT_CODE_REJECTED]
+        if refused and self.job.history and not self.job.accepted and len(self.job.submits) <= len(refused):
+            self.say("I10", "", f"was refused for its {refused[0].field}, and is there")
+        created = {r.recorded_at for r in receipts if r.code == wire.RECEIPT_CODE_CREATED}
+        if len(created) > 1 and not self.job.lost:
+            self.say("I10", "", f"was created {len(created)} times")
+        entry = self.job.history[0] if self.job.history else []
+        if len(created) == 1 and not self.job.lost and entry[2:3] == ["created"] and int(entry[1]) not in created:
+            self.say("I10", "", f"was created at {created.pop()} by its Receipt, and at {entry[1]}")
+
+    def _answered(self):
+        """I6: what was answered DONE is in the history, and the other way round."""
+        for told in self.job.commands:
+            command_id = told.message.command_id
+            codes = {answer.message.code for answer in self.book.answers.get(command_id, ())
+                     if answer.message.job_id == self.job.id}
+            carried_out = command_id in self.replay.commands
+            if wire.ANSWER_CODE_DONE in codes and not carried_out and command_name(told.message) in CHANGING:
+                self.say("I6", "", f"command {command_id} was answered DONE, and is not in the history")
+            elif carried_out and codes and not codes & {wire.ANSWER_CODE_DONE, wire.ANSWER_CODE_UNKNOWN_JOB}:
+                self.say("I6", "", f"command {command_id} was carried out, and answered otherwise")
 
     def _notices(self):
         """I11: each settled turn is told, and nothing else is."""
@@ -71,12 +101,27 @@ class Story:
                 if (outcome, event.turn) != (settling.outcome, settling.turn):
                     self.say("I11", "", f"ended {settling.outcome} in turn {settling.turn}, and"
                                         f" told {outcome} in turn {event.turn}")
+                self._told_results(settling, event)
         deaf = [f.at for f in self.book.faults if f.what == "client's queue lost"]
         for settling in self.replay.settlings:
             excused = any(at >= settling.at - self.world.slack_ms for at in deaf)
             if settling.seq not in told and self.world.complete and not excused:
                 self.say("I11", "", f"ended {settling.outcome} by entry {settling.seq}, and the"
                                     f" client was not told")
+
+    def _told_results(self, settling, event):
+        """A notice has the results of that moment, or of a later one: it may be read when the job goes on."""
+        numbers = {name: i for i, name in enumerate(self.replay.definition.names)}
+        for result in event.results:
+            given = self.replay.given[numbers[result.step]]
+            if None not in given and result.payload.SerializeToString() not in given:
+                self.say("I11", result.step, "told of a result that it has not given")
+        if settling.seq != self.replay.seq:
+            return
+        told = {result.step for result in event.results} | set(event.results_left_out)
+        for i in self.replay.definition.sinks:
+            if settling.results[i] and b"" not in settling.results[i] and self.replay.name(i) not in told:
+                self.say("I11", self.replay.name(i), "has given a result, and it was not told")
 
     # --- handlers ---
 
@@ -240,6 +285,23 @@ class Story:
             if getattr(request, name) != value:
                 self.say("I12", flight.step, f"a request with {name} {getattr(request, name)}, not"
                                              f" {value}")
+        self._carried(flight, request)
+
+    def _carried(self, flight, request):
+        """What an agent was given to work with."""
+        fields = dict(flight.carries)
+        results = fields.pop("results", [])
+        for name, values in fields.items():
+            value = getattr(request, name)
+            value = value if isinstance(value, int) else value.SerializeToString()
+            if values is not None and value not in values:
+                self.say("I12", flight.step, f"a request with {name} {value}, not {values}")
+        given = {result.step: result.payload.SerializeToString() for result in request.results}
+        for step, values in results:
+            if values is not None and given.get(step, b"") not in values:
+                self.say("I12", flight.step, f"a request with another result of {step}")
+        if not flight.back and set(given) - {step for step, _ in results}:
+            self.say("I12", flight.step, f"a request with results of {sorted(given)}")
 
     # --- liveness ---
 

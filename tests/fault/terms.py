@@ -5,6 +5,7 @@ import wire
 
 WAIT_CAP_MS = 3600 * 1000
 RESULT_MAX = 256 * 1024
+TAKEN_BY_ITSELF = 16
 
 DEFAULTS = {
     "initial_interval_ms": 1000,
@@ -28,6 +29,8 @@ class Terms:
         self.wait_ms = (revert and revert.wait_ms or step.wait_ms or workflow.wait_ms
                         or self.lock_ms)
         self.heartbeat_ms = step.heartbeat_ms
+        self.own_arguments = bool(revert) and revert.HasField("arguments")  # of its undo
+        self.arguments = revert.arguments if self.own_arguments else step.arguments
         policies = [p.retry for p in (revert, step, workflow) if p]
         for name, default in DEFAULTS.items():
             value = next((getattr(p, name) for p in policies if getattr(p, name)), default)
@@ -77,9 +80,18 @@ class Definition:
         for i, after in enumerate(self.after):
             for before in after:
                 self.dependents[before].append(i)
+        self.take = [self._takes(step, numbers) for step in workflow.steps]
+        self.sinks = [i for i, after in enumerate(self.dependents) if not after]
         self.forward = [Terms(workflow, step) for step in workflow.steps]
         self.revert = [
             Terms(workflow, step, step.revert) if step.HasField("revert") else None
             for step in workflow.steps
         ]
         self.waived = [step.waive_revert for step in workflow.steps]
+
+    @staticmethod
+    def _takes(step, numbers):
+        """The steps whose results its requests carry."""
+        if step.take_none or not step.take and len(step.after) > TAKEN_BY_ITSELF:
+            return []
+        return [numbers[name] for name in step.take or step.after]

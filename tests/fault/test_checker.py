@@ -32,6 +32,9 @@ POLICY = wire.Policy(initial_interval_ms=50, maximum_attempts=2, maximum_expirie
                      on_permanent=wire.RECOURSE_PARK)
 
 
+RESULT = wire.payload(b"given", "text/plain")
+
+
 def step(name, after=()):
     return wire.step(name, "effect", after=after, action=f"do-{name}", lock_ms=LOCK, retry=POLICY,
                      revert=wire.Revert(action=f"undo-{name}"))
@@ -87,7 +90,6 @@ class Scene:
         self.at = BEGAN
         for job in "jp":
             self.say(submit(job))
-            self.say(wire.Receipt(job_id=job, code=wire.RECEIPT_CODE_CREATED))
         for line in HISTORY.splitlines():
             self._happen(line.split(" "))
         self.store = self._store()
@@ -105,7 +107,9 @@ class Scene:
         job, event, *rest = words
         self.at += 3 * LOCK if event == "expired" else 100
         self.history.append([job, str(len(self.of(job)) + 1), str(self.at), event, *rest])
-        if event == "dispatched":
+        if event == "created":
+            self.say(wire.Receipt(job_id=job, code=wire.RECEIPT_CODE_CREATED, recorded_at=self.at))
+        elif event == "dispatched":
             self._dispatched(job, rest)
         elif event == "command":
             self.say(wire.Control(job_id=job, command_id=rest[1], set_desired=wire.SetDesired(
@@ -113,8 +117,9 @@ class Scene:
         elif event == "settled":
             outcome, seq = wire.Outcome.Value(f"OUTCOME_{rest[0]}"), len(self.of(job))
             turn = 1 if rest[0] == "SUCCEEDED" else 2
+            given = [wire.Result(step="b", payload=RESULT)] if rest[0] == "SUCCEEDED" else []
             self.say(wire.JobEvent(kind=wire.EVENT_KIND_SETTLED, job_id=job, seq=seq, turn=turn,
-                                   outcome=outcome))
+                                   outcome=outcome, results=given))
         elif event == "parked":
             alert = wire.JobEvent(kind=wire.EVENT_KIND_ALERT, job_id=job, reason="PARKED", step="a")
             self.pass_on("publish", "drover.events", alert)
@@ -127,7 +132,12 @@ class Scene:
             job_id=job, step=name, actor="effect", token=token, attempt=int(attempt), lock_ms=LOCK,
             action=f"{'undo' if back else 'do'}-{name}", idempotency_key=key,
             desired=wire.STATE_DISABLED if back else wire.STATE_ACTIVE,
-            forward_key=f"{job}/{name}/1" if back else "")
+            forward_key=f"{job}/{name}/1" if back else "", failures=self._count(job, "failed", rest),
+            expiries=self._count(job, "expired", rest))
+        if back:
+            request.forward_result.CopyFrom(RESULT)
+        elif name == "b":
+            request.results.add(step="a").payload.CopyFrom(RESULT)
         self.pass_on("publish", "drover.tasks", wire.Requests(requests=[request]))
         self.pass_on("deliver", "drover.task.effect", wire.Requests(requests=[request]))
         if code is None:
@@ -140,9 +150,14 @@ class Scene:
         reply = wire.StepReply(job_id=job, step=name, token=token)
         if code == 0:
             reply.achieved = request.desired
+            reply.result.CopyFrom(RESULT)
         else:
             reply.error.CopyFrom(wire.Error(**{"class": f"EXIT_{code}"}, verdict=wire.VERDICT_TRANSIENT))
         self.pass_on("publish", "drover.replies", wire.Replies(replies=[reply]))
+
+    def _count(self, job, event, rest):
+        """Of the work that this dispatch is for."""
+        return sum(e[3] == event and e[4] == rest[0] for e in self.of(job)) if rest[3:] != ["D"] else 0
 
     def _store(self):
         j = {"def": DEF, "phase": "PROCESSED", "outcome": "COMPENSATED", "desired": "D", "turn": "2",
@@ -193,6 +208,14 @@ class Scene:
                     if fields:
                         replies.replies[0].error.CopyFrom(wire.Error(**fields))
                 passed["body"] = base64.b64encode(replies.SerializeToString()).decode()
+
+    def requests(self):
+        """Each StepRequest that was sent, to be changed."""
+        for passed in self.trace:
+            if passed["kind"] == "Requests":
+                requests = wire.Requests.FromString(base64.b64decode(passed["body"]))
+                yield requests.requests[0]
+                passed["body"] = base64.b64encode(requests.SerializeToString()).decode()
 
     def cut(self, job, seq, *events):
         """Its history goes on otherwise behind that entry."""
@@ -449,6 +472,15 @@ class Planted(unittest.TestCase):
         self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_UNCHANGED))
         self.found("I6", "was answered")
 
+    def test_I6_done_and_not_in_the_history(self):
+        self.scene.say(wire.Control(job_id="j", command_id="c9", cancel=wire.Cancel()))
+        self.scene.say(wire.Answer(job_id="j", command_id="c9", code=wire.ANSWER_CODE_DONE))
+        self.found("I6", "command c9 was answered DONE, and is not in the history")
+
+    def test_I6_carried_out_and_refused(self):
+        self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_WRONG_STATE))
+        self.found("I6", "command c1 was carried out, and answered otherwise")
+
     def test_I6_excused_where_the_command_came_first(self):
         self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_UNKNOWN_JOB))
         self.scene.say(wire.Answer(job_id="j", command_id="c1", code=wire.ANSWER_CODE_DONE))
@@ -533,7 +565,42 @@ class Planted(unittest.TestCase):
         self.scene.pass_on("publish", "drover.tasks", wire.Requests(requests=[request]))
         self.found("I10", "0.zz")
 
+    def receipts(self, **fields):
+        for record in self.scene.client:
+            if record["kind"] == "Receipt" and record["message"]["job_id"] == "j":
+                record["message"].update(fields)
+
+    def test_I10_rejected_and_there(self):
+        self.receipts(code="RECEIPT_CODE_REJECTED", field="complete_by")
+        self.found("I10", "j was refused for its complete_by, and is there")
+
+    def test_I10_created_twice(self):
+        self.scene.say(wire.Receipt(job_id="j", code=wire.RECEIPT_CODE_CREATED, recorded_at=BEGAN))
+        self.found("I10", "j was created 2 times")
+
+    def test_I10_excused_where_a_receipt_came_twice(self):
+        self.scene.client.append(next(c for c in self.scene.client if c["kind"] == "Receipt"))
+        self.assertEqual([], self.judge())
+
+    def test_I10_created_at_another_time(self):
+        self.receipts(recorded_at=str(BEGAN + 50))
+        self.found("I10", "j was created at")
+
     # --- I11: notices ---
+
+    def test_I11_result_that_nobody_gave(self):
+        for record in self.scene.client:
+            if "SUCCEEDED" in str(record):
+                record["message"]["results"][0]["payload"]["data"] = base64.b64encode(b"invented").decode()
+        self.found("I11", "told of a result that it has not given")
+
+    def test_I11_result_not_told(self):
+        self.scene.cut("j", 8)
+        self.scene.forget("client", "COMPENSATED")
+        for record in self.scene.client:
+            if "SUCCEEDED" in str(record):
+                del record["message"]["results"]
+        self.found("I11", "has given a result, and it was not told")
 
     def test_I11_not_told(self):
         self.scene.forget("client", "SUCCEEDED")
@@ -567,12 +634,35 @@ class Planted(unittest.TestCase):
         self.found("I12", "before its backoff")
 
     def test_I12_another_lease(self):
-        for passed in self.scene.trace:
-            if passed["place"] == "drover.tasks":
-                requests = wire.Requests.FromString(base64.b64decode(passed["body"]))
-                requests.requests[0].lock_ms = 5 * LOCK
-                passed["body"] = base64.b64encode(requests.SerializeToString()).decode()
+        for request in self.scene.requests():
+            request.lock_ms = 5 * LOCK
         self.found("I12", "lock_ms")
+
+    def test_I12_other_content(self):
+        other = wire.payload(b"other", "text/plain")
+        for name in ("arguments", "input", "forward_result"):
+            self.scene = Scene()
+            for request in self.scene.requests():
+                getattr(request, name).CopyFrom(other)
+            self.found("I12", f"a request with {name}")
+        self.scene = Scene()
+        for request in self.scene.requests():
+            request.failures += 1
+        self.found("I12", "a request with failures 1, not {0}")
+
+    def test_I12_other_results(self):
+        for request in self.scene.requests():
+            for result in request.results:
+                result.payload.data = b"other"
+        self.found("I12", "with another result of a")
+        self.scene = Scene()
+        for request in self.scene.requests():
+            del request.results[:]
+        self.found("I12", "with another result of a")
+        self.scene = Scene()
+        for request in self.scene.requests():
+            request.results.add(step="b").payload.CopyFrom(RESULT)
+        self.found("I12", "with results of")
 
     # --- each turn, parking, hold and end has its cause: reasons.py ---
 
