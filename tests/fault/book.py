@@ -45,6 +45,8 @@ class World:
         "scan_ms": None,  # how often supervisors look
         "lease_ms": None,  # of a supervisor that leads a partition
         "settle_within_ms": None,  # all end so long after the last fault, and the last word of a client
+        "listens": False,  # the client hears of all alerts
+        "late_ms": 20000,  # by which a busy machine may do late what has to be done, once all faults are over
         "complete": True,  # the evidence covers the run to its end
         "ended_at": 0,  # when the store was read
         "slack_ms": 2000,  # of a busy machine

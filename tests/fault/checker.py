@@ -23,8 +23,11 @@ I10  nothing is invented: no job without a Submit, no command that nobody has se
 I11  each end is told to the client, and right
 I12  the terms are those of the definition that was accepted, and what becomes of a failure is what they say
 I13  at rest the indexes equal the records, and these the histories
-L1   every job ends, or waits for a person        L2  a dead attempt is recovered within two looks
-L3   what is parked was told, and left alone      L4  every partition has a leader
+L1   every job ends, or waits for a person, and once faults are over nothing stands still longer than for a
+     lease, a backoff, and what a busy machine needs
+L2   a dead attempt is recovered within two looks
+L3   what is parked was told, and left alone
+L4   every partition has a leader
 M4   no key is without an owner
 """
 
@@ -69,11 +72,38 @@ def _answers(book):
             yield books.Violation("I6", job_id, "", f"command {command_id} was answered {codes}")
 
 
-def judge(directory):
-    """@directory: of evidence. Return: a list of book.Violation."""
+def _timing(book, replays):
+    """How close it was: L1 in figures, of all jobs that have ended."""
+    over = book.faults_over()
+    settled = [(r.settlings[-1].at - over, job_id) for job_id, r in replays.items() if r.settlings and over]
+    moved = [(r.latest_move(over, book.world)[0], job_id) for job_id, r in replays.items()]
+    lines = []
+    if settled:
+        lines.append("the last job ended {:.1f} s after the last fault: {}".format(*_worst(settled)))
+    if moved:
+        lines.append("nothing was later than {:.1f} s with what it had to do then: {}".format(*_worst(moved)))
+    return "\n".join(lines)
+
+
+def _worst(times):
+    ms, job_id = max(times)
+    return max(ms, 0) / 1000, job_id
+
+
+def examine(directory):
+    """@directory: of evidence. Return: a list of book.Violation, and a text that says how late the latest was."""
     book = books.Book(pathlib.Path(directory))
     trace = story.Trace(book)
     replays = _replays(book, trace)
+    return _judge(book, trace, replays), _timing(book, replays)
+
+
+def judge(directory):
+    """@directory: of evidence. Return: a list of book.Violation."""
+    return examine(directory)[0]
+
+
+def _judge(book, trace, replays):
     violations = [books.Violation("I10", "", "", f"a run of {key}, which is no job's")
                   for key in book.strays]
     violations += _answers(book)
@@ -101,7 +131,8 @@ def main(arguments):
     if len(directories) != 1 or not pathlib.Path(directories[0]).is_dir():
         print(__doc__, file=sys.stderr)
         return 2
-    violations = judge(directories[0])
+    violations, timing = examine(directories[0])
+    print(timing)
     if violations:
         print(report(violations, None if "--all" in arguments else SHOWN))
         return 1

@@ -39,6 +39,7 @@ TRACE = "amq.rabbitmq.trace"
 TICK_MS = 100
 LAST_TICK_MS = 30000  # for the last one: then the trace is taken for lost
 TRACE_LAG_MS = 100  # the broker's own, from a message to the word of it
+ALERTS = "test.alerts"  # the client's queue for them
 FINISHED_EVERY = 10  # rounds after which a finished job is looked at, too
 
 
@@ -259,13 +260,27 @@ class Collector:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._cluster = cluster
         self._jobs = set()
-        self._world = {"partitions": cluster.store.partitions, **(world or {})}
+        self._world = {"partitions": cluster.store.partitions, "listens": True, **(world or {})}
         self._client = Log(self.directory / "client.log")
         self._faults = Log(self.directory / "faults.log")
         self._trace = Log(self.directory / "trace.log") if trace else None
         self._tracer = Tracer(cluster, self._trace, self._faults) if trace else None
         self._copier = HistoryCopier(cluster.store, self._jobs, self.directory / "history.log")
         cluster.client.watch = self._said
+        cluster.client.call(self._listen)
+
+    @staticmethod
+    def _listen(channel):
+        """To all alerts; a queue that keeps them through whatever the trace does not see."""
+        channel.queue_declare(ALERTS, durable=True)
+        channel.queue_bind(ALERTS, "drover.events", "#.alert")
+
+    def _take_alert(self, channel):
+        self._listen(channel)
+        _, _, body = channel.basic_get(ALERTS, auto_ack=True)
+        if body:
+            self._said(wire.JobEvent.FromString(body))
+        return body
 
     def _said(self, message):
         kind = message.DESCRIPTOR.name
@@ -300,6 +315,8 @@ class Collector:
     def finish(self, complete=True):
         """Ends the collection; @complete: all is over that was to be seen."""
         self._cluster.client.pump()
+        while self._cluster.client.call(self._take_alert):
+            pass
         self._copier.stop(self._cluster.store.jobs())
         if self._tracer:
             self._tracer.stop()

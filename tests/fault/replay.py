@@ -37,7 +37,7 @@ class Step:
         self.back = False  # what the last dispatch asked for, and the turns of its keys
         self.turn = self.forward = 0
         self.attempt = self.failures = self.expiries = self.unstarted = 0
-        self.not_before = 0  # of the next try
+        self.not_before = self.not_after = 0  # of the next try
         self.parked = ""  # why
         self.failed = False  # for good
         self.arguments = None  # that a person gave it
@@ -50,6 +50,11 @@ class Settling:
     def __init__(self, seq, at, outcome, turn, reason):
         self.seq, self.at, self.outcome, self.turn, self.reason = seq, at, outcome, turn, reason
         self.results = []  # what each step may have given by then
+
+
+def _asked(answers):
+    """How long they want the next try to wait."""
+    return [reply.error.retry_after_ms for _, reply in answers]
 
 
 class Replay:
@@ -67,6 +72,8 @@ class Replay:
         self.completions = set()  # (step, direction, turn of the key)
         self.parkings = []  # (at, number, reason, whether it is to be told)
         self.seq = self.at = 0
+        self.moves = []  # (when it had to happen at the latest, when it did) of what nobody was to bring about
+        self.start_at = job.submits[0].message.start_at
         self.turn = self.since = 1
         self.back = self.settled = False
         self.ending = ""  # why
@@ -122,6 +129,28 @@ class Replay:
     def last_outcome(self):
         return self.settlings[-1].outcome if self.settled else ""
 
+    def waits(self):
+        """Whether nobody but a person can bring it further."""
+        return bool(self.hold) or any(step.parked for step in self.steps) and not self.flying()
+
+    def due(self):
+        """When the next entry has to be there at the latest; None where nothing has to follow."""
+        if not self.seq or self.settled or self.hold:
+            return None
+        moments = [flight.till for flight in self.flying()]
+        moments += [step.not_after for step in self.steps if step.not_after]
+        if not moments and self.waits():
+            return None
+        return max([self.at, self.start_at, *moments])
+
+    def latest_move(self, over, world):
+        """Return: by how much the latest was too late, of those after @over, and when it was."""
+        moves = list(self.moves)
+        if world.complete and self.due() is not None:
+            moves.append((self.due(), world.ended_at))
+        slack = 2 * (world.scan_ms or 0)
+        return max(((at - max(due, over) - slack, at) for due, at in moves), default=(0, 0))
+
     # --- entries ---
 
     def require(self, condition, rule, text):
@@ -133,7 +162,10 @@ class Replay:
         number, at, event, *rest = words
         self.number = None
         self.require(int(number) == self.seq + 1, "I13", f"the next one is {number}")
+        due = self.due()
         self.seq, self.at = int(number), int(at)
+        if due is not None and event != "command":
+            self.moves.append((due, self.at))
         self.reasons.entry([event, *rest])
         handler = getattr(self, f"_on_{event}", None)
         if handler:
@@ -166,7 +198,7 @@ class Replay:
     def _on_ending(self, rest):
         self.ending = rest[0]
         for step in self.steps:
-            step.not_before = 0  # whatever begins them anew does so at once
+            step.not_before = step.not_after = 0  # whatever begins them anew does so at once
 
     def _on_held(self, rest):
         self.require(not self.hold, "I6", "held twice")
@@ -194,7 +226,7 @@ class Replay:
         self.settled, self.ending = False, ""
         self.hold = "" if self.hold == "deadline" else self.hold
         for step in self.steps:
-            step.failed, step.parked, step.not_before = False, "", 0
+            step.failed, step.parked, step.not_before, step.not_after = False, "", 0, 0
 
     def _on_settled(self, rest):
         outcome, reason = rest[0], rest[1] if len(rest) > 1 else ""
@@ -288,7 +320,7 @@ class Replay:
         self.require(attempt == step.attempt + 1, "I9", f"attempt {attempt} after {step.attempt}")
         self.require(token not in self.flights, "I3", f"token {token} used twice")
         self._may_be_tried(i, step, back, token)
-        step.attempt, step.back, step.parked = attempt, back, ""
+        step.attempt, step.back, step.parked, step.not_after = attempt, back, "", 0
         if not back:
             step.forward = step.turn
         flight = Flight(i, self.name(i), attempt, token, back, self.at)
@@ -352,13 +384,19 @@ class Replay:
         flight = self._land(step, rest, "failed")
         step.failures += 1
         step.current, step.unstarted = self._after_failure(i, flight), 0
-        step.not_before = self.at + self.terms(i, flight.back).backoff_ms(step.failures)
-        self.reasons.failed(flight, {answer for answer, _ in self._answers(i, flight)})
+        terms = self.terms(i, flight.back)
+        step.not_before = self.at + terms.backoff_ms(step.failures)
+        answers = self._answers(i, flight)
+        step.not_after = self.at + max([terms.longest_ms(terms.backoff_ms(step.failures)), *_asked(answers)])
+        self.reasons.failed(flight, {answer for answer, _ in answers})
 
     def _on_step_deferred(self, i, step, rest):
         flight = self._land(step, rest, "deferred")
-        self._answers(i, flight)
+        answers = self._answers(i, flight)
         step.current, step.unstarted, step.not_before = self._after_failure(i, flight), 0, 0
+        terms = self.terms(i, flight.back)
+        wait = max([terms.initial_interval_ms, *_asked(answers)]) if answers else float("inf")
+        step.not_after = self.at + terms.longest_ms(wait) if answers else wait
 
     def _after_failure(self, i, flight):
         """A definition may believe a failure that says that it has done nothing."""
@@ -375,14 +413,17 @@ class Replay:
     def _on_step_unstarted(self, i, step, rest):
         """What came back may have been begun; what was never sent was not (decision 22)."""
         self._land(step, rest, "unstarted")
-        step.unstarted += 1
-        step.not_before = 0
+        self._not_begun(i, step)
         step.current += "U" if "U" not in step.current else ""
 
     def _on_step_unroutable(self, i, step, rest):
         self._land(step, rest, "unroutable")
+        self._not_begun(i, step)
+
+    def _not_begun(self, i, step):
         step.unstarted += 1
         step.not_before = 0
+        step.not_after = self.at + self.terms(i, step.back).unstarted_ms(step.unstarted)
 
     def _on_step_skipped(self, i, step, rest):
         missing = self.missing(i, True)
@@ -400,17 +441,19 @@ class Replay:
         self.parkings.append((self.at, i, step.parked, news))
         interval = self.terms(i, step.back).park_interval_ms
         if step.parked == "EXHAUSTED" and interval > 0:
-            step.not_before = self.at + interval
+            step.not_before = step.not_after = self.at + interval
+        else:
+            step.not_after = 0
 
     def _on_step_given_up(self, i, step, rest):
-        step.failed = True
+        step.failed, step.not_after = True, 0
 
     # --- what people say ---
 
     def _begin_anew(self, steps):
         self.settled, self.ending = False, ""
         for step in steps:
-            step.parked, step.failed, step.not_before = "", False, 0
+            step.parked, step.failed, step.not_before, step.not_after = "", False, 0, 0
             step.failures = step.expiries = step.unstarted = 0
             step.vague = False
 

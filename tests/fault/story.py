@@ -41,6 +41,7 @@ class Story:
             self._replies()
             self._lateness()
             self._settled()
+            self._moves()
             self._alerts()
         return self.violations
 
@@ -315,17 +316,12 @@ class Story:
             if flight.end == "expired" and flight.till > over and late > self.world.slack_ms * 5:
                 self.say("L2", flight.step, f"expired {late} ms late")
 
-    def _waits(self):
-        """Whether nobody but a person can bring it further."""
-        replay = self.replay
-        return replay.hold or any(step.parked for step in replay.steps) and not replay.flying()
-
     def _settled(self):
         """L1: it has ended, or somebody is expected to come; and in time."""
         within = self.world.settle_within_ms
         if not self.world.complete:
             return
-        if not self.replay.settled and not self._waits():
+        if not self.replay.settled and not self.replay.waits():
             flying = ", ".join(flight.step for flight in self.replay.flying())
             self.say("L1", "", f"has not ended; in flight: {flying or 'nothing'}")
         elif self.replay.settled and within is not None:
@@ -334,14 +330,26 @@ class Story:
             if late > within:
                 self.say("L1", "", f"has ended {late} ms after all was well, not within {within}")
 
+    def _moves(self):
+        """L1: once all is well, nothing waits longer than for its lease, its backoff, or somebody to look."""
+        if not self.replay.clock_set:
+            late, at = self.replay.latest_move(self.book.faults_over(), self.world)
+            if late > self.world.late_ms:
+                self.say("L1", "", f"stood still {late} ms longer than for a lease or a backoff, until {at}")
+
     def _alerts(self):
         """L3: what is parked was told."""
+        listened = self.world.listens and not any(f.what == "client's queue lost" for f in self.book.faults)
+        alerts = self.trace.alerts[self.job.id] + [told.message for told in self.job.events]
+        parked = [alert for alert in alerts
+                  if alert.kind == wire.EVENT_KIND_ALERT and alert.reason == "PARKED"]
         for at, i, reason, news in self.replay.parkings:
             name = self.replay.name(i)
-            if not news or self.book.blind(at, float("inf")):
+            if not news or not listened and self.book.blind(at, float("inf")):
                 continue
-            if not any(step == name and told >= at - self.world.slack_ms
-                       for told, step in self.trace.parked[self.job.id]):
+            # where whoever was to tell has died, what is parked no more is no news
+            gone = self.book.faults and not self.replay.steps[i].parked
+            if not gone and not any(alert.step == name and alert.at >= at for alert in parked):
                 self.say("L3", name, f"parked for {reason}, and nobody was told")
 
 
@@ -352,7 +360,7 @@ class Trace:
         self._book = book
         self.requests = {}  # token -> StepRequest
         self.replies = collections.defaultdict(list)  # token -> (when at the earliest, StepReply)
-        self.parked = collections.defaultdict(list)  # job -> (when, step) of alerts
+        self.alerts = collections.defaultdict(list)  # job -> JobEvent
         self._published, self._redelivered = collections.Counter(), collections.Counter()
         self._of_job = collections.defaultdict(list)
         for passed in book.trace:
@@ -363,8 +371,7 @@ class Trace:
                     self.replies[reply.token].append((passed.since, reply))
             elif passed.place == "drover.events" and passed.way == "publish":
                 event = self._parse(wire.JobEvent, passed.body)
-                if event.kind == wire.EVENT_KIND_ALERT and event.reason == "PARKED":
-                    self.parked[event.job_id].append((passed.at, event.step))
+                self.alerts[event.job_id].append(event)
 
     @staticmethod
     def _parse(kind, body):

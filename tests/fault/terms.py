@@ -13,6 +13,7 @@ DEFAULTS = {
     "maximum_interval_ms": 100000,
     "maximum_attempts": 10,
     "maximum_expiries": 5,
+    "jitter": 0.1,
     "park_interval_ms": 600000,
     "on_permanent": wire.RECOURSE_COMPENSATE,
     "on_exhausted": wire.RECOURSE_PARK,
@@ -37,6 +38,14 @@ class Terms:
             setattr(self, name, value)
         self.non_retryable = next((list(p.non_retryable) for p in policies if p.non_retryable), [])
         self.maximum_interval_ms = max(self.maximum_interval_ms, self.initial_interval_ms)
+
+    def longest_ms(self, wait_ms):
+        """A wait with all that is added to it at random."""
+        return int(wait_ms * (1 + max(self.jitter, 0)))
+
+    def unstarted_ms(self, unstarted):
+        """How long the next dispatch waits at most after so many in a row that nobody took."""
+        return self.longest_ms(min(self.initial_interval_ms * 2 ** min(unstarted - 1, 40), WAIT_CAP_MS))
 
     def backoff_ms(self, failures):
         """How long the next try waits at least after so many failures."""

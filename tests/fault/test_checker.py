@@ -121,7 +121,8 @@ class Scene:
             self.say(wire.JobEvent(kind=wire.EVENT_KIND_SETTLED, job_id=job, seq=seq, turn=turn,
                                    outcome=outcome, results=given))
         elif event == "parked":
-            alert = wire.JobEvent(kind=wire.EVENT_KIND_ALERT, job_id=job, reason="PARKED", step="a")
+            alert = wire.JobEvent(kind=wire.EVENT_KIND_ALERT, job_id=job, reason="PARKED", step="a",
+                                  at=self.at)
             self.pass_on("publish", "drover.events", alert)
 
     def _dispatched(self, job, rest):
@@ -831,6 +832,32 @@ class Planted(unittest.TestCase):
         self.scene.faults.append({"at": BEGAN, "what": "killed", "who": "agent-1"})
         self.found("L1", "after all was well")
 
+    def test_L1_stood_still(self):
+        """After its backoff was over, and after a lease had ended."""
+        for seq, text in ((6, "60050 ms"), (3, "62000 ms")):
+            self.scene = Scene()
+            for entry in self.scene.of("p" if seq == 3 else "j")[seq - 1:]:
+                entry[2] = str(int(entry[2]) + 60000)
+            self.scene.world["scan_ms"] = 0
+            self.found("L1", f"stood still {text}")
+
+    def test_L1_stands_still_at_the_end(self):
+        self.scene.cut("j", 3)
+        self.scene.world["ended_at"] = self.scene.at + 60000
+        self.found("L1", "j stood still")
+
+    def test_L1_excused_while_there_are_faults(self):
+        for entry in self.scene.of("j")[5:]:
+            entry[2] = str(int(entry[2]) + 60000)
+        self.scene.faults.append({"at": int(self.scene.entry("j", 6)[2]), "what": "again", "who": "s1"})
+        self.assertNotIn("L1", {v.rule for v in self.judge()})
+
+    def test_L1_excused_while_held(self):
+        self.scene.steer("j", 3, "held paused", pause=wire.Pause())
+        self.scene.cut("j", 5)
+        self.scene.world["ended_at"] = self.scene.at + 60000
+        self.assertNotIn("L1", {v.rule for v in self.judge()})
+
     def test_L2_recovered_late(self):
         for entry in self.scene.of("p")[2:]:
             entry[2] = str(int(entry[2]) + 60000)
@@ -839,6 +866,16 @@ class Planted(unittest.TestCase):
     def test_L3_parked_in_silence(self):
         self.scene.forget("trace", "drover.events")
         self.found("L3", "nobody was told")
+
+    def test_L3_parked_in_silence_while_the_trace_was_lost(self):
+        self.scene.forget("trace", "drover.events")
+        self.scene.faults = [{"at": BEGAN, "what": "trace lost", "who": ""}]
+        self.assertEqual([], self.judge())
+        self.scene.world["listens"] = True
+        self.found("L3", "nobody was told")
+        self.scene.say(wire.JobEvent(kind=wire.EVENT_KIND_ALERT, job_id="p", reason="PARKED", step="a",
+                                     at=self.scene.at))
+        self.assertEqual([], self.judge())
 
     def test_L3_parked_and_tried(self):
         self.scene.answer("0.c3", verdict=wire.VERDICT_PERMANENT)
