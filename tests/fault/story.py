@@ -112,9 +112,9 @@ class Story:
 
     def _told_results(self, settling, event):
         """A notice has the results of that moment, or of a later one: it may be read when the job goes on."""
-        numbers = {name: i for i, name in enumerate(self.replay.definition.names)}
+        given_by = dict(zip(self.replay.definition.names, self.replay.given))
         for result in event.results:
-            given = self.replay.given[numbers[result.step]]
+            given = given_by.get(result.step, ())
             if None not in given and result.payload.SerializeToString() not in given:
                 self.say("I11", result.step, "told of a result that it has not given")
         if settling.seq != self.replay.seq:
