@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bulk: one command for many jobs, page after page, so many a second. Each names the seq that its
- * job was listed with: a job that has moved on since is refused, for whoever chose it has not seen
- * that.
+ * Bulk: one command for many jobs, page after page, so many a second, each for its job as it was
+ * listed (steer.h)
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -172,7 +171,7 @@ static int steer_one(struct bulk *b, const Drover__V1__JobStatus *job)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};
     bool done, unchanged;
-    int r = steer_ask(b->session, b->steering, job->job_id, job->seq, answer_by(b), &answer);
+    int r = steer_ask(b->session, b->steering, job, answer_by(b), &answer);
 
     if (r)
         return r;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/steer.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -15,15 +17,15 @@
  * seq also grows with every step that is answered, and a busy job outruns any person: what he has
  * seen is the turn. While that stands, his command does too.
  */
-#define PINNED_TRIES 3
+#define PINNED_TRIES 3 /* then it goes without a seq, at once after a look */
 
 static bool superseded(const Drover__V1__Answer *answer)
 {
     return answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED;
 }
 
-int steer_ask(struct session *s, const struct steering *steering, const char *job, uint64_t if_seq,
-              int64_t deadline, struct wire_message *answer)
+static int ask(struct session *s, const struct steering *steering, const char *job, uint64_t if_seq,
+               int64_t deadline, struct wire_message *answer)
 {
     const struct args *args = steering->args;
     Drover__V1__Control m = steering->message;
@@ -35,30 +37,88 @@ int steer_ask(struct session *s, const struct steering *steering, const char *jo
     return control_ask(s, &m, deadline, answer);
 }
 
-/* Return: as session_ask(), with the answer to the command, or to the query where that had none. */
-static int ask_pinned(struct session *s, struct steering *steering, int64_t deadline,
-                      struct wire_message *answer)
+/* Why the command is no more for the job that was @seen; NULL: it is. @now: NULL where there is no
+ * such job. */
+static const char *not_as_seen(const struct args *args, const Drover__V1__JobStatus *seen,
+                               const Drover__V1__JobStatus *now)
 {
-    const char *job = steering->args->operands[0];
-    uint32_t turn = 0;
+    if (!now)
+        return "the job has been forgotten meanwhile";
+    if (now->turn != seen->turn)
+        return "the job has been turned or changed meanwhile";
+    if (args->phase && now->phase != args->phase)
+        return "the job has left that phase meanwhile";
+    return NULL;
+}
 
-    for (int tries = 0;; tries++) {
-        const Drover__V1__JobStatus *status;
-        uint64_t seq;
-        int r = control_look(s, job, deadline, answer);
+/* Return: 0 or -ENOMEM. */
+static int set_reason(Drover__V1__Answer *answer, const char *reason)
+{
+    char *copy = strdup(reason);
 
-        if (r || !answer->answer->status)
-            return r;
-        status = answer->answer->status;
-        if (tries == 0)
-            turn = status->turn;
-        seq = tries < PINNED_TRIES || status->turn != turn ? status->seq : 0;
-        wire_free(answer);
-        r = steer_ask(s, steering, job, seq, deadline, answer);
+    if (!copy)
+        return -ENOMEM;
+    if (answer->reason != protobuf_c_empty_string)
+        free(answer->reason);
+    answer->reason = copy;
+    return 0;
+}
+
+/* After a command was superseded: *seq is the job's now, and *stands tells whether the command
+ * still is for it; where not, @answer says why. Return: as session_ask(). */
+static int look_again(struct session *s, const struct args *args, const Drover__V1__JobStatus *seen,
+                      int64_t deadline, struct wire_message *answer, uint64_t *seq, bool *stands)
+{
+    CLEANUP(wire_free) struct wire_message now = {0};
+    const char *why;
+    int r = control_look(s, seen->job_id, deadline, &now);
+
+    if (r)
+        return r;
+    why = not_as_seen(args, seen, now.answer->status);
+    *stands = !why;
+    if (why)
+        return set_reason(answer->answer, why);
+    *seq = now.answer->status->seq;
+    return 0;
+}
+
+int steer_ask(struct session *s, const struct steering *steering, const Drover__V1__JobStatus *seen,
+              int64_t deadline, struct wire_message *answer)
+{
+    uint64_t seq = seen->seq;
+    bool stands = true;
+
+    for (int tries = 1;; tries++) {
+        int r = ask(s, steering, seen->job_id, seq, deadline, answer);
+
         if (r || !superseded(answer->answer) || tries > PINNED_TRIES)
             return r;
+        r = look_again(s, steering->args, seen, deadline, answer, &seq, &stands);
+        if (r == 0 && !stands)
+            return 0;
         wire_free(answer);
+        if (r)
+            return r;
+        if (tries == PINNED_TRIES)
+            seq = 0;
     }
+}
+
+/* Return: as session_ask(), with the answer to the command, or to the query where that had none. */
+static int look_and_ask(struct session *s, const struct steering *steering, int64_t deadline,
+                        struct wire_message *answer)
+{
+    CLEANUP(wire_free) struct wire_message seen = {0};
+    int r = control_look(s, steering->args->operands[0], deadline, &seen);
+
+    if (r)
+        return r;
+    if (seen.answer->status)
+        return steer_ask(s, steering, seen.answer->status, deadline, answer);
+    *answer = seen;
+    seen.base = NULL;
+    return 0;
 }
 
 void steer_print(const struct steering *steering, const Drover__V1__Answer *answer)
@@ -86,7 +146,7 @@ static int carry_out_one(struct steering *steering)
 
     if (r)
         return r;
-    r = ask_pinned(s, steering, deadline, &answer);
+    r = look_and_ask(s, steering, deadline, &answer);
     if (r)
         return session_complain(s, r);
     r = control_exit(answer.answer);

@@ -28,13 +28,21 @@ struct steering {
     const char *unchanged;
 };
 
-/* Return: as session_ask(); @answer is an Answer. */
-int steer_ask(struct session *s, const struct steering *steering, const char *job, uint64_t if_seq,
+/**
+ * steer_ask() - give the command to a job that was seen
+ * @seen: its status then
+ *
+ * The job may have gone on since. Where it has been turned or changed, or is not in the phase that
+ * --where asks for any more, it is refused: SUPERSEDED, and the reason says so.
+ *
+ * Return: as session_ask(); @answer is an Answer.
+ */
+int steer_ask(struct session *s, const struct steering *steering, const Drover__V1__JobStatus *seen,
               int64_t deadline, struct wire_message *answer);
 
 /* A job that was steered, in the format that was asked for. */
 void steer_print(const struct steering *steering, const Drover__V1__Answer *answer);
 
-/* The command for all jobs that the filters find, each as it was when it was found. Return: the
- * exit code (bulk.c). */
+/* The command for all jobs that the filters find, each as steer_ask(). Return: the exit code
+ * (bulk.c). */
 int bulk(const struct steering *steering);

@@ -90,19 +90,27 @@ class Bulk(cluster.TestCase):
         self.assertRegex(err, r"(?m)^ +1 WRONG_STATE: the job has ended as KILLED \(mine-0\)$")
 
     def test_moved_meanwhile(self):
-        """A job that has moved since it was listed is refused, and not turned."""
+        """A job that has gone on since it was listed is steered; one that was turned, or has left the phase
+        that was asked for, is refused and not turned."""
         c = self.begin(mine=30, others=0)
-        newest_first = sorted(self.mine, key=lambda j: (int(c.store.job(j)["created"]), j), reverse=True)
-        words = ("set-desired", "disabled", "--where", "-l", "site=hh", "--rps", "10")
+        requests = {r.job_id: r for r in (c.client.consume_step("hand") for _ in self.mine)}
+        oldest_first = sorted(self.mine, key=lambda j: (int(c.store.job(j)["created"]), j))
+        turned, ended, paused, *failed = oldest_first[:6]
+        words = ("set-desired", "disabled", "--where", "-l", "site=hh", "-p", "processing", "--rps", "6")
         with subprocess.Popen(**self.command(*words)) as process:
-            self.assertEqual(f"{newest_first[0]} is being taken back\n", process.stdout.readline())
-            c.client.control(newest_first[-1], pause=wire.Pause())
+            self.assertEqual(f"{oldest_first[-1]} is being taken back\n", process.stdout.readline())
+            c.client.control(turned, cancel=wire.Cancel())
+            c.client.reply(requests[ended])
+            c.client.control(paused, pause=wire.Pause())
+            for job in failed:
+                c.client.reply(requests[job], error=wire.Error(**{"class": "NO"}, verdict=wire.VERDICT_TRANSIENT))
             rest, err = process.communicate(timeout=120)
-        self.assertEqual((6, 28), (process.returncode, rest.count("is being taken back")))
-        self.assertIn("30 jobs: 29 done, 0 already so, 1 refused\n", err)
-        self.assertIn(f"1 SUPERSEDED: the job has moved on since if_seq ({newest_first[-1]})\n", err)
-        self.assertEqual({"D": 29, "A": 1}, {
-            state: sum(c.store.job(job)["desired"] == state for job in self.mine) for state in "DA"})
+        self.assertEqual((6, 27), (process.returncode, rest.count("is being taken back")))
+        self.assertIn("30 jobs: 28 done, 0 already so, 2 refused\n", err)
+        self.assertIn(f"1 SUPERSEDED: the job has been turned or changed meanwhile ({turned})\n", err)
+        self.assertIn(f"1 SUPERSEDED: the job has left that phase meanwhile ({ended})\n", err)
+        self.assertEqual([["D", "CANCELLED"]], [e[:2] for e in c.store.events(turned, "turned")])
+        self.assertEqual("A", c.store.job(ended)["desired"])
 
     def test_paced(self):
         """So many a second, over several pages; interrupted, it says how far it came."""

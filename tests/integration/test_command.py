@@ -17,6 +17,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
+import pika
+
 import client
 import cluster
 import servers
@@ -129,6 +131,39 @@ class Cli(Case):
         self.c.client.reply(request)
         code, _, err = self.drover("run", "-", "--id", "stop-me", body=WAITS)
         self.assertEqual(4, code, err)
+
+    def pause_unseen(self, turn):
+        """`drover pause` of a job that goes on each time the command comes, and then is in that turn: what
+        drover() returns, and the if_seq of each command. The test is the scheduler."""
+        self.c.schedulers[0].stop()
+        seen = []
+
+        def answer(channel, method, properties, body):
+            control = wire.Control.FromString(body)
+            answer = wire.Answer(job_id=control.job_id, command_id=control.command_id)
+            if control.HasField("query"):
+                answer.code = wire.ANSWER_CODE_DONE
+                answer.status.CopyFrom(wire.JobStatus(
+                    job_id=control.job_id, seq=len(seen) + 1, turn=turn if seen else 1))
+            else:
+                seen.append(control.if_seq)
+                answer.code = wire.ANSWER_CODE_SUPERSEDED if control.if_seq else wire.ANSWER_CODE_DONE
+            channel.basic_publish("", properties.reply_to, answer.SerializeToString(), pika.BasicProperties(
+                type="drover.v1.Answer", content_type="application/x-protobuf",
+                correlation_id=properties.correlation_id))
+            channel.basic_ack(method.delivery_tag)
+
+        scheduler = client.Listener(self.c.client, answer, queue="drover.control")
+        self.addCleanup(scheduler.stop)
+        return self.drover("pause", "busy"), seen
+
+    def test_busy(self):
+        """A job that outruns its commands is steered, as long as it is in the turn that was seen."""
+        self.assertEqual(((0, "busy is paused\n", ""), [1, 2, 3, 0]), self.pause_unseen(turn=1))
+
+    def test_turned_meanwhile(self):
+        self.assertEqual(((6, "", "drover: refused: the job has been turned or changed meanwhile\n"), [1]),
+                         self.pause_unseen(turn=2))
 
     def test_unroutable(self):
         """B1.F16 B14.F16: what finds no queue is said to have found none, and is good when it is said again."""
