@@ -20,6 +20,9 @@ JOB = "one"
 SHORT = "1 1 0 1 1 1 1 1 0 -1 PP|"
 LONG = "60000 60000 0 1 1 1 1 1 0 -1 PP|"
 FAILS = "60000 60000 0 1 1 1 1 1 0 -1 FP|"  # for good: so does the job
+UNDOES = "60000 60000 0 1 1 1 1 1 0 -1 CP|"  # and the job goes back
+CAPPED = "60000 60000 0 10 1000 20 9 9 0 -1 PP|"  # waits 10 ms, then a thousand times that, at most 20 ms
+FAR = 10**14  # a time that no test sees
 
 
 class Functions(unittest.TestCase):
@@ -39,37 +42,56 @@ class Functions(unittest.TestCase):
     def call(self, name, *arguments):
         return self.redis.fcall(f"drover1_{name}", 1, KEYS, *arguments)
 
-    def submit(self, *steps):
-        """A job of these steps, which do not depend on each other; all of them are out."""
-        n = len(steps)
-        roots = " ".join(map(str, range(n)))
-        lines = ["r", f"0 0 0 0 0 0 0 0 0 0 PP||0 {n} 00|||{roots}"]
+    def define(self, name, *steps, after=None, revert="", tries=1, complete_within=0):
+        """A definition of steps with these terms; `after`: a step -> the one before it. What they are taken
+        back by, if they are, is the same for all."""
+        after = after or {}
+        roots = [str(i) for i in range(len(steps)) if i not in after]
+        lines = ["r", f"0 0 0 0 0 0 0 0 0 0 PP||0 {len(roots)} 00|||{' '.join(roots)}"]
         for i, terms in enumerate(steps):
-            lines += [str(i), f"{terms}|0 0 00|||"]
-        self.assertEqual("DEFINED", self.call("define", "d", "", 0, n, "", 1, 0, "job", "P 1 0", *lines)[0])
-        self.assertEqual("CREATED", self.call(
-            "submit", JOB, "d", "d", "", 0, FRESH[0], "me", "A", 0, 0, "", 0, "", "", "")[0])
-        self.assertEqual(["R"] * n, [self.step(i)[2] for i in range(n)])
+            next_ = [str(k) for k in after if after[k] == i]
+            counts = f"{int(i in after)} {len(next_)} {int(revert != '')}0"
+            lines += [str(i), f"{terms}|{counts}||{after.get(i, '')}|{' '.join(next_)}", f"v{i}", revert]
+        self.assertEqual("DEFINED", self.call(
+            "define", name, "", 0, len(steps), "", 1, 0, "job", f"P {tries} {complete_within}", *lines)[0])
 
-    def record(self, kind, i=0):
-        token = f"{i}.{FRESH[0]}"
+    def submit(self, *steps, start_at=0, **definition):
+        """A job of these steps, which do not depend on each other; all of them are out."""
+        self.define("d", *steps, **definition)
+        self.assertEqual("CREATED", self.call(
+            "submit", JOB, "d", "d", "", 0, FRESH[0], "me", "A", start_at, 0, "", 0, "", "", "")[0])
+        if not start_at and not definition.get("after"):
+            self.assertEqual(["R"] * len(steps), [self.step(i)[2] for i in range(len(steps))])
+
+    def record(self, kind, i=0, fresh=FRESH[0]):
+        token = f"{i}.{fresh}"
         code = self.call("record", "me", kind, JOB, token, 0, FRESH[1], 0, "", "", "", 0, "")[0]
         self.assertEqual("RECORDED", code)
 
+    def steer(self, command, *arguments, command_id="", issued_at=0):
+        return self.call("steer", JOB, command, command_id, issued_at, 0, "-", "me", FRESH[2], 0, "",
+                         *arguments)[0]
+
     def retry_all(self):
-        return self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "", "")[0]
+        return self.steer("retry", "")
+
+    def job(self, *fields):
+        return self.redis.hmget(f"{KEYS}job:{JOB}", fields)
 
     def step(self, i):
-        """current asked state turn attempt token until failures expiries waiting unstarted ..."""
+        """current asked state turn attempt token until failures expiries waiting unstarted [since forward]"""
         return self.redis.hget(f"{KEYS}job:{JOB}", i).split()
 
     def events(self):
         return [entry.split()[2] for entry in self.redis.lrange(f"{KEYS}hist:{JOB}", 0, -1)]
 
-    def die(self, i):
-        """The lease of a step ends, and is noticed; what follows from that is not seen to."""
+    def await_mark(self, i):
+        """Its lease ends, or its timer strikes, and that is noticed; what follows is not seen to."""
         servers.wait_for(lambda: self.call("expire", 0, 1, 0, 0, 1, 0, 0, 0) and self.step(i)[2] == "M",
-                         "the lease to end")
+                         "the step to be marked")
+
+    def die(self, i):
+        self.await_mark(i)
         self.assertEqual("1", self.step(i)[8])
 
     def test_no_queue_took_it(self):
@@ -112,6 +134,132 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.retry_all())
         for i in range(2):
             self.assertEqual(["R", "0", "0"], [self.step(i)[2], *self.step(i)[7:9]])
+
+    def test_the_wait_has_a_cap(self):
+        self.submit(CAPPED)
+        for wait, fresh in (10, FRESH[0]), (20, FRESH[3]):
+            self.record("T", fresh=fresh)
+            self.assertEqual("B", self.step(0)[2])
+            failed = self.redis.lindex(f"{KEYS}hist:{JOB}", -1).split()
+            self.assertEqual("failed", failed[2])
+            self.assertEqual(wait, int(self.step(0)[6]) - int(failed[1]))
+            self.await_mark(0)
+            self.call("drive", JOB, FRESH[3], "me", 0, 0)
+
+    def test_retry_of_one_begins_it_anew(self):
+        self.submit(LONG)
+        self.record("T")
+        self.assertEqual(["P", "1"], [self.step(0)[2], self.step(0)[7]])
+        self.assertEqual("DONE", self.steer("retry", "", 0))
+        self.assertEqual(["R", "0"], [self.step(0)[2], self.step(0)[7]])
+
+    def test_deadline_of_what_is_paused(self):
+        """The hold stays a person's."""
+        self.submit(LONG, complete_within=1)
+        self.assertEqual("DONE", self.steer("pause"))
+        servers.wait_for(lambda: self.call("drive", JOB, FRESH[1], "me", 0) and self.job("late") == ["1"],
+                         "the deadline")
+        self.assertEqual(["paused"], self.job("hold"))
+        self.assertEqual(1, self.events().count("held"))
+
+    def test_turned_before_its_time(self):
+        """Back at once, because nothing was begun; forward again not before its time."""
+        self.submit(LONG, start_at=FAR)
+        self.assertEqual("DONE", self.steer("disable"))
+        self.assertEqual(["COMPENSATED", "0"], self.job("outcome", "open"))
+        self.assertEqual("DONE", self.steer("enable"))
+        self.assertEqual(["PENDING"], self.job("phase"))
+        self.assertNotIn("dispatched", self.events())
+
+    def test_orders_of_commands(self):
+        """A command that turns the job overtakes the earlier ones of its kind, a Retry only Retries."""
+        self.submit(LONG)
+        self.assertEqual("UNCHANGED", self.steer("retry", "", issued_at=4000))
+        self.assertEqual("SUPERSEDED", self.steer("retry", "", issued_at=3000))
+        self.assertEqual("DONE", self.steer("cancel", issued_at=2000))
+        self.assertEqual("SUPERSEDED", self.steer("enable", issued_at=1000))
+        self.assertEqual(["D"], self.job("desired"))
+
+    def test_resume_of_what_nothing_holds(self):
+        self.submit(LONG)
+        self.assertEqual("UNCHANGED", self.steer("resume"))
+        self.assertNotIn("resumed", self.events())
+
+    def test_tries_of_a_job(self):
+        """Taken back after a failure it goes forward again, as often as its definition says."""
+        self.submit(UNDOES, tries=2)
+        self.record("P")
+        self.assertEqual(["R", "3"], [self.step(0)[2], self.step(0)[3]])
+        self.record("P", fresh=FRESH[1])
+        self.assertEqual(["COMPENSATED", "FAILURE", "4"], self.job("outcome", "reason", "turn"))
+
+    def test_command_again(self):
+        """It is answered as before, whatever has become of the job meanwhile."""
+        self.submit(LONG)
+        self.assertEqual("DONE", self.steer("pause", command_id="one"))
+        self.assertEqual("DONE", self.steer("resume"))
+        self.assertEqual("DONE", self.steer("pause", command_id="one"))
+        self.assertEqual([""], self.job("hold"))
+
+    def test_what_an_undo_takes_back(self):
+        """The turn of its last do: the one in which its arguments were changed."""
+        self.submit(LONG, LONG, after={1: 0})
+        self.steer("disable")
+        self.record("A")
+        self.assertEqual(["COMPENSATED"], self.job("outcome"))
+        self.assertEqual("DONE", self.steer("enable"))
+        self.assertEqual("DONE", self.steer("retry", "other arguments", 1))
+        self.record("A", fresh=FRESH[2])
+        self.assertEqual(["3", "4"], [self.step(0)[12], self.step(1)[12]])
+
+    def test_notice_of_a_turn_that_is_past(self):
+        self.submit(LONG)
+        self.steer("disable")
+        self.record("A")
+        (owed,) = self.redis.zrange(f"{KEYS}owed", 0, -1)
+        self.assertEqual("DONE", self.steer("enable"))
+        self.assertEqual([""], self.job("outcome"))
+        self.assertIn("COMPENSATED", self.call("inspect", "notice", *owed.split(), 1000))
+
+    def test_compensation_failed(self):
+        """Once nothing more can be undone, and not before; then there is no way forward."""
+        self.submit(LONG, LONG, revert=FAILS)
+        self.record("A", 0)
+        self.record("A", 1)
+        self.assertEqual("DONE", self.steer("disable"))
+        self.record("P", 0, FRESH[2])
+        self.assertEqual(["", "F", "R"], [*self.job("outcome"), self.step(0)[2], self.step(1)[2]])
+        self.record("P", 1, FRESH[2])
+        self.assertEqual(["COMPENSATION_FAILED", "0 1"], self.job("outcome", "failed"))
+        self.assertEqual("WRONG_STATE", self.steer("enable"))
+
+    def migrate(self, name, n, *changed, gone=0):
+        return self.steer("migrate", name, n, "", gone, *changed)
+
+    def test_migrated(self):
+        """All is counted anew, and the old definition, which nobody uses any more, is gone."""
+        self.submit(LONG)
+        self.define("e", LONG, LONG)
+        self.assertEqual("DONE", self.migrate("e", 2))
+        self.assertEqual(["2"], self.job("open"))
+        self.assertEqual("R", self.step(1)[2])
+        self.assertEqual(0, self.redis.exists(f"{KEYS}def:d"))
+        self.assertEqual("1", self.redis.hget(f"{KEYS}def:e", "refs"))
+
+    def test_migrate_what_has_begun(self):
+        self.submit(LONG)
+        self.define("e", SHORT)
+        self.assertEqual("WRONG_STATE", self.migrate("e", 1, 0))
+
+    def test_migrate_away_what_was_sent(self):
+        """It came back; an agent may have had it all the same. It may change, but not be left out."""
+        self.submit(LONG, LONG)
+        self.define("e", LONG)
+        self.record("N", 1)
+        self.assertEqual(["U", "B"], self.step(1)[0:3:2])
+        self.assertEqual("WRONG_STATE", self.migrate("e", 1, 1, gone=1))
+        self.define("f", LONG, SHORT)
+        self.assertEqual("DONE", self.migrate("f", 2, 1))
 
 
 if __name__ == "__main__":

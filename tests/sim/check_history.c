@@ -398,6 +398,12 @@ static void on_anew(struct job *job, uint32_t i)
     }
 }
 
+static void on_resumed(struct checker *c, struct job *job)
+{
+    require(c, *job->hold, "I6 %s: resumed, and nothing held it", job->id);
+    *job->hold = 0;
+}
+
 static void on_retried_all(struct job *job)
 {
     job->retrying = true;
@@ -794,7 +800,7 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
     else if (bytes_is(event, "killed"))
         on_held(c, job, event);
     else if (bytes_is(event, "resumed"))
-        *job->hold = 0;
+        on_resumed(c, job);
     else if (bytes_is(event, "retried") && bytes_is(word(&e, 3), "all"))
         on_retried_all(job);
     else if (bytes_is(event, "mended"))

@@ -191,6 +191,7 @@ RULES = {
             FUNCTIONS,
             "local wait = min(t.initial * t.coefficient ^ (max(failures, 1) - 1), t.longest)",
             "local wait = t.initial * t.coefficient ^ (max(failures, 1) - 1)",
+            "tests/integration/test_functions.py Functions.test_the_wait_has_a_cap",
         ),
         "jitter is subtracted": (
             FUNCTIONS,
@@ -271,6 +272,7 @@ RULES = {
             FUNCTIONS,
             "    if job.hold == '' then -- a person's",
             "    if true then -- a person's",
+            "tests/integration/test_functions.py Functions.test_deadline_of_what_is_paused",
         ),
         "what on_deadline says is not heeded": (
             FUNCTIONS,
@@ -299,6 +301,7 @@ RULES = {
             FUNCTIONS,
             "  elseif to == 'A' and job.start_at > job.now then",
             "  elseif false then",
+            "tests/integration/test_functions.py Functions.test_turned_before_its_time",
         ),
         "a lease counts as past a moment early": (
             FUNCTIONS,
@@ -366,6 +369,14 @@ RULES = {
             "    or rec.current == 'U' and asked == 'A' and rec.turn >= job.since)",
         ),
     },
+    "What failed is tried again as it is: nothing is undone on the way forward but what an earlier turn may have done": {
+        "what failed is undone before it is tried again": (
+            FUNCTIONS,
+            "    lock(job, i, rec, next_asked(job, rec), fresh)\n  end\nend\n\n-- A step has come",
+            "    local back = rec.current == 'U' and step_of(job.def, i).has_revert\n"
+            "    lock(job, i, rec, back and 'D' or next_asked(job, rec), fresh)\n  end\nend\n\n-- A step has come",
+        ),
+    },
     "Each turn has keys of its own, the tries of one piece of work the same": {
         "a turn keeps the old key": (
             FUNCTIONS,
@@ -376,6 +387,7 @@ RULES = {
             FUNCTIONS,
             "  if edited then\n    set(job, 'turn', job.turn + 1)\n",
             "  if false then\n    set(job, 'turn', job.turn + 1)\n",
+            "tests/integration/test_functions.py Functions.test_what_an_undo_takes_back",
         ),
     },
     "An undo goes by its own actor, arguments, lock and policy": {
@@ -404,6 +416,7 @@ RULES = {
             FUNCTIONS,
             "  if asked == 'A' then\n    rec.forward = rec.turn",
             "  if asked == 'A' then\n    rec.forward = job.since",
+            "tests/integration/test_functions.py Functions.test_what_an_undo_takes_back",
         ),
         "an undo carries the key of another turn": (
             "scheduler/driven.c",
@@ -441,6 +454,7 @@ RULES = {
             "  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$'))\n",
             "  put(out, call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '',\n"
             "    call('HGET', p .. 'job:' .. a[2], 'failed') or '')\n",
+            "tests/integration/test_functions.py Functions.test_notice_of_a_turn_that_is_past",
         ),
         "a notice that is not known is settled": (
             "scheduler/notice.c",
@@ -462,6 +476,7 @@ RULES = {
             FUNCTIONS,
             "    job.open, job.spreads = 0, {} -- nothing was begun\n",
             "    job.spreads = {}\n",
+            "tests/integration/test_functions.py Functions.test_turned_before_its_time",
         ),
     },
     "A job is tried as often as tries says, and not after a person took it back": {
@@ -469,6 +484,12 @@ RULES = {
             FUNCTIONS,
             "  return tried < tries and not late, tried",
             "  return not late, tried",
+        ),
+        "a job is not tried again": (
+            FUNCTIONS,
+            "job.cause == 'FAILURE' and again then",
+            "job.cause == 'FAILURE' and false then",
+            "tests/integration/test_functions.py Functions.test_tries_of_a_job",
         ),
         "a job that a person takes back tries again by itself": (
             FUNCTIONS,
@@ -482,6 +503,7 @@ RULES = {
             FUNCTIONS,
             "  elseif idle and #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
             "  elseif #job.spreads == 0 and job.hold == '' and job.stuck_undo > 0 then",
+            "tests/integration/test_functions.py Functions.test_compensation_failed",
         ),
         "a job that could not be undone names no step": (
             FUNCTIONS,
@@ -492,6 +514,7 @@ RULES = {
             FUNCTIONS,
             "  elseif to == 'A' and job.outcome == 'COMPENSATION_FAILED' then\n",
             "  elseif false then\n",
+            "tests/integration/test_functions.py Functions.test_compensation_failed",
         ),
         "COMPENSATION_FAILED does not name its steps": (
             FUNCTIONS,
@@ -505,6 +528,7 @@ RULES = {
             FUNCTIONS,
             "    if known.id == id then\n",
             "    if false then\n",
+            "tests/integration/test_functions.py Functions.test_command_again",
         ),
         "the command_id of another command is answered with that one's answer": (
             FUNCTIONS,
@@ -523,11 +547,13 @@ RULES = {
             FUNCTIONS,
             "> tonumber(issued_at) then\n    return true",
             "> tonumber(issued_at) then\n    return false",
+            "tests/integration/test_functions.py Functions.test_orders_of_commands",
         ),
         "a Retry that overtakes swallows a Cancel": (
             FUNCTIONS,
             "retry = 'retried'}",
             "retry = 'ordered'}",
+            "tests/integration/test_functions.py Functions.test_orders_of_commands",
         ),
     },
     "Who gave a command, and why, is kept": {
@@ -549,6 +575,11 @@ RULES = {
             "  note(job, 'resumed')\n  if job.phase == 'PROCESSING' then\n",
             "  note(job, 'resumed')\n  if job.phase == 'NEVER' then\n",
         ),
+        "what nothing holds is resumed": (
+            FUNCTIONS,
+            "  elseif job.hold == '' then\n    return 'UNCHANGED'\n  end\n  set(",
+            "  end\n  set(",
+        ),
         "a paused job takes no answers": (
             FUNCTIONS,
             "rec.token ~= op.token or rec.state == 'R' and finished(job) then",
@@ -557,10 +588,17 @@ RULES = {
         ),
     },
     "Retry: failed and parked steps begin anew, never one in flight; with other arguments none that may have taken effect": {
-        "a retry leaves the counters": (
+        "a retry of a step leaves its counters": (
+            FUNCTIONS,
+            "  rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n  rest(",
+            "  rest(",
+            "tests/integration/test_functions.py Functions.test_retry_of_one_begins_it_anew",
+        ),
+        "a retry of all leaves the counters": (
             FUNCTIONS,
             "      rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n      set_state(job, i, rec, 'W', 0)\n",
             "      set_state(job, i, rec, 'W', 0)\n",
+            "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
         ),
         "a retry of all leaves the counters of what was parked when the job ended": (
             FUNCTIONS,
@@ -632,11 +670,13 @@ RULES = {
             FUNCTIONS,
             "  return rec.unstarted < rec.attempt - (flies and 1 or 0)",
             "  return rec.current == 'A'",
+            "tests/integration/test_functions.py Functions.test_migrate_what_has_begun",
         ),
         "a migration does not count anew": (
             FUNCTIONS,
             "  local spreads = job.spreads\n  count_anew(job)\n",
             "  local spreads = job.spreads\n",
+            "tests/integration/test_functions.py Functions.test_migrated",
         ),
         "a migration leaves the record of a step that is no more": (
             FUNCTIONS,
@@ -648,6 +688,7 @@ RULES = {
             FUNCTIONS,
             "  release_definition(job.p, job.def.digest)\n  call('HSET'",
             "  call('HSET'",
+            "tests/integration/test_functions.py Functions.test_migrated",
         ),
         "a migration voids timers": (
             FUNCTIONS,
@@ -659,6 +700,7 @@ RULES = {
             FUNCTIONS,
             "(k <= gone and may_have_begun(recs[k])\n        or is_begun",
             "(false\n        or is_begun",
+            "tests/integration/test_functions.py Functions.test_migrate_away_what_was_sent",
         ),
         "a migration does not undo what may have been begun": (
             FUNCTIONS,
@@ -714,12 +756,33 @@ RULES = {
             "agent/run.c",
             "    if (a->now >= stop_time(a, run)) { /* we stood still for so long */",
             "    if (false) {",
+            AGENT,
         ),
         "an agent that is cut off goes on": (
             "agent/run.c",
             "run->held_until < stop ? run->held_until : stop, on_deadline",
             "stop, on_deadline",
             AGENT,
+        ),
+    },
+    "How far a step is, and what it notes, is told to whoever asks": {
+        "the fraction that is told is not kept": (
+            FUNCTIONS,
+            "format('%s %.0f %s %s', token, limit, a[3], a[4])",
+            "format('%s %.0f %s %s', token, limit, '-1', a[4])",
+            "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
+        ),
+        "the note that is told is not kept": (
+            FUNCTIONS,
+            "format('%s %.0f %s %s', token, limit, a[3], a[4])",
+            "format('%s %.0f %s %s', token, limit, a[3], '')",
+            "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
+        ),
+        "an agent does not tell what its program does": (
+            "agent/handler_exec.c",
+            "        run->head.progress(&run->head, run->progress.fraction, run->progress.note);\n",
+            "        ;\n",
+            "tests/integration/test_long_work.py LongWork.test_progress_is_shown_and_renews",
         ),
     },
     "The answer to Progress stops what the job no longer wants": {
@@ -734,6 +797,12 @@ RULES = {
             "  local wanted = not finished(job) and not overtaken(job, rec)\n",
             "  local wanted = true\n",
             "tests/integration/test_long_work.py LongWork.test_unwanted_is_terminated",
+        ),
+        "a request over HTTP that is not wanted is not aborted": (
+            "agent/handler_http.c",
+            "    if (!run->easy)\n        return;\n    breaker_abandoned",
+            "    if (true)\n        return;\n    breaker_abandoned",
+            "tests/integration/test_long_work.py LongWork.test_unwanted_request_is_aborted",
         ),
         "an agent does not heed what is not wanted": (
             "agent/on_requests.c",

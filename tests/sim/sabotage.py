@@ -5,7 +5,7 @@
     sabotage.py [--seeds N] [--only WORDS]
 
 Plants the bugs of planted.py, one after the other, into a copy of the sources, and builds and runs there
-what is to catch them: up to N seeds of the simulator (default 10000), of which one must fail, or the test
+what is to catch them: up to N seeds of the simulator (default 1000), of which one must fail, or the test
 that is named with the bug. Without a bug none may. --only takes the bugs in whose name, or rule, the WORDS
 stand. As many copies as there are processors work side by side, a rule at a time.
 
@@ -151,7 +151,7 @@ def chosen(words):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=10000)
+    parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     rules = dict(chosen(options.only))

@@ -696,6 +696,23 @@ static void test_waiting_for_a_slot(void **state)
     expect(w, "2000: reply a=x\n5000: stop b\n5000: stop d\n");
 }
 
+/* The process stood still for the whole of a lease: its slot comes free before anybody asks for the
+ * time. */
+static void test_no_start_past_the_lease(void **state)
+{
+    struct world *w = *state;
+    struct agent_stats stats;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000});
+    deliver(w, 2, {.step = "c", .lock = 1000});
+    w->now = 1000;
+    succeed(w, "a", "x");
+    turn_ends(w);
+    expect(w, "0: start a\n0: start b\n1000: ack 2\n1000: reply a=x\n");
+    agent_stats(w->agent, &stats);
+    assert_int_equal(stats.silent, 1);
+}
+
 static void test_returned_reply(void **state)
 {
     struct world *w = *state;
@@ -1065,6 +1082,7 @@ int main(void)
         TEST(test_no_retry_without_time),
         TEST(test_duplicate_token),
         TEST(test_waiting_for_a_slot),
+        TEST(test_no_start_past_the_lease),
         TEST(test_returned_reply),
         TEST(test_one_bad_among_good),
         TEST(test_nothing_good),
