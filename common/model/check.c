@@ -28,16 +28,17 @@ static size_t path_append(const struct path *path, char *out, size_t size)
 
 bool check_fail(struct problem *problem, const struct path *where, const char *reason, ...)
 {
+    struct problem found = {.field = ""};
     va_list args;
 
     if (!problem)
         return false;
-    problem->field[0] = '\0';
     if (where)
-        path_append(where, problem->field, sizeof(problem->field));
+        path_append(where, found.field, sizeof(found.field));
     va_start(args, reason);
-    vsnprintf(problem->reason, sizeof(problem->reason), reason, args);
+    vsnprintf(found.reason, sizeof(found.reason), reason, args);
     va_end(args);
+    problem_set(problem, found.field, "%s", found.reason);
     return false;
 }
 

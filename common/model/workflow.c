@@ -157,6 +157,18 @@ static int names_index(struct builder *b)
     return 0;
 }
 
+/* What is wrong with step @i is told with its name: people know it by that, not by its number. */
+static int step_judged(struct builder *b, size_t i, int r)
+{
+    if (r == WORKFLOW_E_INVALID && b->problem) {
+        struct problem found = *b->problem;
+
+        problem_set(b->problem, found.field, "step \"%s\": %s", b->owner->message->steps[i]->name,
+                    found.reason);
+    }
+    return r;
+}
+
 /* ---- dependencies ---- */
 
 static int link_compare(const void *a, const void *b)
@@ -246,7 +258,7 @@ static int edges_count(struct builder *b, size_t *longest)
         if (step->n_take > step->n_after) {
             check_fail(b->problem, PATH(PATH_AT(b->where, "steps", i), "take"),
                        "names more steps than after");
-            return WORKFLOW_E_INVALID;
+            return step_judged(b, i, WORKFLOW_E_INVALID);
         }
         edges += step->n_after;
         if (step->n_after > *longest)
@@ -372,7 +384,7 @@ static int graph_build(struct builder *b)
     b->next = o->numbers;
 
     for (uint32_t i = 0; i < n; i++) {
-        r = step_link(b, i);
+        r = step_judged(b, i, step_link(b, i));
         if (r != 0)
             return r;
     }
@@ -493,7 +505,7 @@ static int owner_build(struct owner *o, const struct path *where, struct problem
     head_resolve(o);
     r = names_index(&b);
     for (uint32_t i = 0; r == 0 && i < o->shown.n_steps; i++)
-        r = step_resolve(&b, i);
+        r = step_judged(&b, i, step_resolve(&b, i));
     if (r == 0)
         r = graph_build(&b);
     if (r == 0)

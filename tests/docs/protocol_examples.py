@@ -179,7 +179,7 @@ EXAMPLES = {
             "job_id": "order-18",
             "code": "RECEIPT_CODE_REJECTED",
             "field": "definition.steps[1].after[0]",
-            "reason": '"reserv" is no step of this workflow',
+            "reason": 'step "pay": "reserv" is no step of this workflow',
         },
     ),
     "Requests": ("Requests", {"requests": [REQUEST]}),

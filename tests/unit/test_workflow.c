@@ -75,6 +75,17 @@ static void expect_step_refused(const char *members, const char *field)
     expect_refused(text, field);
 }
 
+static void expect_reason(const char *text, const char *reason)
+{
+    Drover__V1__Workflow *d = definition(text);
+    struct workflow *w = NULL;
+    struct problem problem = {0};
+
+    assert_int_equal(workflow_new(&w, d, "", &problem), WORKFLOW_E_INVALID);
+    assert_string_equal(problem.reason, reason);
+    definition_free(d);
+}
+
 static void expect_list(const uint32_t *list, uint32_t n, const char *expected)
 {
     char text[256] = "";
@@ -311,6 +322,31 @@ static void test_refused_step(void **state)
                         "steps[0].revert.arguments.content_type");
 }
 
+static void test_refused_step_is_named(void **state)
+{
+    expect_reason("{\"steps\":[{\"name\":\"pay\",\"actor\":\"x\",\"after\":[\"order\"]}]}",
+                  "step \"pay\": \"order\" is no step of this workflow");
+    expect_reason("{\"steps\":[{\"name\":\"pay\",\"actor\":\"x\",\"lockMs\":\"-1\"}]}",
+                  "step \"pay\": must be 100 to 2592000000 ms, or 0 for the default");
+}
+
+/* What is quoted is cut, also within a character. */
+static void test_reasons_are_text(void **state)
+{
+    const char *head = "{\"steps\":[{\"name\":\"pay\",\"actor\":\"x\",\"after\":[\"";
+    CLEANUP(buf_deinit) struct buf text = {0}, reason = {0};
+
+    buf_printf(&text, "%sx", head);
+    buf_puts(&reason, "step \"pay\": \"x");
+    for (size_t i = 0; i < 100; i++)
+        buf_puts(&text, "\u00e9");
+    for (size_t i = 0; i < 63; i++)
+        buf_puts(&reason, "\u00e9");
+    buf_puts(&text, "\"]}]}");
+    buf_puts(&reason, "?\" is no step of this workflow");
+    expect_reason(buf_str(&text), buf_str(&reason));
+}
+
 static void test_refused_dependencies(void **state)
 {
     expect_step_refused("\"after\":[\"zz\"]", "steps[0].after[0]");
@@ -487,6 +523,8 @@ int main(void)
         cmocka_unit_test(test_refused_head),
         cmocka_unit_test(test_refused_step),
         cmocka_unit_test(test_refused_dependencies),
+        cmocka_unit_test(test_refused_step_is_named),
+        cmocka_unit_test(test_reasons_are_text),
         cmocka_unit_test(test_cycles),
         cmocka_unit_test(test_refused_sizes),
         cmocka_unit_test(test_largest),
