@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of a run: submits the jobs of a workload, steers them, and waits until nothing moves any more"""
+"""The client of a run: submits the jobs of a workload, steers them, waits until nothing moves any more, and
+knows which of them may end how"""
 
 import collections
 import heapq
+import shutil
 import time
 
 import redis
@@ -16,34 +18,59 @@ FINISHED = ("PROCESSED", "ERROR")
 ACCEPTED = (wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY)
 
 
-def rests(job):
-    """@job: its record. Whether it has ended, or only a person can bring it further."""
-    if job.get("phase") in FINISHED or job.get("hold"):
-        return True
+def end_of(job):
+    """@job: its record. Return: its outcome, or HELD or PARKED where only a person can bring it further, or "" where
+    something still moves."""
+    if job.get("phase") in FINISHED:
+        return job["outcome"]
+    if job.get("hold"):
+        return workload.HELD
     states = {text.split(" ")[2] for key, text in job.items() if key.isdigit()}
-    return "P" in states and not states & set("RBM")
+    return workload.PARKED if "P" in states and not states & set("RBM") else ""
+
+
+def fresh(directory):
+    """An empty folder there, in the place of what an earlier run has left."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    return directory
+
+
+def teller(program, directory):
+    """A function that tells how it goes, to whoever looks on and in @directory/log."""
+
+    def say(text):
+        print(f"{program}: {text}", flush=True)
+        with open(directory / "log", "a", encoding="utf-8") as log:
+            log.write(f"{text}\n")
+
+    return say
 
 
 class Driver:
     def __init__(self, c):
         self._client, self._store = c.client, c.store
-        self.submits = {}  # job -> its Submit
+        self.jobs = {}  # name -> workload.Job, of all that were submitted
         self._commands = []  # a heap of (when, number, job, fields)
         self._numbers = 0
+        self._told = {}  # command -> its job, of those that have to be answered
+        self._letters = collections.Counter()  # of a job, in drover.dead
+        self._strays = []  # others there
 
     def submit(self, job):
         """@job: a workload.Job; its commands follow in their time, while tick() is called."""
         self._client.submit(job.submit)
-        self.submits[job.submit.job_id] = job.submit
+        self.jobs[job.submit.job_id] = job
         for after_ms, fields in job.commands:
             self._numbers += 1
-            heapq.heappush(self._commands, (time.monotonic() + after_ms / 1000, self._numbers,
-                                            job.submit.job_id, fields))
+            heapq.heappush(self._commands, (time.monotonic() + after_ms / 1000, self._numbers, job, fields))
 
     def tick(self):
         while self._commands and self._commands[0][0] <= time.monotonic():
-            _, _, job_id, fields = heapq.heappop(self._commands)
-            self._client.command(job_id, **fields)
+            _, _, job, fields = heapq.heappop(self._commands)
+            command_id = self._client.command(job.submit.job_id, **fields)
+            if not job.letters:
+                self._told[command_id] = job.submit.job_id
         self._client.pump()
 
     def accepted(self):
@@ -51,37 +78,85 @@ class Driver:
                 if any(receipt.code in ACCEPTED for receipt in receipts)}
 
     def repeat(self):
-        """Submits again what has no receipt, as a client does who wants to be sure."""
-        for job_id in set(self.submits) - self.accepted():
-            self._client.submit(self.submits[job_id])
+        """After the broker has lost all: submits again what has no receipt, as a client does who wants to be
+        sure. Commands may be lost."""
+        self._told.clear()
+        for job_id in set(self.jobs) - self.accepted():
+            self._client.submit(self.jobs[job_id].submit)
 
     def ended(self):
         return len(self._client.events)
 
-    def summary(self):
-        """How many have ended how, at last, and how many wait for a person."""
-        ends = collections.Counter(
-            wire.Outcome.Name(max(events, key=lambda e: e.seq).outcome)[len("OUTCOME_"):]
-            for events in self._client.events.values())
-        ends["waiting"] = len(self.submits) - self.ended()
-        return ", ".join(f"{count} {name}" for name, count in sorted(ends.items()))
+    # --- at rest ---
 
     def await_rest(self, timeout=workload.SETTLE_WITHIN_MS / 1000):
         """Until every job has ended or waits for a person, and everybody was told."""
         try:
             servers.wait_for(self._at_rest, "all to be at rest", timeout * cluster.SLOW)
         except servers.ServerError:
-            pass  # the checker says what is not
+            pass  # wrong() and the checker say what is not
         self._client.pump()
 
     def _at_rest(self):
         self.tick()
-        if self._commands or len(self.accepted()) < len(self.submits):
+        if self._commands or self._unanswered():
             return False
+        self._read_letters()
         try:
-            pipeline = self._store.redis.pipeline(transaction=False)
-            for job_id in self.submits:
-                pipeline.hgetall(self._store.partition(job_id) + "job:" + job_id)
-            return all(rests(job) for job in pipeline.execute()) and self._store.total("owed") == 0
+            return all(self._ends().values()) and self._store.total("owed") == 0
         except redis.ConnectionError:
             return False
+
+    def _unanswered(self):
+        return {command_id: job_id for command_id, job_id in self._told.items()
+                if command_id not in self._client.answers}
+
+    def _read_letters(self):
+        while letter := self._client.get(self._client.DEAD):
+            properties, body = letter
+            reason = (properties.headers or {}).get("drover-reason")
+            job_id = body[2 : 2 + body[1]].decode(errors="replace")  # with which a Submit and a Control begin
+            if reason == "POISON" and job_id in self.jobs and self.jobs[job_id].letters:
+                self._letters[job_id] += 1
+            else:
+                self._strays.append(f"a dead letter, {reason}: {body[:200]}")
+
+    def _read(self, command, kind, *arguments):
+        """Job -> what the store has of it."""
+        pipeline = self._store.redis.pipeline(transaction=False)
+        for job_id in self.jobs:
+            getattr(pipeline, command)(self._store.partition(job_id) + kind + job_id, *arguments)
+        return dict(zip(self.jobs, pipeline.execute()))
+
+    def _ends(self):
+        """Job -> how it has ended, "" where it has not."""
+        records, accepted = self._read("hgetall", "job:"), self.accepted()
+        ends = {job_id: end_of(records[job_id]) if job_id in accepted else "" for job_id in self.jobs}
+        for job_id, job in self.jobs.items():
+            if self._letters[job_id] < job.letters:
+                ends[job_id] = ""
+            elif job.letters and not records[job_id]:
+                ends[job_id] = workload.DEAD_LETTER
+        return ends
+
+    # --- what became of them ---
+
+    def summary(self):
+        """How many of each kind have ended how, a kind a line."""
+        kinds = collections.defaultdict(collections.Counter)
+        for job_id, end in self._ends().items():
+            kinds[self.jobs[job_id].kind][end or "STILL_MOVING"] += 1
+        return [f"{kind}: " + ", ".join(f"{count} {end}" for end, count in sorted(ends.items()))
+                for kind, ends in sorted(kinds.items())]
+
+    def wrong(self):
+        """Who has not ended as his kind may, and what was not answered, one text each."""
+        out = [f"{job_id} has ended {end or 'not at all'}, and may {' or '.join(sorted(self.jobs[job_id].ends))} only"
+               for job_id, end in self._ends().items() if end not in self.jobs[job_id].ends]
+        out += [f"{command_id} of {job_id} was not answered" for command_id, job_id in self._unanswered().items()]
+        return out + self._strays
+
+    def last_to_rest(self):
+        """(unix ms of the last that happened to any job, by the store's clock; which job)."""
+        entries = self._read("lrange", "hist:", -1, -1)
+        return max((int(last[0].split(" ")[1]), job_id) for job_id, last in entries.items() if last)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of all kinds, and what a client does to them on the way; one seed decides all"""
+"""Jobs of all kinds, what a client does to them on the way, and how each may end; one seed decides all"""
 
 import evidence
 import wire
@@ -12,17 +12,35 @@ LOCK_MS = 5000
 SETTLE_WITHIN_MS = 240000
 
 
-class Job:
-    """@commands: (ms after the submission, its fields of a Control)."""
+# The only ends that jobs of a kind may come to, besides outcomes: one of its steps is parked; it was paused,
+# and nobody resumes it; nobody can read it without dying, and so it is a dead letter.
+PARKED, HELD, DEAD_LETTER = "PARKED", "HELD", "DEAD_LETTER"
 
-    def __init__(self, submit, commands=()):
-        self.submit, self.commands = submit, list(commands)
+# Who reads these dies at once; see FAILPOINTS, which each daemon of a cluster with deadly jobs begins with.
+DEADLY_ACTION = "kills-its-agent"
+FAILPOINTS = {
+    "agent": f"run.before=crash@{DEADLY_ACTION}",
+    "scheduler": "store.submit.before=crash@deadly_submit\nstore.steer.before=crash@deadly_command",
+}
+
+
+class Job:
+    """@ends: the only ones that it may come to. @commands: (ms after the submission, its fields of a Control).
+
+    @letters: how many of its messages can only end as dead letters."""
+
+    def __init__(self, submit, ends, commands=(), letters=0):
+        self.submit, self.ends, self.commands, self.letters = submit, ends, list(commands), letters
+
+    @property
+    def kind(self):
+        return self.submit.job_id.partition("-")[0]
 
 
 class Workload:
-    """@strangers: also what needs an agent like fickle.py."""
+    """@strangers: also what needs an agent like fickle.py. @deadly: also what needs FAILPOINTS."""
 
-    def __init__(self, random, strangers=True):
+    def __init__(self, random, strangers=True, deadly=False):
         self._random = random
         self._kinds = {
             self.chain: 6, self.fan: 3, self.saga: 6, self.flip: 6, self.poison: 1, self.late: 1,
@@ -30,6 +48,8 @@ class Workload:
         }
         if strangers:
             self._kinds.update({self.long: 1, self.put_off: 2})
+        if deadly:
+            self._kinds.update({self.deadly_step: 0.4, self.deadly_submit: 0.3, self.deadly_command: 0.3})
 
     def job(self, number):
         (kind,) = self._random.choices(list(self._kinds), self._kinds.values())
@@ -48,7 +68,7 @@ class Workload:
 
     def _step(self, name, after=(), actor="effect", revert=True, how=None, **fields):
         if revert:
-            fields["revert"] = wire.Revert(action="undo", arguments=self._how())
+            fields["revert"] = wire.Revert(action="undo", arguments=self._how(), retry=POLICY, lock_ms=LOCK_MS)
         fields.setdefault("retry", POLICY)
         fields.setdefault("lock_ms", LOCK_MS)
         return wire.step(name, actor, after=after, arguments=self._how(**(how or {})), **fields)
@@ -65,67 +85,85 @@ class Workload:
     # --- kinds ---
 
     def chain(self, name):
-        return Job(wire.submit(name, self._steps(self._random.randint(1, 6), revert=False)))
+        return Job(wire.submit(name, self._steps(self._random.randint(1, 6), revert=False)), {"SUCCEEDED"})
 
     def fan(self, name):
         middle = [f"m{i}" for i in range(self._random.randint(2, 12))]
         steps = [self._step("first"), *(self._step(m, ["first"]) for m in middle),
                  self._step("last", middle)]
-        return Job(wire.submit(name, steps))
+        return Job(wire.submit(name, steps), {"SUCCEEDED"})
 
     def saga(self, name):
         """Its last step is refused: all is taken back."""
-        return Job(wire.submit(name, self._steps(self._random.randint(2, 5), how={"deny": True})))
+        steps = self._steps(self._random.randint(2, 5), how={"deny": True})
+        return Job(wire.submit(name, steps), {"COMPENSATED"})
 
     def flip(self, name):
-        """There, back, and there again, while it is on its way or after."""
+        """There, back, and there again, while it is on its way or after. Commands may overtake one another."""
         at, commands = 0, []
         for turn in range(self._random.randint(1, 4)):
             at += self._random.choice([0, 50, 300, 2000])
             commands.append((at, self._set_desired(turn % 2 == 1)))
         middle = [self._step(f"m{i}", ["first"]) for i in range(3)]
         steps = [self._step("first"), *middle, self._step("last", ["m0", "m1"])]
-        return Job(wire.submit(name, steps), commands)
+        return Job(wire.submit(name, steps), {"SUCCEEDED", "COMPENSATED"}, commands)
 
     def poison(self, name):
         """A step that never answers: parked, or taken back."""
-        recourse = self._random.choice([wire.RECOURSE_PARK, wire.RECOURSE_COMPENSATE])
+        recourse, end = self._random.choice([(wire.RECOURSE_PARK, PARKED),
+                                             (wire.RECOURSE_COMPENSATE, "COMPENSATED")])
         policy = wire.Policy(maximum_expiries=2, on_exhausted=recourse)
         steps = self._steps(3)
         steps.append(self._step("poison", ["s1"], how={"hang": 1000, "deaf": True}, lock_ms=500, retry=policy))
-        return Job(wire.submit(name, steps))
+        return Job(wire.submit(name, steps), {end})
 
     def long(self, name):
         steps = [self._step("long", actor="fickle", how={"ms": 4000}, lock_ms=20000,
                             heartbeat_ms=700), self._step("after", ["long"])]
-        return Job(wire.submit(name, steps))
+        return Job(wire.submit(name, steps), {"SUCCEEDED"})
 
     def put_off(self, name):
         steps = [self._step("a"), self._step("b", ["a"], "fickle", how={"defer": 2}),
                  self._step("c", ["b"], "fickle")]
-        return Job(wire.submit(name, steps))
+        return Job(wire.submit(name, steps), {"SUCCEEDED"})
 
     def late(self, name):
         """Past its time it is taken back."""
         steps = [*self._steps(2), self._step("slow", ["s0"], how={"fail": 1000})]
         workflow = wire.Workflow(steps=steps, complete_within_ms=3000,
                                  on_deadline=wire.RECOURSE_COMPENSATE)
-        return Job(wire.Submit(job_id=name, definition=workflow))
+        return Job(wire.Submit(job_id=name, definition=workflow), {"COMPENSATED"})
 
     def steered(self, name):
+        """Commands may come before their job, after its end, or after one another."""
         at = self._random.choice([0, 50, 300, 1500])
-        command = self._random.choice([
-            [(at, {"cancel": wire.Cancel()})],
-            [(at, {"kill": wire.Kill()})],
-            [(at, {"pause": wire.Pause()}), (at + 1000, {"resume": wire.Resume()})],
-            [(at, {"pause": wire.Pause()}), (at + 500, self._set_desired(False)),
-             (at + 1000, {"resume": wire.Resume()})],
-            [(at, {"cancel": wire.Cancel()}), (at, {"cancel": wire.Cancel()}),
-             (at + 500, self._set_desired(True))],
+        ends, commands = self._random.choice([
+            ({"CANCELLED"}, [(at, {"cancel": wire.Cancel()})]),
+            ({"KILLED"}, [(at, {"kill": wire.Kill()})]),
+            ({HELD}, [(at, {"pause": wire.Pause()}), (at + 1000, {"resume": wire.Resume()})]),
+            ({HELD, "COMPENSATED"}, [(at, {"pause": wire.Pause()}), (at + 500, self._set_desired(False)),
+                                     (at + 1000, {"resume": wire.Resume()})]),
+            ({"CANCELLED"}, [(at, {"cancel": wire.Cancel()}), (at, {"cancel": wire.Cancel()}),
+                             (at + 500, self._set_desired(True))]),
         ])
-        return Job(wire.submit(name, self._steps(4)), command)
+        return Job(wire.submit(name, self._steps(4)), ends | {"SUCCEEDED"}, commands)
 
     def tries(self, name):
         """Compensated, and tried once more by itself."""
         workflow = wire.Workflow(steps=self._steps(3, how={"deny": True}), tries=2)
-        return Job(wire.Submit(job_id=name, definition=workflow))
+        return Job(wire.Submit(job_id=name, definition=workflow), {"COMPENSATED"})
+
+    def deadly_step(self, name):
+        """One of its steps kills the agents that take it: it is parked, the others are done."""
+        policy = wire.Policy(maximum_expiries=2, initial_interval_ms=100)
+        steps = self._steps(3)
+        steps.append(self._step("deadly", ["s0"], action=DEADLY_ACTION, lock_ms=1000, retry=policy))
+        return Job(wire.submit(name, steps), {PARKED})
+
+    def deadly_submit(self, name):
+        """It kills the schedulers that take it."""
+        return Job(wire.submit(name, self._steps(2)), {DEAD_LETTER}, letters=1)
+
+    def deadly_command(self, name):
+        """Its command kills the schedulers that take it; the job goes on."""
+        return Job(wire.submit(name, self._steps(4)), {"SUCCEEDED"}, [(300, {"cancel": wire.Cancel()})], letters=1)

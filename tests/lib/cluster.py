@@ -114,12 +114,14 @@ class Daemon:
     def pid(self):
         return self._process.pid
 
+    def _command(self):
+        return [*WRAP, wire.BUILD / self.role / f"drover-{self.role}", "--config", self.config]
+
     def start(self):
-        binary = wire.BUILD / self.role / f"drover-{self.role}"
         self._ups = len(self.records("bus_up"))
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
-                [*WRAP, binary, "--config", self.config],
+                self._command(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

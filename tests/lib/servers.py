@@ -271,10 +271,10 @@ class Server:
 
     def _serves_or_died(self):
         if not self.process.alive():
-            raise ServerError(f"{self.name} ended at start, see {self.log}:\n{self._log_tail()}")
+            raise ServerError(f"{self.name} ended at start, see {self.log}:\n{self.log_tail()}")
         return self._serves()
 
-    def _log_tail(self):
+    def log_tail(self):
         return "".join(self.log.read_text(errors="replace").splitlines(True)[-20:])
 
     def _ask(self, question, answer):
