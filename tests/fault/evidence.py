@@ -226,27 +226,48 @@ class Tracer(threading.Thread):
         self.join()
 
 
-def dump(store):
-    """The store as fsck.py wants it: of data only names, of definitions only what is counted.
+def _read(redis_, key, name, kind):
+    """Of data only names, of definitions only what is counted."""
+    if name.startswith("data:"):
+        redis_.hkeys(key)
+    elif name.startswith("def:"):
+        redis_.hmget(key, "refs")
+    elif kind == "hash":
+        redis_.hgetall(key)
+    elif kind == "zset":
+        redis_.zrange(key, 0, -1, withscores=True)
+    elif kind == "list":
+        redis_.llen(key)
+    else:
+        redis_.get(key)
 
-    What goes while it is read, such as a lead that is handed over, is not in it."""
-    out = {}
-    for key in store.redis.scan_iter(store.prefix + "*", count=1000):
+
+def dump(store):
+    """The store as fsck.py wants it, all of it at one moment: supervisors go on looking.
+
+    What goes before that, such as a lead that is handed over, is not in it."""
+    keys = list(store.redis.scan_iter(store.prefix + "*", count=1000))
+    kinds = store.redis.pipeline(transaction=False)
+    for key in keys:
+        kinds.type(key)
+    moment = store.redis.pipeline(transaction=True)
+    places = []
+    for key, kind in zip(keys, kinds.execute()):
         partition, _, name = key.rpartition(":") if key.endswith(":meta") else key.partition("}:")
-        keys = out.setdefault(partition, {})
-        kind = store.redis.type(key)
+        places.append((partition, name, kind))
+        _read(moment, key, name, kind)
+    out = {}
+    for (partition, name, kind), value in zip(places, moment.execute()):
+        keys_there = out.setdefault(partition, {})
+        if not value or value == [None]:
+            continue
         if name.startswith("data:"):
-            keys[name] = dict.fromkeys(store.redis.hkeys(key), "")
+            value = dict.fromkeys(value, "")
         elif name.startswith("def:"):
-            keys[name] = {"refs": store.redis.hget(key, "refs")}
-        elif kind == "hash":
-            keys[name] = store.redis.hgetall(key)
+            value = {"refs": value[0]}
         elif kind == "zset":
-            keys[name] = dict(store.redis.zrange(key, 0, -1, withscores=True))
-        elif kind == "list":
-            keys[name] = store.redis.llen(key)
-        elif kind == "string":
-            keys[name] = store.redis.get(key)
+            value = dict(value)
+        keys_there[name] = value
     return out
 
 
