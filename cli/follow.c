@@ -105,7 +105,7 @@ static void put_line(const struct follow *f, const Drover__V1__StepStatus *step,
     buf_printf(out, " %s", view_step_state(step->state));
     if (step->attempt > 1)
         buf_printf(out, ", attempt %u", step->attempt);
-    view_step_detail(step, status_of(f)->now, &detail);
+    view_step_detail(step, status_of(f), &detail);
     if (detail.len > 0) {
         buf_puts(out, ": ");
         view_text(out, buf_str(&detail), 0);
@@ -280,7 +280,7 @@ static void put_steps(const struct follow *f, size_t lines, size_t columns, int6
     view_step_titles(&t, true);
     for (size_t i = 0; chosen && i < status->n_steps; i++)
         if (chosen[i])
-            view_step_cells(&t, status->steps[i], status->now,
+            view_step_cells(&t, status->steps[i], status,
                             elapsed(&f->seen[status->steps[i]->index], now));
     table_print(&t, cli_color(f->args, f->progress), columns, out);
     if (left > 0) {

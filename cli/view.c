@@ -227,6 +227,11 @@ size_t table_print(const struct table *t, bool color, size_t width, struct buf *
 
 /* ---- steps ---- */
 
+bool view_has_ended(const Drover__V1__JobStatus *job)
+{
+    return job->outcome != DROVER__V1__OUTCOME__OUTCOME_UNSPECIFIED;
+}
+
 static enum view_color state_color(Drover__V1__StepState state)
 {
     switch (state) {
@@ -307,23 +312,40 @@ static void detail_until(const char *what, int64_t until, int64_t now, struct bu
     view_duration(out, until - now);
 }
 
-void view_step_detail(const Drover__V1__StepStatus *step, int64_t now, struct buf *out)
+/* Only a Kill ends a job with a step in flight; it ends no handler. */
+static void detail_flight(const Drover__V1__StepStatus *step, const Drover__V1__JobStatus *job,
+                          struct buf *out, size_t begin)
+{
+    bool ended = view_has_ended(job);
+
+    detail_progress(step, out, begin);
+    if (ended) {
+        part(out, begin);
+        buf_puts(out, "in flight when the job ended");
+    }
+    if (!ended || step->until > job->now)
+        detail_until(ended ? "an agent may be at it for " : "lease ends in ", step->until, job->now,
+                     out, begin);
+}
+
+void view_step_detail(const Drover__V1__StepStatus *step, const Drover__V1__JobStatus *job,
+                      struct buf *out)
 {
     size_t begin = out->len;
 
     switch (step->state) {
     case DROVER__V1__STEP_STATE__STEP_STATE_WAITING:
-        if (step->waiting > 0)
+        if (step->waiting > 0 && !view_has_ended(job))
             buf_printf(out, "waits for %" PRIu32 " of %zu", step->waiting, step->n_after);
         break;
     case DROVER__V1__STEP_STATE__STEP_STATE_RUNNING:
     case DROVER__V1__STEP_STATE__STEP_STATE_REVERTING:
-        detail_progress(step, out, begin);
-        detail_until("lease ends in ", step->until, now, out, begin);
+        detail_flight(step, job, out, begin);
         break;
     case DROVER__V1__STEP_STATE__STEP_STATE_BACKOFF:
     case DROVER__V1__STEP_STATE__STEP_STATE_PARKED:
-        detail_until("next try in ", step->until, now, out, begin);
+        if (!view_has_ended(job))
+            detail_until("next try in ", step->until, job->now, out, begin);
         break;
     default:
         break;
@@ -344,15 +366,15 @@ void view_step_titles(struct table *t, bool timed)
     table_add(t, VIEW_BOLD, "DETAIL");
 }
 
-void view_step_cells(struct table *t, const Drover__V1__StepStatus *step, int64_t now,
-                     int64_t elapsed_ms)
+void view_step_cells(struct table *t, const Drover__V1__StepStatus *step,
+                     const Drover__V1__JobStatus *job, int64_t elapsed_ms)
 {
     CLEANUP(buf_deinit) struct buf elapsed = {0};
     CLEANUP(buf_deinit) struct buf detail = {0};
 
     if (elapsed_ms >= 0)
         view_duration(&elapsed, elapsed_ms);
-    view_step_detail(step, now, &detail);
+    view_step_detail(step, job, &detail);
     table_add(t, VIEW_PLAIN, "%s", step->name);
     table_add(t, VIEW_DIM, "%s", step->actor);
     table_add(t, state_color(step->state), "%s", view_step_state(step->state));
@@ -529,7 +551,7 @@ void view_job(const Drover__V1__JobStatus *job, bool color, struct buf *out)
     buf_putc(out, '\n');
     view_step_titles(&t, false);
     for (size_t i = 0; i < job->n_steps; i++)
-        view_step_cells(&t, job->steps[i], job->now, VIEW_UNTIMED);
+        view_step_cells(&t, job->steps[i], job, VIEW_UNTIMED);
     table_print(&t, color, 0, out);
     put_payload("Input", job->input, out);
     for (size_t i = 0; i < job->n_steps; i++) {

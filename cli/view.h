@@ -73,8 +73,11 @@ size_t table_print(const struct table *t, bool color, size_t width, struct buf *
 
 /* ---- jobs ---- */
 
+bool view_has_ended(const Drover__V1__JobStatus *job);
+
 /* Where a step stands: "next try in 4s, card_declined: no money". */
-void view_step_detail(const Drover__V1__StepStatus *step, int64_t now, struct buf *out);
+void view_step_detail(const Drover__V1__StepStatus *step, const Drover__V1__JobStatus *job,
+                      struct buf *out);
 
 /* The cells of a step: name, actor, state, attempt, how long, detail. */
 #define VIEW_STEP_COLUMNS 6
@@ -82,8 +85,8 @@ void view_step_detail(const Drover__V1__StepStatus *step, int64_t now, struct bu
 void view_step_titles(struct table *t, bool timed);
 
 /* @elapsed_ms: VIEW_UNTIMED leaves the cell empty. */
-void view_step_cells(struct table *t, const Drover__V1__StepStatus *step, int64_t now,
-                     int64_t elapsed_ms);
+void view_step_cells(struct table *t, const Drover__V1__StepStatus *step,
+                     const Drover__V1__JobStatus *job, int64_t elapsed_ms);
 
 /* "SUCCEEDED", or what the job is at. */
 const char *view_job_state(const Drover__V1__JobStatus *job);

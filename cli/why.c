@@ -437,26 +437,21 @@ static const char *say_resting(const struct why *why, struct about *a)
     return "NEXT";
 }
 
-static bool has_ended(const Drover__V1__JobStatus *job)
-{
-    return job->outcome != DROVER__V1__OUTCOME__OUTCOME_UNSPECIFIED;
-}
-
 static const char *say_step(const struct why *why, const Drover__V1__StepStatus *step,
                             struct about *a)
 {
     switch (step->state) {
     case DROVER__V1__STEP_STATE__STEP_STATE_RUNNING:
     case DROVER__V1__STEP_STATE__STEP_STATE_REVERTING:
-        return has_ended(why->job) ? NULL : say_leased(why, step, a);
+        return view_has_ended(why->job) ? NULL : say_leased(why, step, a);
     case DROVER__V1__STEP_STATE__STEP_STATE_BACKOFF:
-        return has_ended(why->job) ? NULL : say_backoff(why, step, a);
+        return view_has_ended(why->job) ? NULL : say_backoff(why, step, a);
     case DROVER__V1__STEP_STATE__STEP_STATE_PARKED:
         return say_parked(why, step, a);
     case DROVER__V1__STEP_STATE__STEP_STATE_FAILED:
         return say_failed(why, step, a);
     default:
-        return has_ended(why->job) || is_there(step) ? NULL : say_resting(why, a);
+        return view_has_ended(why->job) || is_there(step) ? NULL : say_resting(why, a);
     }
 }
 
@@ -493,7 +488,7 @@ static void put_bound(struct buf *out, const Drover__V1__JobStatus *job)
 
 static const char *say_job(const Drover__V1__JobStatus *job, struct buf *out)
 {
-    if (has_ended(job)) {
+    if (view_has_ended(job)) {
         buf_printf(out, "has ended: %s%s%s", view_job_state(job), *job->reason ? ", " : "",
                    job->reason);
         return "ENDED";
@@ -603,7 +598,7 @@ static int explain(struct why *why)
         r = -ENOMEM;
     if (r == 0)
         r = find_waits(why);
-    if (r == 0 && !has_ended(why->job) && !why->args->from_store)
+    if (r == 0 && !view_has_ended(why->job) && !why->args->from_store)
         r = look_at_queues(why);
     if (r)
         return session_complain(why->session, r);

@@ -597,6 +597,33 @@ static void test_job_shown(void **state)
     protobuf_c_message_free_unpacked(m, NULL);
 }
 
+/* Nothing of a job that has ended waits for anything. */
+static void test_killed_job_shown(void **state)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+    ProtobufCMessage *m;
+    static const char status[] =
+        "{\"jobId\":\"j\",\"current\":\"UNKNOWN\",\"desired\":\"ACTIVE\",\"phase\":\"ERROR\","
+        "\"outcome\":\"KILLED\",\"reason\":\"REQUESTED\",\"hold\":\"killed\",\"now\":\"10000\","
+        "\"stepsTotal\":4,\"stepsOpen\":4,\"steps\":["
+        "{\"name\":\"a\",\"state\":\"RUNNING\",\"attempt\":1,\"until\":\"14000\"},"
+        "{\"name\":\"b\",\"state\":\"REVERTING\",\"attempt\":1,\"until\":\"9000\"},"
+        "{\"name\":\"c\",\"state\":\"BACKOFF\",\"attempt\":1,\"failures\":1,\"until\":\"14000\"},"
+        "{\"name\":\"d\",\"state\":\"WAITING\",\"waiting\":1,\"after\":[\"a\"]}]}";
+
+    (void)state;
+    assert_int_equal(
+        json_to_message(bytes_str(status), &drover__v1__job_status__descriptor, NULL, &m, NULL), 0);
+    view_job((Drover__V1__JobStatus *)m, false, &out);
+    assert_non_null(strstr(buf_str(&out),
+                           "a            RUNNING    1        in flight when the job ended, "
+                           "an agent may be at it for 4.0s\n"
+                           "b            REVERTING  1        in flight when the job ended\n"
+                           "c            BACKOFF    1        1 failure\n"
+                           "d            WAITING\n"));
+    protobuf_c_message_free_unpacked(m, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -627,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_bars),
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_job_shown),
+        cmocka_unit_test(test_killed_job_shown),
     };
 
     return cmocka_run_group_tests_name("cli", tests, NULL, NULL);
