@@ -312,10 +312,7 @@ static void put_unstarted(struct buf *out, const Drover__V1__StepStatus *step)
 static void put_subject(struct buf *out, const Drover__V1__StepStatus *step, const char *verb,
                         const char *state)
 {
-    bool undo = step->state == DROVER__V1__STEP_STATE__STEP_STATE_REVERTING ||
-                (!in_flight(step) && step->desired == DROVER__V1__STATE__STATE_DISABLED);
-
-    buf_printf(out, "%s%s%s", undo ? "its undo " : "", undo ? verb : "", state);
+    buf_printf(out, "%s%s%s", step->undo ? "its undo " : "", step->undo ? verb : "", state);
 }
 
 static void put_overdue(struct buf *out, const struct why *why)

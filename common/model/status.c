@@ -127,6 +127,7 @@ static void set_record(struct effects *fx, Drover__V1__StepStatus *m, const stru
     m->waiting = r.waiting;
     m->unstarted = r.unstarted;
     m->until = r.till;
+    m->undo = r.state != 'W' && r.asked == 'D';
     if (r.state == 'R' && from->progress.len > 0)
         set_progress(fx, m, from->progress, r.token);
 }

@@ -185,6 +185,23 @@ class Why(cluster.TestCase):
         self.assertRegex(self.until_why("job", "a", "BACKOFF"),
                          r"^its undo is backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no$")
 
+    def test_undo_on_the_way_forward(self):
+        """An undo that was sent is still one when the job goes forward again."""
+        self.start()
+        revert = wire.Revert(action="undo", actor="hand", retry=wire.Policy(on_permanent=wire.RECOURSE_PARK))
+        self.submit("job", [wire.step("a", "hand", revert=revert)])
+        self.c.client.reply(self.request("a"))
+        self.c.client.settled("job")
+        for state in (wire.STATE_DISABLED, wire.STATE_ACTIVE):
+            self.c.client.control("job", set_desired=wire.SetDesired(desired=state))
+        self.c.client.reply(self.request("a"), error=error("bad card", wire.VERDICT_PERMANENT))
+        self.assertRegex(self.until_why("job", "a", "PARKED"), "^its undo is parked after 1 of 10 failures, ")
+        self.assertEqual("1 of 1 steps are not ACTIVE yet; turned: REQUESTED", self.why("job")[0][1])
+        self.c.client.control("job", retry=wire.Retry())
+        self.c.client.reply(self.request("a"))
+        self.request("a")
+        self.assertRegex(self.why("job")[1]["a"][1], "^leased until ")
+
     def test_held(self):
         """By whom, since when, and why."""
         self.start()
