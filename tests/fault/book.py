@@ -46,7 +46,9 @@ class World:
         "lease_ms": None,  # of a supervisor that leads a partition
         "settle_within_ms": None,  # all end so long after the last fault, and the last word of a client
         "listens": False,  # the client hears of all alerts
-        "late_ms": 20000,  # by which a busy machine may do late what has to be done, once all faults are over
+        # What has to be done may be so late once faults are over: a connection is tried again after 10 s at most, a
+        # lease that a supervisor has put off is looked at after 5 s, and the rest is for a busy machine.
+        "late_ms": 30000,
         "complete": True,  # the evidence covers the run to its end
         "ended_at": 0,  # when the store was read
         "slack_ms": 2000,  # of a busy machine
