@@ -159,9 +159,13 @@ class Story:
     def _requested(self):
         """I10: no run that nobody has asked for."""
         for run in self.job.runs:
-            if (run.key, run.attempt) not in self.flights and not self.job.lost:
+            flight = self.flights.get((run.key, run.attempt))
+            if not flight and not self.job.lost:
                 self.say("I10", self._step(run.key), f"attempt {run.attempt} of {run.key} ran, and"
                                                      f" was never dispatched")
+            elif flight and run.at < flight.at - 1 and not (self.job.lost or self.replay.clock_set):
+                self.say("I10", flight.step, f"attempt {run.attempt} of {run.key} ran {flight.at - run.at} ms"
+                                             f" before it was dispatched")
 
     def _caused(self):
         """I10: no completion without a run that came to a good end before."""

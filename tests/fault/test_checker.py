@@ -557,6 +557,12 @@ class Planted(unittest.TestCase):
         self.scene.effects.append(f"{BEGAN} BEGIN j/b/1 7 do 99 {LOCK}")
         self.found("I10", "never dispatched")
 
+    def test_I10_run_before_it_was_asked_for(self):
+        at = [i for i, line in enumerate(self.scene.effects) if " BEGIN j/b/1 2 " in line][0]
+        when, rest = self.scene.effects[at].split(" ", 1)
+        self.scene.effects[at] = f"{int(when) - 50} {rest}"
+        self.found("I10", "ran 40 ms before it was dispatched")
+
     def test_I10_run_of_no_job(self):
         self.scene.effects.append(f"{BEGAN} BEGIN x/b/1 1 do 99 {LOCK}")
         self.found("I10", "no job's")
