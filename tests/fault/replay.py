@@ -11,7 +11,7 @@ from reasons import Reasons
 
 import wire
 
-REPLIED = ("done", "undone", "failed", "deferred", "unstarted", "unroutable")
+STATES = {"A": wire.STATE_ACTIVE, "D": wire.STATE_DISABLED, "U": wire.STATE_UNKNOWN}
 
 
 class Impossible(Exception):
@@ -334,11 +334,14 @@ class Replay:
         own = step.arguments is None or terms.own_arguments
         fields = {"arguments": {(terms.arguments if own else step.arguments).SerializeToString()},
                   "input": {self.job.submits[0].message.input.SerializeToString()},
-                  "forward_result": step.results if back else {b""}}
+                  "forward_result": step.results if back else {b""},
+                  "current": {STATES[letter] for letter in step.current},
+                  "turn": {step.turn}, "heartbeat_ms": {terms.heartbeat_ms}}
+        if not self.clock_set:
+            fields["complete_by"] = {self.complete_by}
         if not step.vague:
             fields |= {"failures": {step.failures}, "expiries": {step.expiries}}
-        if not back:
-            fields["results"] = [(self.name(k), self.steps[k].results) for k in self.definition.take[i]]
+        fields["results"] = [(self.name(k), self.steps[k].results) for k in self.definition.take[i]]
         return fields
 
     def _land(self, step, rest, event):

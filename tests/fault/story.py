@@ -282,9 +282,9 @@ class Story:
         key = self.replay.key(flight.number, flight.turn)
         expected = {"job_id": self.job.id, "step": flight.step, "actor": terms.actor,
                     "action": terms.action, "lock_ms": terms.lock_ms, "attempt": flight.attempt,
-                    "idempotency_key": key,
+                    "idempotency_key": key, "forward_key": "",
                     "desired": wire.STATE_DISABLED if flight.back else wire.STATE_ACTIVE}
-        if flight.back:
+        if flight.back and flight.forward:
             expected["forward_key"] = self.replay.key(flight.number, flight.forward)
         for name, value in expected.items():
             if getattr(request, name) != value:
@@ -295,7 +295,7 @@ class Story:
     def _carried(self, flight, request):
         """What an agent was given to work with."""
         fields = dict(flight.carries)
-        results = fields.pop("results", [])
+        results = fields.pop("results")
         for name, values in fields.items():
             value = getattr(request, name)
             value = value if isinstance(value, int) else value.SerializeToString()
@@ -305,7 +305,7 @@ class Story:
         for step, values in results:
             if values is not None and given.get(step, b"") not in values:
                 self.say("I12", flight.step, f"a request with another result of {step}")
-        if not flight.back and set(given) - {step for step, _ in results}:
+        if set(given) - {step for step, _ in results}:
             self.say("I12", flight.step, f"a request with results of {sorted(given)}")
 
     # --- liveness ---

@@ -133,11 +133,12 @@ class Scene:
             job_id=job, step=name, actor="effect", token=token, attempt=int(attempt), lock_ms=LOCK,
             action=f"{'undo' if back else 'do'}-{name}", idempotency_key=key,
             desired=wire.STATE_DISABLED if back else wire.STATE_ACTIVE,
+            turn=int(key.rpartition("/")[2]), current=self.current(job, rest[0]),
             forward_key=f"{job}/{name}/1" if back else "", failures=self._count(job, "failed", rest),
             expiries=self._count(job, "expired", rest))
         if back:
             request.forward_result.CopyFrom(RESULT)
-        elif name == "b":
+        if name == "b":
             request.results.add(step="a").payload.CopyFrom(RESULT)
         self.pass_on("publish", "drover.tasks", wire.Requests(requests=[request]))
         self.pass_on("deliver", "drover.task.effect", wire.Requests(requests=[request]))
@@ -155,6 +156,12 @@ class Scene:
         else:
             reply.error.CopyFrom(wire.Error(**{"class": f"EXIT_{code}"}, verdict=wire.VERDICT_TRANSIENT))
         self.pass_on("publish", "drover.replies", wire.Replies(replies=[reply]))
+
+    def current(self, job, number):
+        """What is known of a step before its last dispatch."""
+        states = {"done": wire.STATE_ACTIVE, "failed": wire.STATE_UNKNOWN, "expired": wire.STATE_UNKNOWN}
+        return ([wire.STATE_DISABLED] + [states[e[3]] for e in self.of(job)
+                                         if e[3] in states and e[4] == number])[-1]
 
     def _count(self, job, event, rest):
         """Of the work that this dispatch is for."""
@@ -652,10 +659,15 @@ class Planted(unittest.TestCase):
             for request in self.scene.requests():
                 getattr(request, name).CopyFrom(other)
             self.found("I12", f"a request with {name}")
+        for name in ("failures", "expiries", "turn", "heartbeat_ms", "complete_by"):
+            self.scene = Scene()
+            for request in self.scene.requests():
+                setattr(request, name, getattr(request, name) + 1)
+            self.found("I12", f"a request with {name}")
         self.scene = Scene()
         for request in self.scene.requests():
-            request.failures += 1
-        self.found("I12", "a request with failures 1, not {0}")
+            request.current = wire.STATE_ACTIVE
+        self.found("I12", "a request with current 2, not {1}")
 
     def test_I12_other_results(self):
         for request in self.scene.requests():
