@@ -29,7 +29,7 @@ class Story:
         self._accepted()
         if self.replay and self.replay.whole and not self.replay.violations:
             self._notices()
-            if not self.job.lost:
+            if not self._may_have_forgotten():
                 self._answered()
             self._leases()
             self._requested()
@@ -68,11 +68,17 @@ class Story:
         if refused and self.job.history and not self.job.accepted and len(self.job.submits) <= len(refused):
             self.say("I10", "", f"was refused for its {refused[0].field}, and is there")
         created = {r.recorded_at for r in receipts if r.code == wire.RECEIPT_CODE_CREATED}
-        if len(created) > 1 and not self.job.lost:
-            self.say("I10", "", f"was created {len(created)} times")
+        if not created or self._may_have_forgotten():
+            return
         entry = self.job.history[0] if self.job.history else []
-        if len(created) == 1 and not self.job.lost and entry[2:3] == ["created"] and int(entry[1]) not in created:
+        if len(created) > 1:
+            self.say("I10", "", f"was created {len(created)} times")
+        elif entry[2:3] == ["created"] and int(entry[1]) not in created:
             self.say("I10", "", f"was created at {created.pop()} by its Receipt, and at {entry[1]}")
+
+    def _may_have_forgotten(self):
+        """Also what nobody has copied before it was gone."""
+        return bool(self.job.lost) or not self.world.durable
 
     def _answered(self):
         """I6: what was answered DONE is in the history, and the other way round."""
@@ -163,7 +169,7 @@ class Story:
             if not flight and not self.job.lost:
                 self.say("I10", self._step(run.key), f"attempt {run.attempt} of {run.key} ran, and"
                                                      f" was never dispatched")
-            elif flight and run.at < flight.at - 1 and not (self.job.lost or self.replay.clock_set):
+            elif flight and run.at < flight.at - 1 and not (self._may_have_forgotten() or self.replay.clock_set):
                 self.say("I10", flight.step, f"attempt {run.attempt} of {run.key} ran {flight.at - run.at} ms"
                                              f" before it was dispatched")
 
