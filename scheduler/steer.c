@@ -108,6 +108,7 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
         const char *sentence;
     } about_a_step[] = {
         {"IN_FLIGHT", "is in flight: wait for its answer, or for its lease to end"},
+        {"DUE", "waits for the job to be resumed: its lease or pause is over"},
         {"NOT_FAILED", "is neither parked nor failed"},
         {"THERE", "is where the job wants it, and others have gone by that: turn the job instead"},
         {"WAITING", "waits for others: there is nothing to resolve yet"},

@@ -37,11 +37,12 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 18
+local BUILD = 19
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
 local CHUNK = 500                -- numbers in one piece of a list of dependents
+local CLOCK_AHEAD = 300000       -- ms: so far may the clock of a sender be ahead of ours
 local CACHED_STEPS = 20000       -- steps of definitions kept parsed
 local HISTORY_MIN = 1000         -- entries kept of a job, or four for each step
 local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for again
@@ -291,6 +292,7 @@ local function job_new(p, id, now, def, n, budget)
     ending = '',     -- why it is to end as it is, once nothing is in flight
     failed = '',     -- steps that nobody will try again, by number, as far as there is room
     stuck_do = 0, stuck_undo = 0, -- how many they are
+    started = false, -- it had a start_at, and has begun
     open = n,        -- steps that are not where the job wants them
     busy = 0,        -- steps in flight or with a timer
     due = now + SWEEP_BOUND, start_at = 0, complete_by = 0, bytes = 0, step_events = false,
@@ -312,7 +314,8 @@ end
 local function load(p, id, now, step_field, budget)
   local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'hold', 'turn', 'open',
     'due', 'cursor', 'seq', 'n', 'scan', 'outcome', 'start_at', 'events', 'bytes', step_field, 'busy',
-    'since', 'cause', 'ending', 'failed', 'complete_by', 'late', 'stuck', 'epoch')
+    'since', 'cause', 'ending', 'failed', 'complete_by', 'late', 'stuck', 'epoch',
+    'started')
   if not h[1] then
     return nil
   end
@@ -328,7 +331,7 @@ local function load(p, id, now, step_field, budget)
     local to_do, to_undo = match(h[24], '^(%d+) (%d+)$')
     job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
   end
-  job.epoch = tonumber(h[25]) or job.since
+  job.epoch, job.started = tonumber(h[25]) or job.since, h[26] == '1'
   job.had_cursor = h[8] and h[8] ~= ''
   if job.had_cursor then
     read_cursor(job, h[8])
@@ -370,7 +373,7 @@ end
 local function unfinished(job)
   local work = job.spreads[1]
   return work and job.phase == 'PROCESSING'
-    and (moving(job) or work.from ~= 't' and work.from ~= 'w' and work.from ~= 'y')
+    and (moving(job) or work.from ~= 'w' and work.from ~= 'y' and (work.from ~= 't' or job.ending == ''))
 end
 
 -- Has job[name] changed, in the store as well.
@@ -818,7 +821,7 @@ end
 local function count_step(job, i, rec, fresh)
   if rec.state ~= 'W' then
     return false
-  elseif rec.current ~= job.desired and rec.waiting == 0 then
+  elseif rec.current ~= job.desired and rec.waiting == 0 and moving(job) then
     if not (pass_over(job, i, rec) and job.desired == 'D') then
       lock(job, i, rec, next_asked(job, rec), fresh)
     end
@@ -848,6 +851,14 @@ local function turn_piece(job, work, fresh)
   return work.offset == job.n
 end
 
+-- A person has it begin anew. That nobody can have begun it stays known: a migration may still change it.
+local function forgive(rec)
+  rec.failures, rec.expiries = 0, 0
+  if rec.unstarted < rec.attempt then
+    rec.unstarted = 0
+  end
+end
+
 -- What a retry of all steps is about. A parked step whose next try is due is marked; the end of a job lays
 -- it down: by its counts it still stands.
 local function stands_still(job, i, rec)
@@ -875,7 +886,7 @@ local function wake_piece(job, work, fresh)
       if rec.state == 'F' then
         remove_failed(job, i, rec)
       end
-      rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
+      forgive(rec)
       set_state(job, i, rec, 'W', 0)
     end
     if rec.state == 'W' and rec.current ~= job.desired and rec.waiting == 0 then
@@ -1286,6 +1297,7 @@ local function write_first(job, digest, priority, complete_by)
   c.turn, c.n, c.created, c.priority, c.bytes, c.busy = '1', int(job.n), int(job.now), priority, '0', '0'
   if job.start_at > 0 then
     c.start_at = int(job.start_at)
+    c.started = job.phase ~= 'PENDING' and '1' or nil
   end
   if complete_by ~= '0' then
     c.complete_by = complete_by
@@ -1558,6 +1570,11 @@ end
 
 ---- expire ----
 
+local function is_renewed(job, i, rec)
+  local progress = call('HMGET', job.p .. 'data:' .. job.id, 'p' .. i)[1]
+  return progress and sub(progress, 1, #rec.token + 1) == rec.token .. ' '
+end
+
 -- What is due at a job. Leases are given up when they are past by `hold` times their length,
 -- and the death is counted; other moments are only named. Everything named is marked, so that Recover acts once.
 local function expire_step(job, i, text, hold, clock, named)
@@ -1570,6 +1587,9 @@ local function expire_step(job, i, text, hold, clock, named)
       job.records[i] = rec
     end
     local till = lease_end(clock, rec.till, given)
+    if till > rec.till and t.heartbeat > 0 and is_renewed(job, i, rec) then
+      till = lease_end(clock, rec.till, 3 * t.heartbeat)
+    end
     if till > job.now then
       return till
     elseif job.now < clock.quiet or hold > 0 and till + hold * t.lock > job.now then
@@ -1776,8 +1796,8 @@ local function drive_job(keys, a)
     return out
   end
   if job.phase == 'PENDING' and job.start_at <= now and job.hold == '' then
-    job.phase = 'PROCESSING'
-    job.changed.phase = job.phase
+    set(job, 'phase', 'PROCESSING')
+    set(job, 'started', '1')
     note(job, 'started', by)
     job.spreads[1] = {from = job.turn == 1 and 'r' or 't', offset = 0, edge = 0}
   end
@@ -1834,7 +1854,7 @@ local function set_desired(job, to, cause)
   turn(job, to, cause)
   if waits then
     job.open, job.spreads = 0, {} -- nothing was begun
-  elseif to == 'A' and job.start_at > job.now then
+  elseif to == 'A' and job.start_at > job.now and not job.started then -- nor may the clock have stepped back
     set(job, 'phase', 'PENDING')
     job.spreads = {}
     touch(job, job.start_at)
@@ -1871,18 +1891,18 @@ function commands.kill(job, command)
 end
 
 function commands.pause(job, command)
-  if finished(job) then
+  if finished(job) and not ended_badly(job) then
     return 'WRONG_STATE', job.outcome
-  elseif job.hold ~= '' then
+  elseif job.hold == 'paused' then
     return 'UNCHANGED'
   end
-  put_on_hold(job, 'paused', command.said)
+  put_on_hold(job, 'paused', command.said) -- also past its time: that hold bounds forward work only
   note(job, 'held', 'paused')
   return 'DONE'
 end
 
 function commands.resume(job)
-  if finished(job) then
+  if finished(job) and job.hold == '' then
     return 'WRONG_STATE', job.outcome
   elseif job.hold == '' then
     return 'UNCHANGED'
@@ -1891,7 +1911,7 @@ function commands.resume(job)
   note(job, 'resumed')
   if job.phase == 'PROCESSING' then
     look_at_all(job, 'w')
-  else
+  elseif job.phase == 'PENDING' then
     touch(job, job.start_at)
   end
   return 'DONE'
@@ -1904,7 +1924,7 @@ local function begin_anew(job, i, rec, fresh)
   if rec.state == 'F' then
     remove_failed(job, i, rec)
   end
-  rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
+  forgive(rec)
   rest(job, i, rec, fresh)
 end
 
@@ -1928,11 +1948,11 @@ end
 -- Why this step cannot be tried again now, with other arguments or as it is.
 local function no_retry(job, rec, edited)
   if rec.state == 'R' or rec.state == 'M' then
-    return 'IN_FLIGHT'
+    return rec.state == 'M' and job.hold ~= '' and 'DUE' or 'IN_FLIGHT'
+  elseif rec.state == 'W' and (rec.current == job.desired or not (edited and job.desired == 'A')) then
+    return 'NOT_FAILED'
   elseif edited and rec.current ~= 'D' then
     return 'UNKNOWN'
-  elseif rec.state == 'W' and not (edited and job.desired == 'A') then
-    return 'NOT_FAILED'
   end
 end
 
@@ -2003,7 +2023,8 @@ function commands.resolve(job, command, step, state, result)
     return 'WRONG_STATE', finished(job) and job.outcome or job.phase
   elseif rec.state == 'R' then
     return 'WRONG_STATE', 'IN_FLIGHT', i
-  elseif rec.state == 'W' and rec.current == state then
+  elseif rec.state == 'W' and rec.current == state
+    and (result == '' or call('HGET', job.p .. 'data:' .. job.id, 'r' .. i) == result) then
     return 'UNCHANGED'
   elseif rec.state == 'W' and rec.current == job.desired then
     return 'WRONG_STATE', 'THERE', i -- others have gone by that
@@ -2015,7 +2036,9 @@ function commands.resolve(job, command, step, state, result)
   go_on_after_failure(job, 'w')
   set(job, 'turn', job.turn + 1)
   rec.current = state
-  keep(job, 'r' .. i, result)
+  if result ~= '' or state == 'D' then
+    keep(job, 'r' .. i, result) -- one that is there keeps what it has
+  end
   note(job, 'resolved', i, state)
   begin_anew(job, i, rec, command.fresh)
   return 'DONE'
@@ -2153,19 +2176,21 @@ local function known_answer(job, id)
 end
 
 -- Commands that turn the job are in an order of their own, by the time they were issued, and so are
--- retries: one that was overtaken changes nothing.
+-- retries: one that was overtaken changes nothing. One that is refused overtakes nothing.
 local ORDERS = {enable = 'ordered', disable = 'ordered', cancel = 'ordered', retry = 'retried'}
 
-local function overtaken_command(job, command, issued_at)
-  local order = ORDERS[command]
-  if not order or issued_at == '0' then
-    return false
+local function overtaken_command(job, command)
+  local order = ORDERS[command.name]
+  return order and command.issued_at ~= '0'
+    and tonumber(call('HGET', job.key, order) or '0') > tonumber(command.issued_at)
+end
+
+-- A sender's clock may be ahead, but whoever comes after him is not to wait for it.
+local function keep_order(job, command)
+  local order = ORDERS[command.name]
+  if order and command.issued_at ~= '0' then
+    call('HSET', job.key, order, int(min(tonumber(command.issued_at), job.now + CLOCK_AHEAD)))
   end
-  if tonumber(call('HGET', job.key, order) or '0') > tonumber(issued_at) then
-    return true
-  end
-  call('HSET', job.key, order, issued_at)
-  return false
 end
 
 local function answer(job, command, ...)
@@ -2173,7 +2198,7 @@ local function answer(job, command, ...)
     return 'MOVED'
   elseif command.if_seq ~= '0' and tonumber(command.if_seq) ~= job.seq then
     return 'SUPERSEDED', 'SEQ'
-  elseif overtaken_command(job, command.name, command.issued_at) then
+  elseif overtaken_command(job, command) then
     return 'SUPERSEDED', 'ORDER'
   elseif job.hold == 'killed' then
     return 'WRONG_STATE', 'KILLED'
@@ -2208,6 +2233,9 @@ local function steer(keys, a)
     end
   else
     code, why, i = answer(job, command, unpack(a, 11))
+    if code == 'DONE' or code == 'UNCHANGED' then
+      keep_order(job, command)
+    end
     if code == 'DONE' then
       go_on(job, command.fresh)
       save(job, a[7])

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define BIG_EVERY 32
-#define SEEN_MS 62000 /* a jump of the store's clock that also one who was not there sees */
+#define SEEN_MS 62000         /* a jump of the store's clock that also one who was not there sees */
+#define CLOCK_AHEAD_MS 300000 /* so far may a sender's clock be ahead of the store's */
 
 /* ---- life ---- */
 
@@ -338,7 +339,8 @@ static void called_renew(struct checker *c, struct job *job)
 }
 
 /* Commands that turn the job come in the order in which they were issued, and not on what their
- * sender has not seen. That order counts where nothing changes, too. */
+ * sender has not seen. That order counts where nothing changes, too, and not where one is refused.
+ */
 static void check_command(struct checker *c, struct job *job, const struct bytes *args,
                           struct bytes code)
 {
@@ -356,8 +358,9 @@ static void check_command(struct checker *c, struct job *job, const struct bytes
             "I6 %s: an overtaken command is carried out", job->id);
     require(c, issued_at < job->ordered || !superseded, "I6 %s: refused, and was not overtaken",
             job->id);
-    if (!superseded)
-        job->ordered = issued_at;
+    if (bytes_is(code, "DONE") || bytes_is(code, "UNCHANGED"))
+        job->ordered =
+            issued_at < c->store_now + CLOCK_AHEAD_MS ? issued_at : c->store_now + CLOCK_AHEAD_MS;
 }
 
 static void called_steer(struct checker *c, struct job *job, const struct bytes *args,

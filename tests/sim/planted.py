@@ -538,6 +538,18 @@ RULES = {
         ),
     },
     "A command heeds if_seq and when it was issued; Retry has an order of its own": {
+        "a refused command overtakes others": (
+            FUNCTIONS,
+            "    if code == 'DONE' or code == 'UNCHANGED' then\n",
+            "    if true then\n",
+            "tests/integration/test_functions.py Functions.test_refused_commands_overtake_nothing",
+        ),
+        "a sender whose clock is ahead shuts the others out": (
+            FUNCTIONS,
+            "int(min(tonumber(command.issued_at), job.now + CLOCK_AHEAD))",
+            "command.issued_at",
+            "tests/integration/test_functions.py Functions.test_a_clock_that_is_ahead",
+        ),
         "a command does not heed if_seq": (
             FUNCTIONS,
             "  elseif command.if_seq ~= '0' and tonumber(command.if_seq) ~= job.seq then",
@@ -565,6 +577,18 @@ RULES = {
         ),
     },
     "Pause: replies are recorded, nothing is sent, until Resume": {
+        "a job held past its time cannot be paused": (
+            FUNCTIONS,
+            "  elseif job.hold == 'paused' then\n",
+            "  elseif job.hold ~= '' then\n",
+            "tests/integration/test_functions.py Functions.test_paused_past_its_time",
+        ),
+        "what comes before a step is not known while the job is held": (
+            FUNCTIONS,
+            "and (work.from ~= 't' or job.ending == ''))",
+            "and work.from ~= 't')",
+            "tests/integration/test_functions.py Functions.test_resolve_in_a_paused_job_that_turned",
+        ),
         "a held job sends": (
             FUNCTIONS,
             "  return job.phase == 'PROCESSING' and job.hold == '' and job.ending == ''\n",
@@ -636,6 +660,12 @@ RULES = {
         ),
     },
     "Resolve: what a person says of a step holds, never of one in flight, nor past those that come before it": {
+        "what is said to be there loses its result": (
+            FUNCTIONS,
+            "  if result ~= '' or state == 'D' then\n",
+            "  if true then\n",
+            "tests/integration/test_functions.py Functions.test_resolved_keeps_its_result",
+        ),
         "what a person resolves is not kept": (
             FUNCTIONS,
             "  rec.current = state\n",
@@ -666,6 +696,12 @@ RULES = {
         ),
     },
     "Migrate: steps not yet begun take the newer definition, and no other; what may have been begun is undone first": {
+        "what nobody began counts as begun once a person has spoken of it": (
+            FUNCTIONS,
+            "  if rec.unstarted < rec.attempt then\n    rec.unstarted = 0",
+            "  if true then\n    rec.unstarted = 0",
+            "tests/integration/test_functions.py Functions.test_what_nobody_began_stays_so",
+        ),
         "a migration changes a step that has begun": (
             FUNCTIONS,
             "  return rec.unstarted < rec.attempt - (flies and 1 or 0)",
@@ -900,6 +936,18 @@ RULES = {
         ),
     },
     "A jump of the store's clock, either way, ends no lease early, nor late": {
+        "a lease renewed after a jump lasts as long as one of before": (
+            FUNCTIONS,
+            "if till > rec.till and t.heartbeat > 0 and is_renewed(job, i, rec) then",
+            "if false then",
+            "tests/integration/test_functions.py Functions.test_a_renewed_lease_after_a_jump",
+        ),
+        "a job that has begun is begun once more where the clock steps back": (
+            FUNCTIONS,
+            "job.start_at > job.now and not job.started then",
+            "job.start_at > job.now then",
+            "tests/integration/test_functions.py Functions.test_started_is_started",
+        ),
         "a lease of before a jump ahead does not last longer": (
             FUNCTIONS,
             "  return till - given < clock.jumped and till + clock.by or till\n",
