@@ -16,7 +16,7 @@ import wire
 from hand import Case, error, permanent
 
 WORKLOADS = os.environ.get("DROVER_WORKLOADS", "")
-SCALE = 20  # intervals are so many times shorter
+SCALE = 100  # intervals are so many times shorter
 
 
 def policy(source, **more):
@@ -30,14 +30,16 @@ def policy(source, **more):
 
 
 def definition(saga):
-    """As the file has it. Where the failure of a step undoes nothing, it ends the job as it is."""
+    """As the file has it. Where the failure of a step undoes nothing, it ends the job as it is. The deadline of
+    an attempt is its lease. What is to be done `on_failed` is no step of it: see Sagas.after_failure()."""
     steps = []
     for source in saga["steps"]:
         more = {}
         if source.get("undo_order_on_failure") == []:
             more["on_permanent"] = wire.RECOURSE_FAIL
         step = wire.step(source["name"], source["actor"], action=source["name"],
-                         after=source["depends_on"], retry=policy(source, **more))
+                         after=source["depends_on"], retry=policy(source, **more),
+                         lock_ms=source.get("deadline_s", 0) * 1000)
         for compensation in source.get("compensation", []):
             revert = wire.Revert(actor=compensation["actor"], action=compensation["actor"])
             revert.retry.CopyFrom(policy(compensation))
@@ -63,15 +65,67 @@ class Sagas(Case):
         for source in saga["steps"]:
             request = self.take(source["actor"])
             self.assertEqual((job, source["name"]), (request.job_id, request.step))
+            if "deadline_s" in source:
+                self.assertEqual(source["deadline_s"] * 1000, request.lock_ms)
             if source["name"] == fails:
                 self.c.client.reply(request, error=failure)
                 return
             result = json.dumps(source["result"]).encode() if "result" in source else b""
             self.c.client.reply(request, **({"result": wire.payload(result)} if result else {}))
 
-    def undo(self, actors):
+    def answer(self, *actors):
         for actor in actors:
             self.c.client.reply(self.take(actor))
+
+    def after_failure(self, saga, job):
+        """In the file the last undo goes on to this. To Drover it is a job of its own: whoever hears of the end
+        submits it, as often as he hears, and it is done once."""
+        after, names = f"after-{job}", saga["on_failed"]
+        for _ in range(2):
+            self.c.client.submit(wire.submit(after, [wire.step(n, n, action=n) for n in names]))
+        self.answer(*names)
+        self.end(after, wire.OUTCOME_SUCCEEDED)
+        self.assertEqual(len(names), self.c.dispatches(after))
+
+    def fail(self, name, times):
+        """So often, each time for a while."""
+        for failures in range(times):
+            request = self.take(name)
+            self.assertEqual((name, failures), (request.action, request.failures))
+            self.c.client.reply(request, error=error("not now"))
+
+    def check_waits(self, job, i, source):
+        """How often step i was tried again, or its undo, each time after the wait that the file says."""
+        tries = failures = 0
+        failed, way = None, []
+        for _, at, event, _, _, _, *asked in (e for e in self.c.store.history(job) if e[3:4] == [str(i)]):
+            if event == "failed":
+                failures, failed = failures + 1, int(at)
+            elif event == "dispatched" and failures and asked == way:
+                wait = source["interval_s"] * 1000 / SCALE * source["backoff"] ** (failures - 1)
+                self.assertGreaterEqual(int(at) - failed, int(wait), (source["name"], failures))
+                tries += 1
+            elif event == "dispatched":
+                failures, way = 0, asked
+        return tries
+
+    def test_aws_saga_travel_patience(self):
+        """Seven attempts at most, of a step and of its compensation, with longer and longer waits between."""
+        saga = self.read("aws-saga-travel")
+        flight, car, payment, *_ = saga["steps"]
+        undo_flight, undo_car, undo_payment = (s["compensation"][0] for s in (flight, car, payment))
+        self.begin(agents=0)
+        self.c.client.submit(wire.submit("job", definition(saga)))
+        self.fail(flight["name"], flight["max_attempts"] - 1)
+        self.answer(flight["name"], car["name"])
+        self.fail(payment["name"], payment["max_attempts"])
+        self.answer(undo_payment["actor"])
+        self.fail(undo_car["actor"], undo_car["max_attempts"] - 1)
+        self.answer(undo_car["actor"], undo_flight["actor"])
+        self.assertEqual("FAILURE", self.end("job", wire.OUTCOME_COMPENSATED).reason)
+        self.assertEqual([6, 6, 6], [self.check_waits("job", i, s) for i, s in enumerate((flight, car, payment))])
+        self.assertEqual(3 * 7 + 3, self.c.dispatches("job"))
+        self.after_failure(saga, "job")
 
     def test_aws_saga_travel(self):
         """Whichever step fails, what its authors list is undone, in that order; or nothing fails."""
@@ -83,12 +137,14 @@ class Sagas(Case):
                 self.seen = []
                 self.c.client.submit(wire.submit(job, definition(saga)))
                 self.serve(saga, job, fails, permanent("no"))
-                self.undo(source["undo_order_on_failure"])
+                self.answer(*source["undo_order_on_failure"])
                 undone = bool(source["undo_order_on_failure"])
                 self.end(job, wire.OUTCOME_COMPENSATED if undone else wire.OUTCOME_FAILED)
                 names = [s["name"] for s in saga["steps"]]
                 self.assertEqual(names[: names.index(fails) + 1] + source["undo_order_on_failure"],
                                  self.seen)
+                if undone:
+                    self.after_failure(saga, job)
         self.c.client.submit(wire.submit("all-good", definition(saga)))
         self.serve(saga, "all-good")
         self.end("all-good", wire.OUTCOME_SUCCEEDED)
@@ -137,11 +193,11 @@ class Sagas(Case):
             self.assertEqual((fails, attempt), (request.step, request.attempt))
             self.c.client.reply(request, error=error("no"))
         first, *rest = saga["expect"]["compensated"]
-        self.undo([first])
+        self.answer(first)
         for daemon in self.c.schedulers + self.c.supervisors:
             daemon.kill()
             daemon.start()
-        self.undo(rest)
+        self.answer(*rest)
         self.end("job", wire.OUTCOME_COMPENSATED)
         self.assertEqual(attempts, self.seen.count(fails))
         self.assertEqual(saga["expect"]["compensated"], self.seen[-len(rest) - 1:])
