@@ -299,7 +299,7 @@ RULES = {
         ),
         "a job that is brought forward again does not wait for its time": (
             FUNCTIONS,
-            "  elseif to == 'A' and job.start_at > job.now then",
+            "  elseif to == 'A' and job.start_at > job.now and not job.started then",
             "  elseif false then",
             "tests/integration/test_functions.py Functions.test_turned_before_its_time",
         ),
@@ -335,8 +335,8 @@ RULES = {
         ),
         "an undo waits for all that is in flight": (
             FUNCTIONS,
-            "  elseif rec.current ~= job.desired and rec.waiting == 0 then\n    if not",
-            "  elseif rec.current ~= job.desired and rec.waiting == 0 and (job.desired == 'A' or job.busy == 0) then\n"
+            "  elseif rec.current ~= job.desired and rec.waiting == 0 and moving(job) then\n    if not",
+            "  elseif rec.current ~= job.desired and rec.waiting == 0 and moving(job) and (job.desired == 'A' or job.busy == 0) then\n"
             "    if not",
         ),
     },
@@ -557,8 +557,8 @@ RULES = {
         ),
         "an overtaken command is carried out": (
             FUNCTIONS,
-            "> tonumber(issued_at) then\n    return true",
-            "> tonumber(issued_at) then\n    return false",
+            "  return order and command.issued_at ~= '0'",
+            "  return false and command.issued_at ~= '0'",
             "tests/integration/test_functions.py Functions.test_orders_of_commands",
         ),
         "a Retry that overtakes swallows a Cancel": (
@@ -614,13 +614,13 @@ RULES = {
     "Retry: failed and parked steps begin anew, never one in flight; with other arguments none that may have taken effect": {
         "a retry of a step leaves its counters": (
             FUNCTIONS,
-            "  rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n  rest(",
+            "  forgive(rec)\n  rest(",
             "  rest(",
             "tests/integration/test_functions.py Functions.test_retry_of_one_begins_it_anew",
         ),
         "a retry of all leaves the counters": (
             FUNCTIONS,
-            "      rec.failures, rec.expiries, rec.unstarted = 0, 0, 0\n      set_state(job, i, rec, 'W', 0)\n",
+            "      forgive(rec)\n      set_state(job, i, rec, 'W', 0)\n",
             "      set_state(job, i, rec, 'W', 0)\n",
             "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
         ),
@@ -644,8 +644,8 @@ RULES = {
         ),
         "a step in flight is retried": (
             FUNCTIONS,
-            "  if rec.state == 'R' or rec.state == 'M' then\n    return 'IN_FLIGHT'\n",
-            "  if false then\n    return 'IN_FLIGHT'\n",
+            "  if rec.state == 'R' or rec.state == 'M' then\n    return rec.state ==",
+            "  if false then\n    return rec.state ==",
         ),
         "what may have taken effect is given other arguments": (
             FUNCTIONS,
@@ -1189,10 +1189,10 @@ RULES = {
             "    next = b->began + rps * 0;\n",
             "tests/integration/test_bulk.py Bulk.test_paced",
         ),
-        "a job that has moved since it was listed is steered": (
-            "cli/bulk.c",
-            "job->job_id, job->seq, answer_by(b), &answer",
-            "job->job_id, 0, answer_by(b), &answer",
+        "a job that was turned since it was listed is steered": (
+            "cli/steer.c",
+            "if (r == 0 && !stands)",
+            "if (false && !stands)",
             "tests/integration/test_bulk.py Bulk.test_moved_meanwhile",
         ),
     },
