@@ -197,19 +197,21 @@ class Story:
                         self._may_overlap(step, earlier, later)
 
     def _may_overlap(self, step, earlier, later):
-        flight = self.flights.get((earlier.key, earlier.attempt))
-        if (earlier.key, earlier.attempt) == (later.key, later.attempt):
-            excused = (self.book.blind(flight.at, later.at) or self.trace.copies(flight.token) > 1
-                       if flight else True)
+        before, after = [self.flights.get((run.key, run.attempt)) for run in (earlier, later)]
+        if before is after:
+            excused = not before or self._twice(before, later)
         else:
             lost = ("expired", "unstarted", "unroutable")
-            excused = flight and (flight.end in lost and flight.ended <= later.at + 1)
-            # one of several runs of the same attempt, whose answer was another's
-            excused = excused or flight and (self.book.blind(flight.at, later.at)
-                                             or self.trace.copies(flight.token) > 1)
+            excused = before and before.end in lost and before.ended <= later.at + 1
+            # one of several runs of the same attempt, whose answer was another's, or which came after the next
+            excused = excused or any(flight and self._twice(flight, later) for flight in (before, after))
         if not excused:
             self.say("I7", step, f"{later.key} attempt {later.attempt} began while {earlier.key}"
                                  f" attempt {earlier.attempt} was running")
+
+    def _twice(self, flight, until):
+        """Whether its request may have come more than once, as far as can be seen when @until begins."""
+        return self.book.blind(flight.at, until.at) or self.trace.copies(flight.token) > 1
 
     def _order(self):
         """I5, I8: what was done, and taken back, in the order in which it happened."""

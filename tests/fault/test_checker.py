@@ -506,12 +506,31 @@ class Planted(unittest.TestCase):
         self.overlap()
         self.found("I7", "was running")
 
-    def test_I7_excused_by_a_redelivery(self):
-        self.overlap()
+    def redeliver(self):
+        """The first request of b."""
         requests = [p for p in self.scene.trace if p["place"] == "drover.task.effect"]
         again = copy.deepcopy(requests[1])
         again["redelivered"] = True
         self.scene.trace.append(again)
+
+    def test_I7_excused_by_a_redelivery(self):
+        self.overlap()
+        self.redeliver()
+        self.assertNotIn("I7", {v.rule for v in self.judge()})
+
+    def begin_again(self):
+        """A run of the first request of b begins when that of the second has begun."""
+        at = [i for i, line in enumerate(self.scene.effects) if " BEGIN j/b/1 2 " in line][0]
+        when = int(self.scene.effects[at].split(" ")[0])
+        self.scene.effects[at + 1 : at + 1] = [f"{when + 1} BEGIN j/b/1 1 do 98 {LOCK}", f"{when + 2} END j/b/1 1 do 98 75"]
+
+    def test_I7_after_the_next(self):
+        self.begin_again()
+        self.found("I7", "attempt 1 began while j/b/1 attempt 2 was running")
+
+    def test_I7_excused_by_a_redelivery_after_the_next(self):
+        self.begin_again()
+        self.redeliver()
         self.assertNotIn("I7", {v.rule for v in self.judge()})
 
     # --- I8: dependencies first ---
