@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Preloaded into Redis: notes how much of each file is on disk
+ * Preloaded into Redis: notes how much of each file is on disk, and can make the disk a slow one
  *
  * After each fsync() and fdatasync() a line "size path" goes to the file that SYNCED_LOG names,
  * with the size that the file had before the call. What was written since may be gone after a power
- * cut; see power.py.
+ * cut; see power.py. SYNCED_MS: how long a sync takes, at least.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef int sync_fn(int fd);
@@ -29,6 +30,16 @@ static void note(long long size, const char *path)
     close(fd);
 }
 
+static void be_slow(void)
+{
+    const char *ms = getenv("SYNCED_MS");
+    long n = ms ? atol(ms) : 0;
+    struct timespec left = {.tv_sec = n / 1000, .tv_nsec = n % 1000 * 1000000};
+
+    while (nanosleep(&left, &left) < 0 && errno == EINTR)
+        ;
+}
+
 static int sync_noted(int fd, const char *name)
 {
     sync_fn *sync = (sync_fn *)dlsym(RTLD_NEXT, name);
@@ -42,6 +53,7 @@ static int sync_noted(int fd, const char *name)
     if (len < 0 || fstat(fd, &before) < 0)
         return sync(fd);
     path[len] = '\0';
+    be_slow();
     result = sync(fd);
     error = errno;
     if (result == 0)
