@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grid: what must survive what. A boundary and a fault make a cell, such as B7.F6
 
-Data only. test_cells.py runs the cells in AROUND, one test each; other tests name in their docstrings
-the cells that they cover; SIMULATED says which feature of the simulator's worlds covers which;
-faults_page.py makes docs/FAULTS.md of all that.
+Data only. GRID is what was demanded; DEPARTURES says where Drover does something else, and why.
+test_cells.py runs the cells in AROUND, one test each; other tests name in their docstrings the cells that
+they cover; SIMULATED says which feature of the simulator's worlds covers which; faults_page.py makes
+docs/FAULTS.md of all that.
 """
 
 import collections
 
-# What must happen in each cell.
+# What must happen in each cell, by the survey that came before the code.
 MUST = """\
 A: nothing has happened, and trying again is safe · R: the broker delivers again · I: applied again it is answered
 ALREADY · P: the promised publish is made again · S: the supervisor recovers it · F: fenced by its token · D: the agent
@@ -17,21 +18,44 @@ letter · W: waits, no loss · L: lost only with `redis.durability = "fast"`, an
 is the mechanism that answers.
 """
 GRID = """
-B1  | R | R,I | C | I | h | T | R,C | W,C | L,C | L,C | T | - | - | Q | Q | C | W,C | W,C | R | R | h
+B1  | R | R,I | C | I | h | reject EXPIRED | R,C | W,C | L,C | L,C | T | - | - | Q | Q | C | W,C | W,C | R | R | h
 B2  | R,I | R,I | C | I | h | C | R | W | L | L | h | - | - | - | - | U | W | h | R | R | h
 B3  | A,S | P | - | I | h | S | h | h | L,S | L,S | T | F | F | - | - | - | W | W | A | A,S | h
-B4  | P | P,I | S | I | h | D,S | P | W,S | F | F | h | - | F | - | - | U | W,S | W | P | P | h
+B4  | P | P,I | S | I | h | D (not sent),S | P | W,S | F | F | h | - | F | - | - | U | W,S | W | P | P | h
 B5  | R,S | S | S | I | h | D | R,I | R,I | F | F,S | T,D | D | h | Q | Q | - | h | D,S | R | R,S | h
-B6  | S | S,I | - | I | h | K,D | h | h | I | I | T,K | K,D | F | S | - | - | h | h | K | S,K | h
-B7  | S | R,I | S | I | h | D | W,S | W,S | F | F | T,D | D,F | F | - | - | U,S | W,S | h | flush | S | h
+B6  | S | S,I | - | I | h | K,D | h | h | I | I | T,K | K,D | F | S → threshold | - | - | h | h | finish if lease allows else K | S,K | h
+B7  | S | R,I | S | I | h | D | W,S | W,S | F | F | T,D | D,F | F | - | - | U,S | W,S | h | flush ≤ lease | S | h
 B8  | R | R,I | S | I | F | F | R | W,R | L,S,I | L,S,I | T | F | F | Q | Q | - | h | allow-oom | R | R | h
 B9  | A | I | - | I | h | h | h | h | L,S | L,S | h | F | F | - | - | - | h | allow-oom | A | A | h
-B10 | P | P | P | seq | seq | h | P | W,P | L,P | L,P | h | - | F | - | - | U,P | W,P | h | P | P | h
-B11 | h | lease | - | - | - | F | h | h | F | F | T | F | F | - | - | - | h | W | release | lease | h
-B12 | A | I | - | I | h | h | h | h | S | S | T | F | F | S | - | - | h | allow-oom | A | A | h
-B13 | A | I,P | S | I | F | F,S | P | W,S | L,S | L,S | T | F | F | park | Q | U | W,S | allow-oom | A | A,S | h
+B10 | P | P,dup ok | P | dup ok (seq) | seq | h | P | W,P | L,P | L,P | h | - | F | - | - | U,P, then park | W,P | h | P | P | h
+B11 | h | lease expiry | - | - | - | F | h | h | F (new epoch) | F | T | F | F | - | - | - | h | W | release | lease expiry | h
+B12 | A | I | - | I | h | h | h | h | S (rescan) | S | T | F | F (CAS once) | quarantine step | - | - | h | allow-oom | A | A | h
+B13 | A | I,P | S | I | F | F,S | P | W,S | L,S | L,S | T | F | F | COMP_FAILED + alert | Q | U | W,S | allow-oom | A | A,S | h
 B14 | A | I | C | I | F | h | R | W | L,C | L,C | T | F | F | Q | Q | C | W | allow-oom | A | A | versioned
 """
+
+# Where Drover does otherwise. cell -> what, and why.
+DEPARTURES = {
+    "B1.F6": "REJECTED, with the field `complete_by`: there is no code EXPIRED.",
+    "B5.F14": "No dead letter. An agent acknowledges a message that it may have died of before it reads it again, so that its "
+    "queue moves; the death costs a lease and is counted, and at `maximum_expiries` the step parks, with an alert. The store "
+    "counts deaths already, and of all hosts (`docs/decisions/0016-what-an-agent-can-know-by-itself.md`).",
+    "B6.F20": "S and I, not K: an agent that is killed kills nobody. Its handler runs on beside its successor, and the key of the "
+    "work has it done once.",
+    "B10.F16": "A dead letter, not parked: `drover.dead` after five tries in an hour. The job has ended, so that there is no step "
+    "to park, and whoever reads dead letters has the whole notice.",
+    "B12.F14": "The step is parked, which is what a quarantine would be: no traffic until a person says so.",
+    "B13.F14": "The undo parks, with an alert, as a step that goes forward does: deaths of agents are no answer of the business, "
+    "and COMPENSATION_FAILED is what an undo comes to that *says* that it cannot (`on_permanent`), or whose `on_exhausted` is "
+    "`fail`. Retry or Resolve brings it on.",
+}
+
+# What no test shows, in any cell.
+NOT_SHOWN = (
+    "B*.F7, B*.F8 with three brokers: every test has one node. That nothing confirmed is lost with a node of a cluster of three, "
+    "its queues being quorum queues, is the broker's promise (OPERATIONS, Queue type), and is relied on.",
+    "A full disk of the store: the column F17 is the broker's.",
+)
 
 BOUNDARIES = {
     "B1": "Submit → records",
@@ -88,16 +112,16 @@ def required():
 
 # --- by real processes: a fault at exactly this place ---
 
-# Where the fault comes, and for a crash afterwards what stands behind it. @text: only where this passes;
-# @job: a kind of trial.py.
-Place = collections.namedtuple("Place", "role before after job text", defaults=("",))
+# Where the fault comes, and for a crash afterwards what stands behind it. @job: a kind of trial.py; @text: only where
+# this passes before, @nth: the so manieth time that it gets behind; @running: the process goes on, and a handler runs.
+Place = collections.namedtuple("Place", "role before after job text nth running", defaults=("", 1, False))
 PLACES = {
     "B1": Place("scheduler", "delivery.submit", "store.submit.after", "chain"),
     "B2": Place("scheduler", "publish.receipt.before", "publish.receipt.after", "chain"),
     "B3": Place("scheduler", "store.drive.before", "store.drive.after", "unanswered"),
     "B4": Place("scheduler", "publish.request.before", "publish.request.after", "chain"),
     "B5": Place("agent", "delivery.task", "run.before", "chain"),
-    "B6": Place("agent", "run.before", "run.after", "chain"),
+    "B6": Place("agent", "run.before", "run.after", "long", running=True),
     "B7": Place("agent", "publish.reply.before", "publish.reply.after", "chain"),
     "B8": Place("scheduler", "delivery.replies", "store.record.after", "chain"),
     "B9": Place("scheduler", "store.record.before", "store.record.after", "single"),
@@ -105,9 +129,19 @@ PLACES = {
     "B11": Place("supervisor", "store.lead.before", "store.lead.after", "unanswered"),
     "B12": Place("supervisor", "store.expire.before", "store.expire.after", "unanswered"),
     "B13": Place("scheduler", "publish.request.before", "publish.request.after", "denied", text="undo"),
+    "B13_begin": Place("scheduler", "store.record.before", "store.record.after", "denied", text="EXIT_65", nth=3),
+    "B13_finish": Place("scheduler", "store.record.before", "store.record.after", "denied", text="/a/2", nth=6),
     "B14": Place("scheduler", "store.steer.before", "store.steer.after", "cancelled"),
+    "B14_forget": Place("supervisor", "store.forget.before", "store.forget.after", "forgotten"),
 }
 ALL = tuple(PLACES)
+
+
+def boundary_of(place):
+    """A boundary with more than one place has names such as B13_begin."""
+    return place.partition("_")[0]
+
+
 
 # What the store forgets: all from where a process gets to the point @since, until another gets to @at.
 Loss = collections.namedtuple("Loss", "since_role since role at job", defaults=("chain",))
@@ -130,20 +164,22 @@ LOSSES = {
     "B14": Loss("scheduler", "store.steer.before=1*pause", "scheduler", "store.steer.after=1*pause", "cancelled"),
 }  # fmt: skip
 
-# fault -> boundaries: what test_cells.py runs.
+# fault -> places: what test_cells.py runs. A handler that runs, F6, F12, F19 and F20 at B6, is test_handlers.py's.
+NO_HANDLER = tuple(place for place in ALL if not PLACES[place].running)
 AROUND = {
     "F1": ALL,
     "F2": ALL,
-    "F6": ("B4", "B5", "B6", "B7", "B8", "B9", "B13"),
+    "F6": ("B4", "B5", "B7", "B8", "B9", "B13", "B13_begin", "B13_finish"),
     "F7": ALL,
     "F8": ALL,
     "F9": tuple(LOSSES),
     "F10": tuple(LOSSES),
-    "F12": ("B3", "B5", "B6", "B7", "B8", "B9", "B11", "B12", "B13", "B14"),
+    "F12": ("B3", "B5", "B7", "B8", "B9", "B11", "B12", "B13", "B13_begin", "B13_finish", "B14", "B14_forget"),
+    "F13": ("B5", "B7", "B8", "B9", "B11", "B13_finish", "B14", "B14_forget"),
     "F17": ALL,
     "F18": ALL,
-    "F19": ALL,
-    "F20": ALL,
+    "F19": NO_HANDLER,
+    "F20": NO_HANDLER,
     "F21": ALL,
 }
 
@@ -151,9 +187,10 @@ AROUND = {
 
 # fault -> (what of a world does it, the boundaries at which it does). Names are those of struct plan,
 # plan_faults, simbus_faults and plan_handlers in tests/sim.
+EVERYWHERE = tuple(BOUNDARIES)
 SIMULATED = {
-    "F1": ("crash: a process dies before an effect", ALL),
-    "F2": ("crash: a process dies after an effect", ALL),
+    "F1": ("crash: a process dies before an effect", EVERYWHERE),
+    "F2": ("crash: a process dies after an effect", EVERYWHERE),
     "F3": ("bus.lost", ("B1", "B2", "B4", "B5", "B7", "B8", "B10", "B13", "B14")),
     "F4": (
         "bus.doubled; store_lost: a call made again",
@@ -167,7 +204,7 @@ SIMULATED = {
         "bus.kept, stall, slow handlers",
         ("B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B11", "B12", "B13", "B14"),
     ),
-    "F8": ("cut: a connection is lost, and back later", ALL),
+    "F8": ("cut: a connection is lost, and back later", EVERYWHERE),
     "F11": ("clock_jump: the store's clock steps", ("B1", "B3", "B8", "B9", "B11", "B12", "B13", "B14")),
     "F12": (
         "stall: a process stands, and goes on",
@@ -179,6 +216,6 @@ SIMULATED = {
     ),
     "F16": ("queue_gone", ("B2", "B4", "B10", "B13")),
     "F18": ("store_full", ("B1", "B3", "B8", "B9", "B11", "B12", "B13", "B14")),
-    "F19": ("drain: a process is told to end", ALL),
-    "F20": ("crash: a process dies around an effect", ALL),
+    "F19": ("drain: a process is told to end", EVERYWHERE),
+    "F20": ("crash: a process dies around an effect", EVERYWHERE),
 }

@@ -29,7 +29,8 @@ HEAD = """\
 
 What must survive what: fourteen boundaries between what the store has recorded, what the broker has and what was done, and
 twenty-one faults. {required} cells of that grid can be. **{real} are covered by tests on real processes and servers**, {both} of
-them by simulation as well; **{simulated} by simulation only**; {open} by no test yet, listed at the end.
+them by simulation as well; **{simulated} by simulation only**; {open} by no test yet, listed at the end
+with what is shown nowhere.
 
 `./dev test fault` runs the tests in `tests/fault`, where an independent checker (`tests/fault/checker.py`) judges each run by what
 was seen from outside; those in `tests/integration` are part of `./dev test`, and so are a few cells (suite `fault-smoke`). The simulator
@@ -56,9 +57,9 @@ def docstrings(root):
 def real(root):
     """cell -> tests, as "file Class.test"."""
     out = collections.defaultdict(list)
-    for fault, boundaries in cells.AROUND.items():
-        for boundary in boundaries:
-            out[f"{boundary}.{fault}"].append(f"{ALONE} {fault}.test_{boundary}")
+    for fault, places in cells.AROUND.items():
+        for place in places:
+            out[f"{cells.boundary_of(place)}.{fault}"].append(f"{ALONE} {fault}.test_{place}")
     for file, test, text in docstrings(root):
         for cell in CELL.findall(text):
             out[cell].append(f"{file} {test}")
@@ -109,8 +110,12 @@ def page(required, by_tests, by_worlds):
     for cell in sorted(covered, key=order):
         tests = "<br>".join(f"`{test}`" for test in by_tests[cell])
         lines.append(f"| {cell} | {required[cell]} | {tests} |")
+    lines += ["", "## Otherwise than demanded", "", "| cell | demanded | Drover |", "|---|---|---|"]
+    for cell in sorted(cells.DEPARTURES, key=order):
+        lines.append(f"| {cell} | {required[cell]} | {cells.DEPARTURES[cell]} |")
     missing = sorted(set(required) - covered - worlds, key=order)
-    lines += ["", "## Without a test", "", " ".join(missing) or "None."]
+    lines += ["", "## Without a test", "", " ".join(missing) or "No cell.", ""]
+    lines += [f"- {what}" for what in cells.NOT_SHOWN]
     return "\n".join(lines) + "\n"
 
 

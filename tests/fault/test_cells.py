@@ -2,6 +2,7 @@
 """The cells of cells.AROUND: a class for each fault, a test for each boundary: F7.test_B4 and so on."""
 
 import contextlib
+import os
 import pathlib
 import random
 import signal
@@ -11,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cells
+import cluster
 import power
 import proxy
 import servers
@@ -21,9 +23,15 @@ import trial
 JOB = trial.JOB
 
 
-def spec(point, place, task):
+def before(place, task):
     text = f"@{place.text}" if place.text else ""
-    return f"{point}=1*{task}{text}"
+    return f"{place.before}=1*{task}{text}"
+
+
+def after(place, task):
+    if place.text and place.nth == 1:
+        return f"{place.after}=1*{task}@{place.text}"
+    return f"{place.after}={place.nth - 1}*off->1*{task}" if place.nth > 1 else f"{place.after}=1*{task}"
 
 
 class Cells(trial.Trial):
@@ -36,29 +44,37 @@ class Cells(trial.Trial):
         """What differs for such a trial."""
         return None
 
-    def trial(self, boundary):
-        place = cells.PLACES[boundary]
-        self.begin(*[self.instances] * 3, settings=self.settings(place))
+    def trial(self, name):
+        place = cells.PLACES[name]
+        self.begin(*[self.instances] * 3, settings=self.all_settings(place))
         self.around(place)
         self.settle(place.job)
+
+    def all_settings(self, place):
+        return cluster.merged(trial.SETTINGS.get(place.job, {}), self.settings(place))
 
     def around(self, place, job_id=JOB):
         daemons = self.group(place.role)
         if place.role == "supervisor":  # they all pass it, always
             daemons = daemons[:1]
-        pause = spec(place.before, place, "pause")
-        with self.standing(daemons, pause, place.job, job_id) as daemon:
+        with self.reached(place, daemons, job_id) as daemon:
             self.notes.fault(cells.FAULTS[self.fault], daemon.name)
             with contextlib.ExitStack() as undone:
                 self.act(daemon, place, undone)
             self.notes.fault("over", daemon.name)
 
+    def reached(self, place, daemons, job_id):
+        if place.running:
+            return self.running(daemons, place.job, job_id)
+        return self.standing(daemons, before(place, "pause"), place.job, job_id)
+
     def act(self, daemon, place, undone):
         raise NotImplementedError
 
-    def crash(self, point, place):
+    def crash(self, spec, place):
         (daemon,) = self.group(place.role)
-        daemon.fail(spec(point, place, "crash"))
+        self.prepare(place.job)
+        daemon.fail(spec)
         self.submit(place.job)
         daemon.await_crash()
         self.notes.fault(cells.FAULTS[self.fault], daemon.name)
@@ -67,12 +83,12 @@ class Cells(trial.Trial):
 
 class F1(Cells):
     def around(self, place):
-        self.crash(place.before, place)
+        self.crash(before(place, "crash"), place)
 
 
 class F2(Cells):
     def around(self, place):
-        self.crash(place.after, place)
+        self.crash(after(place, "crash"), place)
 
 
 class F6(Cells):
@@ -190,7 +206,9 @@ class F9(Losses):
     """From a random byte on, not before the job."""
 
     def prepare(self):
-        self.rng = random.Random()
+        seed = int(os.environ.get("DROVER_TEST_SEED", random.SystemRandom().getrandbits(32)))
+        tap.narrate(f"DROVER_TEST_SEED={seed}")
+        self.rng = random.Random(seed)
         self.mark = self.redis.written()
 
     def forget(self, last):
@@ -217,7 +235,7 @@ class F10(Losses):
         power.take_over(self.replica, self.redis)
 
 
-class F12(Cells):
+class Overtaken(Cells):
     """It stands until others have done its work, then goes on as if nothing had been."""
 
     instances = 2
@@ -227,8 +245,35 @@ class F12(Cells):
             servers.wait_for(
                 lambda: set(self.c.store.leaders().values()) == {"supervisor-2"}, "a takeover", 60
             )
+        elif place.job == "forgotten":
+            servers.wait_for(lambda: not self.kept(), "others to forget all")
         else:
             self.c.client.settled(JOB, 120)
+
+
+class F12(Overtaken):
+    """One of two."""
+
+
+class F13(Overtaken):
+    """Beside three supervisors that all do everything, for nobody elects one of them; where that is what they
+    do, two that lead the same partitions."""
+
+    world = {**trial.WORLD, "lease_ms": None}
+    ALONE = {"supervisor": {"election": False}}
+
+    def begin(self, schedulers, agents, supervisors, settings):
+        if self.elected:
+            return super().begin(schedulers, agents, supervisors, settings)
+        c = super().begin(schedulers, agents, 0, settings)
+        for _ in range(3):
+            c.add_supervisor(self.ALONE)
+        servers.wait_for(lambda: all(s.records("store_up") for s in c.supervisors), "all of them to be up")
+        return c
+
+    def trial(self, name):
+        self.elected = name == "B11"
+        super().trial(name)
 
 
 class F17(Cells):
@@ -236,9 +281,18 @@ class F17(Cells):
 
     own_servers = True
 
+    def setUp(self):
+        super().setUp()
+        self.alarm = self.rabbit.alarm
+
+    def test_disk_full(self):
+        """B4.F17: the alarm of a disk that is full does the same."""
+        self.alarm = self.rabbit.disk_alarm
+        self.trial("B4")
+
     def act(self, daemon, place, undone):
-        self.rabbit.alarm(True)
-        undone.callback(self.rabbit.alarm, False)
+        self.alarm(True)
+        undone.callback(self.alarm, False)
         daemon.fail()
         noticed = [d for d in self.c.daemons if d.role == "scheduler"]
         servers.wait_for(
@@ -286,9 +340,9 @@ class F21(Cells):
         "half": ("reload_refused", lambda text: text[: text.index("password")]),
     }
 
-    def trial(self, boundary):
-        place = cells.PLACES[boundary]
-        self.begin()
+    def trial(self, name):
+        place = cells.PLACES[name]
+        self.begin(settings=self.all_settings(place))
         for self.how in self.HOW:
             self.around(place, self.how)
         self.settle(place.job, self.HOW)
@@ -303,18 +357,19 @@ class F21(Cells):
         servers.wait_for(lambda: daemon.records(said), f"its configuration to be {said}")
 
 
-def _add(name, boundary):
+def _add(fault, place):
     def test(self):
-        self.trial(boundary)
+        self.trial(place)
 
-    test.__doc__ = f"{boundary}.{name}: {cells.BOUNDARIES[boundary]}, {cells.FAULTS[name]}"
-    setattr(globals()[name], f"test_{boundary}", test)
+    boundary = cells.boundary_of(place)
+    test.__doc__ = f"{boundary}.{fault}: {cells.BOUNDARIES[boundary]}, {cells.FAULTS[fault]}"
+    setattr(globals()[fault], f"test_{place}", test)
 
 
-for _name, _boundaries in cells.AROUND.items():
-    globals()[_name].fault = _name
-    for _boundary in _boundaries:
-        _add(_name, _boundary)
+for _fault, _places in cells.AROUND.items():
+    globals()[_fault].fault = _fault
+    for _place in _places:
+        _add(_fault, _place)
 
 
 if __name__ == "__main__":

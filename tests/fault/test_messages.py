@@ -162,9 +162,28 @@ class Overtaken(Messages):
         self.assertEqual(2, c.dispatches(trial.JOB))
 
 
+    def test_undo(self):
+        """B13.F5: the reply of an undo that comes when another one has done it, and the job has ended: fenced."""
+        c = self.begin(schedulers=2)
+        spec = "delivery.replies=1*pause@job/b/2"
+        with self.standing(c.schedulers, spec, "denied") as daemon:
+            self.notes.fault("stands", daemon.name)
+            c.client.settled(trial.JOB, 120)
+            before = c.store.history(trial.JOB)
+        self.notes.fault("over", daemon.name)
+        servers.wait_for(lambda: self.late(1), "the late reply to be seen")
+        self.assertEqual(before, c.store.history(trial.JOB))
+        self.assertEqual(["2", "1", "0"], [words[0] for words in c.store.events(trial.JOB, "undone")])
+        self.settle("denied")
+
+    def late(self, step):
+        """The evidence of replies of a step that came too late."""
+        return self.c.store.redis.hget(f"{self.c.store.partition(trial.JOB)}data:{trial.JOB}", f"l{step}")
+
+
 class Clocks(Messages):
     def test_agent(self):
-        """B5.F11 B6.F11 B7.F11: ten minutes forward, and back: it goes by another clock."""
+        """B5.F11 B7.F11: ten minutes forward, and back: it goes by another clock."""
         self.goes_on("agent", "run.before=1*clock(+10m)->1*clock(-20m)", hits=2)
 
     def test_scheduler(self):

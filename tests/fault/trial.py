@@ -6,6 +6,7 @@ Then everything has to come to its end by itself, and checker.py judges what was
 """
 
 import contextlib
+import itertools
 import pathlib
 import sys
 import time
@@ -24,6 +25,7 @@ WORLD = {"scan_ms": 100, "lease_ms": 1000, "settle_within_ms": 180000}
 POLICY = wire.Policy(initial_interval_ms=50, maximum_interval_ms=500, maximum_attempts=20, maximum_expiries=20)
 UNDO = wire.Revert(action="undo", arguments=evidence.arguments(), retry=POLICY)
 JOB = "job"
+RETENTION_S = 1
 
 
 def step(name, after=(), **how):
@@ -40,6 +42,9 @@ KINDS = {
     "denied": [step("a"), step("b", ["a"]), step("c", ["b"], deny=True)],  # taken back
     "unanswered": [step("a")],  # its first reply is lost: the lease ends
     "cancelled": [step("a"), step("b", ["a"], ms=300), step("c", ["b"])],
+    "long": [step("a", ms=700), step("b", ["a"])],
+    "stuck": [step("a", hang=1, deaf=True), step("b", ["a"])],  # SIGTERM does not end its first run
+    "forgotten": [step("a")],  # a job in each partition, all of them past their retention
 }
 ENDS = {
     "chain": {wire.OUTCOME_SUCCEEDED},
@@ -47,12 +52,16 @@ ENDS = {
     "denied": {wire.OUTCOME_COMPENSATED},
     "unanswered": {wire.OUTCOME_SUCCEEDED},
     "cancelled": {wire.OUTCOME_CANCELLED, wire.OUTCOME_SUCCEEDED},  # where it came too late
+    "long": {wire.OUTCOME_SUCCEEDED},
+    "stuck": {wire.OUTCOME_SUCCEEDED},
 }
+SETTINGS = {"forgotten": {"supervisor": {"supervisor": {"retention": f"{RETENTION_S}s"}}}}
 
 
 class Trial(cluster.TestCase):
     traced = True  # the broker tells the checker of each message
     durable = True  # nothing that the store has acknowledged may be gone
+    world = WORLD
 
     def begin(self, schedulers=1, agents=1, supervisors=1, settings=None):
         """A cluster that can fail, and somebody who takes notes."""
@@ -61,14 +70,49 @@ class Trial(cluster.TestCase):
         self.c = self.cluster(
             schedulers, agents, supervisors, settings, actor="effect", failpoints={}
         )
-        world = {**WORLD, "durable": self.durable}
+        world = {**self.world, "durable": self.durable}
         self.notes = evidence.Collector(self.c, directory, world, self.traced)
         return self.c
 
     def group(self, role):
         return [daemon for daemon in self.c.daemons if daemon.role == role]
 
+    def prepare(self, kind, job_id=JOB):
+        """What has to have been before such a job can get anywhere near its place."""
+        if kind != "forgotten":
+            return
+        for supervisor in self.c.supervisors:
+            supervisor.pause()
+        jobs = self.spread(job_id)
+        for each in jobs:
+            self.c.client.submit(wire.submit(each, KINDS[kind]))
+        self.c.client.all_settled(jobs)
+        last = self.store_ms()
+        self.notes.catch_up()
+        servers.wait_for(lambda: self.store_ms() > last + RETENTION_S * 1000, "their retention to be over")
+
+    def store_ms(self):
+        seconds, micros = self.c.store.redis.time()
+        return seconds * 1000 + micros // 1000
+
+    def spread(self, job_id):
+        """Ids of jobs, one in each partition."""
+        ids = {}
+        for number in itertools.count():
+            each = f"{job_id}-{number}"
+            ids.setdefault(self.c.store.partition(each), each)
+            if len(ids) == self.c.store.partitions:
+                return list(ids.values())
+
+    def kept(self, job_id=JOB):
+        """Those of them that are not forgotten."""
+        return set(self.spread(job_id)) & set(self.c.store.jobs())
+
     def submit(self, kind, job_id=JOB):
+        if kind == "forgotten":
+            for supervisor in self.c.supervisors:
+                supervisor.resume()
+            return
         if kind == "unanswered":
             for agent in self.c.agents:
                 agent.fail("publish.reply.before=1*drop")
@@ -93,6 +137,11 @@ class Trial(cluster.TestCase):
         self.assertEqual([], self.notes.judge())
 
     def _settle_one(self, kind, job_id):
+        if kind == "forgotten":
+            servers.wait_for(lambda: len(self.kept(job_id)) < self.c.store.partitions, "a job to be forgotten")
+            self.assertEqual(0, self.c.once("--once")[0])  # the others: none goes while the store is read
+            self.assertEqual(set(), self.kept(job_id))
+            return
         self._repeat_at = time.monotonic() + REPEAT_S
         self.c.client.until(lambda: self._accepted(kind, job_id), f"{job_id} to be accepted", 90)
         event = self.c.client.settled(job_id, 90)
@@ -114,6 +163,7 @@ class Trial(cluster.TestCase):
     def standing(self, daemons, spec, kind, job_id=JOB):
         """One of @daemons stands at the failpoint for the time of the block: that one."""
         point = spec.partition("=")[0]
+        self.prepare(kind, job_id)
         before = {daemon: daemon.hits(point) for daemon in daemons}
         for daemon in daemons:
             daemon.fail(spec)
@@ -129,6 +179,23 @@ class Trial(cluster.TestCase):
             yield standing
         finally:
             standing.fail()
+
+    # --- a handler ---
+
+    def begun(self, job_id=JOB):
+        """The processes of all its runs so far."""
+        log = self.notes.directory / "effects.log"
+        lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+        return [int(pid) for _, what, key, _, _, pid, _ in lines if what == "BEGIN" and key.startswith(f"{job_id}/")]
+
+    @contextlib.contextmanager
+    def running(self, daemons, kind, job_id=JOB):
+        """The first handler of a job runs at the beginning of the block: who runs it."""
+        self.submit(kind, job_id)
+        (self.handler,) = servers.wait_for(lambda: self.begun(job_id), "a handler to run")
+        stat = pathlib.Path(f"/proc/{self.handler}/stat").read_text()
+        parent = int(stat.rpartition(")")[2].split()[1])
+        yield next(daemon for daemon in daemons if daemon.pid == parent)
 
     def restarted(self, daemon):
         self.notes.fault("started again", daemon.name)

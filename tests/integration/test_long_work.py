@@ -59,12 +59,6 @@ class Work:
         (self.folder / "go").touch()
 
 
-def gone(pid):
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    return True
-
-
 class LongWork(cluster.TestCase):
     def start(self, agents=1, agent=None, **actor):
         self.work = Work(self.directory)
@@ -162,7 +156,7 @@ class LongWork(cluster.TestCase):
         pid = self.work.await_said("begin", "job")[1]
         c.client.control("job", cancel=wire.Cancel())
         self.assertEqual(wire.OUTCOME_CANCELLED, c.client.settled("job").outcome)
-        servers.wait_for(lambda: gone(pid), "the program to be gone")
+        servers.wait_for(lambda: servers.gone(pid), "the program to be gone")
         self.assertEqual(1, len(c.store.events("job", "deferred")))
         self.assertEqual("UNWANTED", getattr(self.status(c, "job").last_error, "class"))
         c.await_idle()

@@ -130,7 +130,7 @@ class Turns(Case):
         c.await_idle()
 
     def test_turned_in_mid_flight(self):
-        """B13.F5: a step in flight is answered first, then undone; nothing new goes forward."""
+        """A step in flight is answered first, then undone; nothing new goes forward."""
         c = self.begin()
         c.client.submit(wire.submit("job", trip()))
         self.do("do-flight")

@@ -100,6 +100,11 @@ def _start_time(pid):
     return None if fields[0] == "Z" else int(fields[19])
 
 
+def gone(pid):
+    """Whether a process has ended."""
+    return _start_time(pid) is None
+
+
 class Process:
     """A process group that we started, maybe in an earlier run of this program."""
 
@@ -379,6 +384,10 @@ class Rabbit(Server):
         more. One that is not on disk when the node is killed comes back empty, and without a leader
         until somebody calls an election: who consumes it or publishes to it gets no answer (3.10)."""
         self._evaluate("[ok = dets:sync(Table) || Table <- dets:all()], ok")
+
+    def disk_alarm(self, on):
+        """As if the disk were full: likewise."""
+        self._evaluate(f"rabbit_disk_monitor:set_disk_free_limit({10**18 if on else 10**7})")
 
     def alarm(self, on):
         """A memory alarm: the node reads nothing more from who publishes."""
