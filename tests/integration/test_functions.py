@@ -167,6 +167,13 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("retry", "", 0))
         self.assertEqual(["R", "0"], [self.step(0)[2], self.step(0)[7]])
 
+    def test_other_arguments_for_what_may_have_begun(self):
+        self.submit(LONG)
+        self.record("T")
+        self.assertEqual(["U", "P"], [self.step(0)[0], self.step(0)[2]])
+        self.assertEqual(("WRONG_STATE", "UNKNOWN"), self.steer("retry", "other arguments", 0))
+        self.assertNotIn("edited", self.events())
+
     def test_deadline_of_what_is_paused(self):
         """The hold stays a person's."""
         self.submit(LONG, complete_within=1)

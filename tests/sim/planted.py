@@ -651,6 +651,7 @@ RULES = {
             FUNCTIONS,
             "  elseif edited and rec.current ~= 'D' then\n",
             "  elseif false then\n",
+            "tests/integration/test_functions.py Functions.test_other_arguments_for_what_may_have_begun",
         ),
         "new arguments are not kept": (
             FUNCTIONS,
