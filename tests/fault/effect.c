@@ -41,6 +41,7 @@
 #define EXIT_DATA_ERROR 65
 #define EXIT_TRANSIENT 75
 #define EXIT_BROKEN 70 /* this program, or how it was called */
+#define HANG_MS 900000 /* longer than any lease, and any run that is judged */
 
 static const char *directory, *key, *attempt, *direction;
 
@@ -182,8 +183,10 @@ static int run(const json_t *arguments, const char *forward_key)
         return EXIT_DATA_ERROR;
     if (n <= fail)
         return EXIT_TRANSIENT;
-    while (n <= hang)
-        sleep_ms(1000);
+    if (n <= hang) { /* for ever; but nobody ends it where its agent was killed */
+        sleep_ms(HANG_MS);
+        return EXIT_BROKEN;
+    }
     code = strcmp(direction, "undo") == 0 ? undo_it(forward_key) : do_it();
     return code == 0 && n <= half ? EXIT_TRANSIENT : code;
 }
