@@ -42,6 +42,7 @@ class World:
         "journaled": ["effect"],  # actors whose handler is effect.c
         "actors_of_tests": [],  # actors whose answers are no matter of a journal
         "durable": True,  # nothing that the store has acknowledged may be gone
+        "forgets": False,  # but jobs that have ended, past a short retention
         "scan_ms": None,  # how often supervisors look
         "lease_ms": None,  # of a supervisor that leads a partition
         "settle_within_ms": None,  # all end so long after the last fault, and the last word of a client

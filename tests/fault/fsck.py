@@ -41,10 +41,11 @@ class Fsck:
         return self.violations
 
     def _kept(self):
-        """I1: no run is so long that a job may be forgotten."""
+        """I1: no run is so long that a job may be forgotten, unless its world is such, and the job has ended."""
         there = {key for keys in self.book.store.values() for key in keys}
         for job in self.book.jobs.values():
-            if job.history and f"job:{job.id}" not in there:
+            may_go = self.book.world.forgets and job.history and job.history[-1][2] == "settled"
+            if job.history and f"job:{job.id}" not in there and not may_go:
                 self.say(job.id, "is no more in the store", rule="I1")
 
     def _leader(self, partition, leader):

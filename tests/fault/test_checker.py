@@ -334,11 +334,25 @@ class Planted(unittest.TestCase):
         self.go_back("j", 1)
         self.found("I1", "j the store has forgotten 15 entries")
 
-    def test_I1_settled_and_gone(self):
+    def forgotten(self):
         for key in ("job:j", "data:j", "hist:j"):
             del self.scene.store[key]
         self.scene.store.update(settled={}, jobs={"p": 1.0})
         self.scene.store[f"def:{DEF}"]["refs"] = "1"
+
+    def test_I1_settled_and_gone(self):
+        self.forgotten()
+        self.found("I1", "j is no more in the store")
+
+    def test_I1_excused_past_retention(self):
+        self.forgotten()
+        self.scene.world["forgets"] = True
+        self.assertNotIn("I1", {v.rule for v in self.judge()})
+
+    def test_I1_gone_before_its_end(self):
+        self.forgotten()
+        self.scene.world["forgets"] = True
+        self.scene.history.pop(max(k for k, entry in enumerate(self.scene.history) if entry[0] == "j"))
         self.found("I1", "j is no more in the store")
 
     # --- I2: one completion ---

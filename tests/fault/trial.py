@@ -70,7 +70,8 @@ class Trial(cluster.TestCase):
         self.c = self.cluster(
             schedulers, agents, supervisors, settings, actor="effect", failpoints={}
         )
-        world = {**self.world, "durable": self.durable}
+        forgets = "retention" in settings.get("supervisor", {}).get("supervisor", {})
+        world = {**self.world, "durable": self.durable, "forgets": forgets}
         self.notes = evidence.Collector(self.c, directory, world, self.traced)
         return self.c
 
