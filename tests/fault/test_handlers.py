@@ -73,9 +73,9 @@ class Handlers(trial.Trial):
 
     def test_stopped(self):
         """B6.F19: its agent finishes what runs."""
-        self.stop("long")
+        self.stop("in_time")
         self.assertEqual([0], self.ends(self.handler))
-        self.settle_after("long", 0)
+        self.settle_after("in_time", 0)
 
     def test_stopped_and_stuck(self):
         """B6.F19: and kills what does not end in time."""
@@ -105,9 +105,9 @@ class Handlers(trial.Trial):
 
     def test_clock_ahead(self):
         """B6.F11: ten minutes forward end nothing early."""
-        self.jump("long", "+10m")
+        self.jump("in_time", "+10m")
         self.assertEqual([0], self.ends(self.handler))
-        self.settle_after("long", 0)
+        self.settle_after("in_time", 0)
 
     def test_clock_back(self):
         """B6.F11: ten minutes back, and it is killed when its lease ends."""

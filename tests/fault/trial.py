@@ -28,10 +28,10 @@ JOB = "job"
 RETENTION_S = 1
 
 
-def step(name, after=(), **how):
+def step(name, after=(), lock_ms=LOCK_MS, **how):
     return wire.step(
         name, "effect", action="do", after=after, arguments=evidence.arguments(**how), retry=POLICY,
-        lock_ms=LOCK_MS, wait_ms=WAIT_MS, revert=UNDO,
+        lock_ms=lock_ms, wait_ms=WAIT_MS, revert=UNDO,
     )  # fmt: skip
 
 
@@ -43,6 +43,7 @@ KINDS = {
     "unanswered": [step("a")],  # its first reply is lost: the lease ends
     "cancelled": [step("a"), step("b", ["a"], ms=300), step("c", ["b"])],
     "long": [step("a", ms=700), step("b", ["a"])],
+    "in_time": [step("a", ms=700, lock_ms=30000), step("b", ["a"])],  # also on a machine that is busy
     "stuck": [step("a", hang=1, deaf=True), step("b", ["a"])],  # SIGTERM does not end its first run
     "forgotten": [step("a")],  # a job in each partition, all of them past their retention
 }
@@ -53,6 +54,7 @@ ENDS = {
     "unanswered": {wire.OUTCOME_SUCCEEDED},
     "cancelled": {wire.OUTCOME_CANCELLED, wire.OUTCOME_SUCCEEDED},  # where it came too late
     "long": {wire.OUTCOME_SUCCEEDED},
+    "in_time": {wire.OUTCOME_SUCCEEDED},
     "stuck": {wire.OUTCOME_SUCCEEDED},
 }
 SETTINGS = {"forgotten": {"supervisor": {"supervisor": {"retention": f"{RETENTION_S}s"}}}}
