@@ -197,7 +197,8 @@ static const struct command COMMANDS[] = {
         .name = "resolve",
         .operands = "JOB|--where STEP active|disabled",
         .summary = "State what a step has done, where Drover cannot know",
-        .help = "For a step that is parked, has failed, or waits. --input is its result.\n",
+        .help = "For a step that is parked, has failed, or waits for its next try. --input is its "
+                "result.\n",
         .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_INPUT | GROUPS_BULK,
         .min_operands = 3,
         .max_operands = 3,

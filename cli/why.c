@@ -444,7 +444,7 @@ static const char *say_step(const struct why *why, const Drover__V1__StepStatus 
     case DROVER__V1__STEP_STATE__STEP_STATE_BACKOFF:
         return view_has_ended(why->job) ? NULL : say_backoff(why, step, a);
     case DROVER__V1__STEP_STATE__STEP_STATE_PARKED:
-        return say_parked(why, step, a);
+        return view_has_ended(why->job) ? NULL : say_parked(why, step, a);
     case DROVER__V1__STEP_STATE__STEP_STATE_FAILED:
         return say_failed(why, step, a);
     default:

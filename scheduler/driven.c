@@ -252,7 +252,7 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
         m.labels = c->labels->labels;
     }
     if (drover__v1__step_request__get_packed_size(&m) > WIRE_MESSAGE_MAX - 64)
-        record_new(s, op->item, OP_PERMANENT, op->job, m.token, "INPUT_TOO_LARGE",
+        record_new(s, op->item, OP_UNSENDABLE, op->job, m.token, "INPUT_TOO_LARGE",
                    "arguments, input and results together exceed the message limit");
     else
         send(s, op, &m, op->answered_at + r->wait, r->again);

@@ -96,6 +96,7 @@ enum op_kind {
     OP_DISABLED = 'D',
     OP_TRANSIENT = 'T', /* failures */
     OP_PERMANENT = 'P',
+    OP_UNSENDABLE = 'L', /* likewise: the request is too large, and nobody has had it */
     OP_DEFERRED = 'F',
     OP_UNSTARTED = 'N',  /* nobody took the request in time */
     OP_UNSENT = 'S',     /* it could not be sent in time: likewise, but no alert about agents */

@@ -37,7 +37,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 19
+local BUILD = 20
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -635,11 +635,12 @@ local function alert(job, i, reason, asked)
   job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A'}
 end
 
--- Alerts once: not again where the attempt that a parked step is given now and then has failed, too.
+-- Alerts once: not again where the attempt that a parked step is given now and then has failed, too. One that
+-- is given none is parked once, whatever its count: a failure on which the job ended counts as well.
 local function park(job, i, rec, reason, till)
   set_state(job, i, rec, 'P', till)
   note(job, 'parked', i, reason)
-  if reason ~= 'EXHAUSTED' or rec.failures == terms_of(job.def, i, rec.asked).attempts then
+  if reason ~= 'EXHAUSTED' or till == 0 or rec.failures == terms_of(job.def, i, rec.asked).attempts then
     alert(job, i, 'PARKED', rec.asked)
   end
 end
@@ -911,7 +912,7 @@ local function lay_down_piece(job, work)
   return walked(job, work, last)
 end
 
--- Works the cursor off until it is done or the budget is used. On a job that is held it waits.
+-- Works the cursor off until it is done or the budget is used. On a job that is held nothing is sent.
 local function drive(job, fresh)
   while job.budget.left > 0 and unfinished(job) do
     local work, done = job.spreads[1], nil
@@ -1399,8 +1400,12 @@ end
 
 local function on_failure(job, i, rec, op)
   local step, t = step_of(job.def, i), terms_of(job.def, i, rec.asked)
-  local proven = op.effect == 'N' and rec.asked == 'A' and step.waived
-  rec.current, rec.unstarted = proven and 'D' or 'U', 0
+  if op.kind == 'L' then -- what is known of the step stays
+    rec.unstarted = rec.unstarted + 1
+  else
+    local proven = op.effect == 'N' and rec.asked == 'A' and step.waived
+    rec.current, rec.unstarted = proven and 'D' or 'U', 0
+  end
   call('HSET', job.p .. 'data:' .. job.id, 'e' .. i, op.error)
   if op.kind == 'F' then
     note(job, 'deferred', i, rec.attempt, rec.token)
@@ -1413,7 +1418,7 @@ local function on_failure(job, i, rec, op)
   elseif op.kind == 'F' then
     local wait = op.retry_after > 0 and op.retry_after or t.initial
     back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
-  elseif op.kind == 'P' or t.non_retryable[op.class] then
+  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.class] then
     give_up(job, i, rec, t.on_permanent, 'PERMANENT', 0)
   elseif rec.failures >= t.attempts then
     give_up(job, i, rec, t.on_exhausted, 'EXHAUSTED', t.park > 0 and job.now + t.park or 0)
@@ -1505,7 +1510,7 @@ local function record_one(p, now, by, op, budget, out)
     put_code(out, 'DATA_FULL', now)
     return
   end
-  local unserved, asked = rec.unstarted > 0, rec.asked
+  local unserved, asked = rec.unstarted > 0 and op.kind ~= 'L', rec.asked
   if UNSTARTED[op.kind] then
     on_unstarted(job, i, rec, op)
     unserved = false
@@ -1527,7 +1532,7 @@ end
 --   kind job token redelivered fresh fraction result error class retry_after effect
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred
 --          N nobody took the request   S it could not be sent in time   X no queue took it
---          K the broker refused it
+--          K the broker refused it   L it is too large to be sent: a permanent failure
 -- fraction of the jitter, in millionths
 -- effect   N: proven that no run under this key has taken effect, or ever will
 local function record(keys, a)
@@ -1839,8 +1844,10 @@ end
 
 local function set_desired(job, to, cause)
   if job.desired == to then
-    if to == 'A' and job.phase == 'ERROR' then
+    if job.phase == 'ERROR' then
       return 'WRONG_STATE', job.outcome
+    elseif to == 'A' and job.ending ~= '' then
+      return 'WRONG_STATE', 'ENDING'
     elseif to == 'D' and not finished(job) and may_try_again(job) then
       call('HSET', job.key, 'tried', int(TRIES_MAX)) -- nor will it be tried again by itself
     end
@@ -1945,11 +1952,17 @@ local function go_on_after_failure(job, kind)
   end
 end
 
+-- It was parked, or about to be, when the end of the job laid it down.
+local function was_laid_down(job, i, rec)
+  return rec.since == job.epoch and rec.waiting == 0 and stands_still(job, i, rec)
+end
+
 -- Why this step cannot be tried again now, with other arguments or as it is.
-local function no_retry(job, rec, edited)
+local function no_retry(job, i, rec, edited)
   if rec.state == 'R' or rec.state == 'M' then
     return rec.state == 'M' and job.hold ~= '' and 'DUE' or 'IN_FLIGHT'
-  elseif rec.state == 'W' and (rec.current == job.desired or not (edited and job.desired == 'A')) then
+  elseif rec.state == 'W' and not was_laid_down(job, i, rec)
+    and (rec.current == job.desired or not (edited and job.desired == 'A')) then
     return 'NOT_FAILED'
   elseif edited and rec.current ~= 'D' then
     return 'UNKNOWN'
@@ -1985,7 +1998,7 @@ function commands.retry(job, command, arguments, ...)
       return 'MOVED'
     end
     local rec = parse_record(call('HGET', job.key, steps[k]), step_of(job.def, i))
-    local why = no_retry(job, rec, edited)
+    local why = no_retry(job, i, rec, edited)
     if why then
       return 'WRONG_STATE', why, i
     end
@@ -2088,7 +2101,8 @@ local function replace_step(job, i, rec)
     job.records[i] = nil
     call('HDEL', job.key, int(i))
   end
-  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 'l' .. i, 'a' .. i, 'c' .. i)
+  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 'l' .. i, 'c' .. i)
+  keep(job, 'a' .. i, '') -- meant for what it was before
 end
 
 -- migrate: definition n name gone step…: those that differ from what the job has, none of which has begun;
@@ -2107,7 +2121,8 @@ function commands.migrate(job, _, digest, n, name, gone, ...)
   end
   for k, text in ipairs(#list > 0 and call('HMGET', job.key, unpack(list)) or {}) do
     recs[k] = text and parse_record(text)
-    if text and (k <= gone and may_have_begun(recs[k])
+    if text and (recs[k].current == 'A' -- by a person's word
+        or k <= gone and may_have_begun(recs[k])
         or is_begun(recs[k], call('HGET', job.p .. 'data:' .. job.id, 'p' .. list[k]))) then
       return 'WRONG_STATE', 'BEGUN', tonumber(list[k])
     end

@@ -413,6 +413,27 @@ class BadInput(Case):
         self.assertEqual("RESULT_TOO_LARGE", getattr(status.last_error, "class"))
         self.assertIn("exceed 64 MiB", status.last_error.message)
 
+    def test_request_too_large(self):
+        """It is the permanent failure INPUT_TOO_LARGE of a step that nobody has had: what came before it is undone."""
+        parts = [f"p{i}" for i in range(9)]
+        undo = {"revert": wire.Revert(action="undo")}
+        self.client.submit(wire.submit("by-hand", [
+            *(wire.step(name, actor="hand", take_none=True, **undo) for name in parts),
+            wire.step("sum", actor="hand", after=parts, arguments=wire.payload(b"a" * (MIB - 100)), **undo),
+        ], input=wire.payload(b"i" * (MIB - 100))))
+        self.client.receipt("by-hand")
+        for _ in parts:
+            request = self.client.consume_step("hand")
+            self.client.reply(request, result=wire.payload(b"x" * (256 * 1024 - 100)))
+        for _ in parts:
+            request = self.client.consume_step("hand")
+            self.assertEqual(wire.STATE_DISABLED, request.desired)
+            self.client.reply(request)
+        self.assertEqual(wire.OUTCOME_COMPENSATED, self.client.settled("by-hand").outcome)
+        step = self.client.status("by-hand").steps[-1]
+        self.assertEqual(("sum", "INPUT_TOO_LARGE"), (step.name, getattr(step.last_error, "class")))
+        self.good_job()
+
     def parked(self, job_id):
         step = self.client.status(job_id).steps[0]
         return step if step.state == wire.STEP_STATE_PARKED else None

@@ -282,6 +282,62 @@ class Functions(unittest.TestCase):
         self.define("f", LONG, SHORT)
         self.assertEqual("DONE", self.migrate("f", 2, 1))
 
+    def test_migrate_what_a_person_has_done(self):
+        """Nobody took it, so that it was done by hand: it is done, whatever another version says."""
+        self.submit(LONG, LONG, after={1: 0})
+        self.record("X")
+        self.assertEqual("DONE", self.steer("resolve", 0, "A", ""))
+        self.define("e", SHORT, LONG, after={1: 0})
+        self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 2, 0))
+        self.assertEqual("A", self.step(0)[0])
+
+    def test_migrate_what_was_given_arguments(self):
+        """They were for what the step was before, and are not counted any more."""
+        self.submit(LONG, LONG, after={1: 0})
+        self.assertEqual("DONE", self.steer("retry", "better", 1))
+        self.assertEqual(["6"], self.job("bytes"))
+        self.define("e", LONG, SHORT, after={1: 0})
+        self.assertEqual("DONE", self.migrate("e", 2, 1))
+        self.assertEqual(["0"], self.job("bytes"))
+        self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", "a1"))
+
+    def test_too_large_to_be_sent(self):
+        """Nobody has had it: there is nothing to take back, and the job goes back without it ..."""
+        self.submit(LONG, UNDOES, after={1: 0}, revert=LONG)
+        self.record("A")
+        self.record("L", 1)
+        self.assertEqual(["D", "W"], self.step(1)[0:3:2])
+        self.assertEqual(["D", "R"], [self.step(0)[1], self.step(0)[2]])
+
+    def test_too_large_to_be_sent_once_more(self):
+        """... but where an attempt before may have done it."""
+        self.submit(CAPPED)
+        self.record("T")
+        self.await_mark(0)
+        self.drive(0)
+        self.record("L")
+        self.assertEqual(["U", "P"], self.step(0)[0:3:2])
+
+    def test_parked_for_good_is_told(self):
+        """Also where its last failure came while the job was ending: then it was not parked."""
+        self.submit(FAILS, SHORT)
+        self.record("P")
+        self.record("T", 1)
+        self.assertEqual("W", self.step(1)[2])
+        self.assertEqual("DONE", self.steer("retry", "", 0))
+        answer = self.call("record", "me", "T", JOB, self.step(1)[5], 0, FRESH[1], 0, "", "", "", 0, "")
+        self.assertEqual("P", self.step(1)[2])
+        self.assertIn("PARKED", answer)
+
+    def test_retry_of_one_that_the_end_laid_down(self):
+        """It was parked, and still is by its counts."""
+        self.submit(FAILS, LONG)
+        self.record("P", 1)
+        self.record("P", 0)
+        self.assertEqual("W", self.step(1)[2])
+        self.assertEqual("DONE", self.steer("retry", "", 1))
+        self.assertEqual(["R", "0"], self.step(1)[2:8:5])
+
     def test_resolved_keeps_its_result(self):
         """What a person says is there, is there with the result that it had; what is not has none."""
         self.submit(LONG, LONG, revert=LONG)
@@ -380,6 +436,20 @@ class Functions(unittest.TestCase):
         self.assertEqual(["W", "W"], [self.step(i)[2] for i in range(2)])
         self.assertEqual("DONE", self.steer("resume"))
         self.assertEqual(["R", "W"], [self.step(i)[2] for i in range(2)])
+
+    def test_where_a_job_does_not_go(self):
+        """Once it stands elsewhere, or is about to, it is not said to go there already."""
+        self.submit(FAILS, LONG)
+        self.record("P")
+        self.assertEqual(("WRONG_STATE", "ENDING"), self.steer("enable"))
+        self.record("A", 1)
+        self.assertEqual(("WRONG_STATE", "FAILED"), self.steer("enable"))
+        self.redis.flushall()
+        self.submit(LONG, revert=FAILS)
+        self.record("A")
+        self.steer("disable")
+        self.record("P")
+        self.assertEqual(("WRONG_STATE", "COMPENSATION_FAILED"), self.steer("disable"))
 
     def test_refusals_that_help(self):
         self.submit(LONG, SHORT)

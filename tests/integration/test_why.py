@@ -151,6 +151,8 @@ class Why(cluster.TestCase):
             (("ENDED", "has ended: FAILED, PERMANENT"),
              {"b": ("FAILED", "failed for good after 1 of 10 failures, last error BROKEN: bad card")}),
             self.why("fails"))
+        self.c.client.control("parks", kill=wire.Kill())
+        self.assertEqual({}, self.why("parks")[1], "what stands for ever")
 
     def test_ending(self):
         """A job that will end FAILED begins nothing more, and says what it waits for."""

@@ -440,7 +440,7 @@ static bool never_retried(const struct policy *policy, const struct recorded *r)
     for (size_t k = 0; k < policy->n_non_retryable; k++)
         if (bytes_is(r->class, policy->non_retryable[k]))
             return true;
-    return r->kind == 'P';
+    return r->kind == 'P' || r->kind == 'L';
 }
 
 /* Whether this was its last try; "?" where a Retry of all may have been forgotten. */
@@ -553,7 +553,7 @@ static void set_wait(const struct checker *c, struct step *step, double wait, do
 /* A failure may have had an effect, and the n-th waits initial × coefficient^(n-1) at least. */
 static void on_failed(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
-    const struct recorded *r = on_reply(c, job, i, e, "TPDA");
+    const struct recorded *r = on_reply(c, job, i, e, "TPLDA");
     const struct policy *policy = &check_terms_of(job, i)->policy;
     struct step *step = &job->steps[i];
     double wait = (double)policy->initial_interval_ms;
@@ -565,7 +565,10 @@ static void on_failed(struct checker *c, struct job *job, uint32_t i, const stru
     if (wait > (double)policy->maximum_interval_ms)
         wait = (double)policy->maximum_interval_ms;
     step->failures++;
-    step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
+    if (r->kind == 'L')
+        step->came_back++;
+    else
+        step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
     set_wait(c, step, wait, policy->jitter, r->retry_after);
     if (step->forgiven.failures > 0 || step->anew)
         step->not_after = 0;
@@ -672,6 +675,9 @@ static void on_migrated(struct checker *c, struct job *job)
 
         require(c, same || i >= old->n_steps || job->steps[i].attempt == job->steps[i].came_back,
                 "I12 %s: step %u has begun, and is another one now", job->id, i);
+        require(c, same || i >= old->n_steps || job->steps[i].current != 'A',
+                "I12 %s: somebody has said that step %u is done, and it is another one now",
+                job->id, i);
         if (step && i < old->n_steps)
             *step = job->steps[i];
         if (step && !same) {

@@ -128,13 +128,25 @@ RULES = {
     "TRANSIENT is tried again, PERMANENT and a non_retryable class are not": {
         "a permanent failure is tried again": (
             FUNCTIONS,
-            "  elseif op.kind == 'P' or t.non_retryable[op.class] then",
+            "  elseif op.kind == 'P' or op.kind == 'L' or t.non_retryable[op.class] then",
             "  elseif false then",
+        ),
+        "what is too large to be sent is undone": (
+            FUNCTIONS,
+            "  if op.kind == 'L' then --",
+            "  if false then --",
+            "tests/integration/test_functions.py Functions.test_too_large_to_be_sent",
+        ),
+        "what is too large to be sent is told as any failure": (
+            "scheduler/driven.c",
+            "OP_UNSENDABLE, op->job, m.token",
+            "OP_PERMANENT, op->job, m.token",
+            "tests/integration/test_bad_input.py BadInput.test_request_too_large",
         ),
         "a non_retryable class is tried again": (
             FUNCTIONS,
-            "op.kind == 'P' or t.non_retryable[op.class] then",
-            "op.kind == 'P' then",
+            "op.kind == 'L' or t.non_retryable[op.class] then",
+            "op.kind == 'L' then",
         ),
     },
     "DEFER is tried again when it says, and is not counted": {
@@ -234,9 +246,15 @@ RULES = {
         ),
         "each try of a parked step is told anew": (
             FUNCTIONS,
-            "  if reason ~= 'EXHAUSTED' or rec.failures == terms_of(job.def, i, rec.asked).attempts then\n",
-            "  if true then\n",
+            "  if reason ~= 'EXHAUSTED' or till == 0 or rec",
+            "  if true or rec",
             "tests/integration/test_alerts.py Alerts.test_parked_is_told_once",
+        ),
+        "what is parked for good after its last failure has come is not told": (
+            FUNCTIONS,
+            "  if reason ~= 'EXHAUSTED' or till == 0 or rec",
+            "  if reason ~= 'EXHAUSTED' or rec",
+            "tests/integration/test_functions.py Functions.test_parked_for_good_is_told",
         ),
     },
     "Where nobody takes a request it waits twice as long, uncounted": {
@@ -247,8 +265,8 @@ RULES = {
         ),
         "a request that nobody took counts as a failure": (
             FUNCTIONS,
-            "  rec.unstarted = rec.unstarted + 1\n",
-            "  rec.unstarted = rec.unstarted + 1\n  rec.failures = rec.failures + 1\n",
+            "  rec.unstarted = rec.unstarted + 1\n  local begun",
+            "  rec.unstarted = rec.unstarted + 1\n  rec.failures = rec.failures + 1\n  local begun",
         ),
     },
     "complete_by bounds forward work, and on_deadline says what becomes of the job": {
@@ -469,8 +487,8 @@ RULES = {
         ),
         "a cancel on the way back turns the job once more": (
             FUNCTIONS,
-            "  if job.desired == to then\n    if to == 'A'",
-            "  if job.desired == to and cause ~= 'CANCELLED' then\n    if to == 'A'",
+            "  if job.desired == to then\n",
+            "  if job.desired == to and cause ~= 'CANCELLED' then\n",
         ),
         "a cancel before the first dispatch leaves the steps open": (
             FUNCTIONS,
@@ -642,6 +660,12 @@ RULES = {
             "go_on_after_failure(job, 'w')",
             "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
         ),
+        "what the end of a job laid down is no more parked": (
+            FUNCTIONS,
+            "and not was_laid_down(job, i, rec)",
+            "",
+            "tests/integration/test_functions.py Functions.test_retry_of_one_that_the_end_laid_down",
+        ),
         "a step in flight is retried": (
             FUNCTIONS,
             "  if rec.state == 'R' or rec.state == 'M' then\n    return rec.state ==",
@@ -735,9 +759,21 @@ RULES = {
         ),
         "a migration leaves out a step that was sent": (
             FUNCTIONS,
-            "(k <= gone and may_have_begun(recs[k])\n        or is_begun",
-            "(false\n        or is_begun",
+            "        or k <= gone and may_have_begun(recs[k])\n",
+            "",
             "tests/integration/test_functions.py Functions.test_migrate_away_what_was_sent",
+        ),
+        "a migration has done again what a person has done": (
+            FUNCTIONS,
+            "(recs[k].current == 'A' --",
+            "(false --",
+            "tests/integration/test_functions.py Functions.test_migrate_what_a_person_has_done",
+        ),
+        "what a migration drops still counts": (
+            FUNCTIONS,
+            "  keep(job, 'a' .. i, '') --",
+            "  call('HDEL', job.p .. 'data:' .. job.id, 'a' .. i) --",
+            "tests/integration/test_functions.py Functions.test_migrate_what_was_given_arguments",
         ),
         "a migration does not undo what may have been begun": (
             FUNCTIONS,
