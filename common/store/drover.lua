@@ -1413,7 +1413,7 @@ local function on_failure(job, i, rec, op)
     rec.failures = rec.failures + 1
     note(job, 'failed', i, rec.attempt, rec.token)
   end
-  if overtaken(job, rec) then
+  if overtaken(job, rec) or rec.current == job.desired then -- an undo that was never sent: it is there
     rest(job, i, rec, op.fresh)
   elseif op.kind == 'F' then
     local wait = op.retry_after > 0 and op.retry_after or t.initial
@@ -1844,7 +1844,7 @@ end
 
 local function set_desired(job, to, cause)
   if job.desired == to then
-    if job.phase == 'ERROR' then
+    if to == 'A' and job.phase == 'ERROR' or job.outcome == 'COMPENSATION_FAILED' then
       return 'WRONG_STATE', job.outcome
     elseif to == 'A' and job.ending ~= '' then
       return 'WRONG_STATE', 'ENDING'
@@ -1952,16 +1952,18 @@ local function go_on_after_failure(job, kind)
   end
 end
 
--- It was parked, or about to be, when the end of the job laid it down.
-local function was_laid_down(job, i, rec)
-  return rec.since == job.epoch and rec.waiting == 0 and stands_still(job, i, rec)
+-- It waits for no other step, and something is counted against it: it was parked or backing off when the end of
+-- the job laid it down, or its last try came back while nothing was sent.
+local function has_tried(job, rec)
+  return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired
+    and rec.failures + rec.expiries > 0
 end
 
 -- Why this step cannot be tried again now, with other arguments or as it is.
-local function no_retry(job, i, rec, edited)
+local function no_retry(job, rec, edited)
   if rec.state == 'R' or rec.state == 'M' then
     return rec.state == 'M' and job.hold ~= '' and 'DUE' or 'IN_FLIGHT'
-  elseif rec.state == 'W' and not was_laid_down(job, i, rec)
+  elseif rec.state == 'W' and not has_tried(job, rec)
     and (rec.current == job.desired or not (edited and job.desired == 'A')) then
     return 'NOT_FAILED'
   elseif edited and rec.current ~= 'D' then
@@ -1998,7 +2000,7 @@ function commands.retry(job, command, arguments, ...)
       return 'MOVED'
     end
     local rec = parse_record(call('HGET', job.key, steps[k]), step_of(job.def, i))
-    local why = no_retry(job, i, rec, edited)
+    local why = no_retry(job, rec, edited)
     if why then
       return 'WRONG_STATE', why, i
     end
@@ -2089,6 +2091,8 @@ local function replace_step(job, i, rec)
     local maybe = may_have_begun(rec)
     if rec.state == 'R' then
       note(job, 'withdrawn', i, rec.attempt, rec.token)
+    elseif rec.state == 'F' then
+      remove_failed(job, i, rec)
     end
     set_state(job, i, rec, 'W', 0)
     rec.current = maybe and 'U' or 'D'

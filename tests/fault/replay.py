@@ -439,10 +439,10 @@ class Replay:
 
     def _on_step_parked(self, i, step, rest):
         step.parked = rest[1]
-        news = step.parked != "EXHAUSTED" or (
+        interval = self.terms(i, step.back).park_interval_ms
+        news = step.parked != "EXHAUSTED" or interval <= 0 or (
             step.failures == self.terms(i, step.back).maximum_attempts)
         self.parkings.append((self.at, i, step.parked, news))
-        interval = self.terms(i, step.back).park_interval_ms
         if step.parked == "EXHAUSTED" and interval > 0:
             step.not_before = step.not_after = self.at + interval
         else:

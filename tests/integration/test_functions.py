@@ -291,6 +291,20 @@ class Functions(unittest.TestCase):
         self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 2, 0))
         self.assertEqual("A", self.step(0)[0])
 
+    def test_migrate_what_had_failed(self):
+        """For good, as it could not be sent: it has not begun, and is not among those that failed any more."""
+        self.submit(FAILS, LONG)
+        self.record("P", 1)
+        self.record("L", 0)
+        self.assertEqual(["F", "0"], [self.step(0)[2], *self.job("failed")])
+        self.assertEqual("DONE", self.steer("retry", "", 1))
+        self.define("e", LONG, LONG)
+        self.assertEqual("DONE", self.migrate("e", 2, 0))
+        self.assertEqual(["R", ""], [self.step(0)[2], *self.job("failed")])
+        self.record("A", 0)
+        self.record("A", 1)
+        self.assertEqual(["SUCCEEDED"], self.job("outcome"))
+
     def test_migrate_what_was_given_arguments(self):
         """They were for what the step was before, and are not counted any more."""
         self.submit(LONG, LONG, after={1: 0})
@@ -318,6 +332,18 @@ class Functions(unittest.TestCase):
         self.record("L")
         self.assertEqual(["U", "P"], self.step(0)[0:3:2])
 
+    def test_an_undo_too_large_that_nobody_wants(self):
+        """The job has turned by then: the step is where it goes."""
+        self.submit(LONG, LONG, after={1: 0}, revert=LONG)
+        self.record("A")
+        self.record("A", 1)
+        self.steer("disable")
+        self.assertEqual("R", self.step(1)[2])
+        self.steer("enable")
+        self.record("L", 1)
+        self.assertEqual(["A", "W"], self.step(1)[0:3:2])
+        self.assertEqual(["PROCESSED", "0"], self.job("phase", "open"))
+
     def test_parked_for_good_is_told(self):
         """Also where its last failure came while the job was ending: then it was not parked."""
         self.submit(FAILS, SHORT)
@@ -331,12 +357,16 @@ class Functions(unittest.TestCase):
 
     def test_retry_of_one_that_the_end_laid_down(self):
         """It was parked, and still is by its counts."""
-        self.submit(FAILS, LONG)
+        self.submit(FAILS, LONG, CAPPED, LONG, after={3: 1})
+        self.drive()
         self.record("P", 1)
+        self.record("P", 2)  # the first of nine
         self.record("P", 0)
-        self.assertEqual("W", self.step(1)[2])
-        self.assertEqual("DONE", self.steer("retry", "", 1))
+        self.assertEqual(["W", "W"], [self.step(i)[2] for i in (1, 2)])
+        self.assertEqual(("WRONG_STATE", "NOT_FAILED"), self.steer("retry", "", 3))
+        self.assertEqual("DONE", self.steer("retry", "", 1, 2))
         self.assertEqual(["R", "0"], self.step(1)[2:8:5])
+        self.assertEqual(["R", "0"], self.step(2)[2:8:5])
 
     def test_resolved_keeps_its_result(self):
         """What a person says is there, is there with the result that it had; what is not has none."""
@@ -450,6 +480,11 @@ class Functions(unittest.TestCase):
         self.steer("disable")
         self.record("P")
         self.assertEqual(("WRONG_STATE", "COMPENSATION_FAILED"), self.steer("disable"))
+        self.redis.flushall()
+        self.submit(UNDOES)
+        self.record("P")
+        self.assertEqual(["ERROR", "COMPENSATED"], self.job("phase", "outcome"))
+        self.assertEqual("UNCHANGED", self.steer("disable"))
 
     def test_refusals_that_help(self):
         self.submit(LONG, SHORT)

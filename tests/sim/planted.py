@@ -137,6 +137,12 @@ RULES = {
             "  if false then --",
             "tests/integration/test_functions.py Functions.test_too_large_to_be_sent",
         ),
+        "an undo that was never sent fails in a job that does not want it": (
+            FUNCTIONS,
+            "  if overtaken(job, rec) or rec.current == job.desired then",
+            "  if overtaken(job, rec) then",
+            "tests/integration/test_functions.py Functions.test_an_undo_too_large_that_nobody_wants",
+        ),
         "what is too large to be sent is told as any failure": (
             "scheduler/driven.c",
             "OP_UNSENDABLE, op->job, m.token",
@@ -662,7 +668,7 @@ RULES = {
         ),
         "what the end of a job laid down is no more parked": (
             FUNCTIONS,
-            "and not was_laid_down(job, i, rec)",
+            "and not has_tried(job, rec)",
             "",
             "tests/integration/test_functions.py Functions.test_retry_of_one_that_the_end_laid_down",
         ),
@@ -768,6 +774,12 @@ RULES = {
             "(recs[k].current == 'A' --",
             "(false --",
             "tests/integration/test_functions.py Functions.test_migrate_what_a_person_has_done",
+        ),
+        "what had failed for good has failed after a migration, too": (
+            FUNCTIONS,
+            "    elseif rec.state == 'F' then\n      remove_failed(job, i, rec)\n    end\n    set_state",
+            "    end\n    set_state",
+            "tests/integration/test_functions.py Functions.test_migrate_what_had_failed",
         ),
         "what a migration drops still counts": (
             FUNCTIONS,
