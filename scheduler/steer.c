@@ -109,7 +109,7 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
     } about_a_step[] = {
         {"IN_FLIGHT", "is in flight: wait for its answer, or for its lease to end"},
         {"DUE", "waits for the job to be resumed: its lease or pause is over"},
-        {"NOT_FAILED", "is neither parked nor failed"},
+        {"NOT_FAILED", "is neither parked nor failed, nor to be tried again"},
         {"THERE", "is where the job wants it, and others have gone by that: turn the job instead"},
         {"WAITING", "waits for others: there is nothing to resolve yet"},
         {"BEGUN", "has begun, and is not the same in that version, or was sent, and is not there"},

@@ -1398,9 +1398,18 @@ local function on_success(job, i, rec, op)
   rest(job, i, rec, op.fresh)
 end
 
+-- Whether somebody may have begun what came back. One that nobody took in time may have had an agent: one
+-- that died with it had the broker offer it again, for what was left of its wait. One that could not be sent
+-- may have been, by another scheduler, and so may one that no queue took, or that is too large now, if it was sent
+-- once more.
+local function maybe_begun(job, i, rec, op)
+  return op.kind ~= 'X' and op.kind ~= 'L'
+    or call('HGET', job.p .. 'data:' .. job.id, 'c' .. i) == rec.token
+end
+
 local function on_failure(job, i, rec, op)
   local step, t = step_of(job.def, i), terms_of(job.def, i, rec.asked)
-  if op.kind == 'L' then -- what is known of the step stays
+  if not maybe_begun(job, i, rec, op) then -- what is known of the step stays
     rec.unstarted = rec.unstarted + 1
   else
     local proven = op.effect == 'N' and rec.asked == 'A' and step.waived
@@ -1428,13 +1437,6 @@ local function on_failure(job, i, rec, op)
 end
 
 local UNSTARTED = {N = true, S = true, X = true, K = true} -- kinds of what did not get through
-
--- Whether somebody may have begun what came back. One that nobody took in time may have had an agent: one
--- that died with it had the broker offer it again, for what was left of its wait. One that could not be sent
--- may have been, by another scheduler, and so may one that no queue took, if it was sent once more.
-local function maybe_begun(job, i, rec, op)
-  return op.kind ~= 'X' or call('HGET', job.p .. 'data:' .. job.id, 'c' .. i) == rec.token
-end
 
 -- Nobody took the request in time, or no queue did: nothing is counted. The step is as it was before where
 -- nobody can have begun it.
@@ -1952,11 +1954,10 @@ local function go_on_after_failure(job, kind)
   end
 end
 
--- It waits for no other step, and something is counted against it: it was parked or backing off when the end of
--- the job laid it down, or its last try came back while nothing was sent.
+-- It waits for no other step, and was sent: it was parked or backing off when the end of the job laid it down,
+-- or its last try came back while nothing was sent.
 local function has_tried(job, rec)
-  return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired
-    and rec.failures + rec.expiries > 0
+  return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired and rec.attempt > 0
 end
 
 -- Why this step cannot be tried again now, with other arguments or as it is.
@@ -2091,7 +2092,7 @@ local function replace_step(job, i, rec)
     local maybe = may_have_begun(rec)
     if rec.state == 'R' then
       note(job, 'withdrawn', i, rec.attempt, rec.token)
-    elseif rec.state == 'F' then
+    elseif rec.state == 'F' and rec.since >= job.since then -- of this way: it counts
       remove_failed(job, i, rec)
     end
     set_state(job, i, rec, 'W', 0)

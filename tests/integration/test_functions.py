@@ -323,8 +323,15 @@ class Functions(unittest.TestCase):
         self.assertEqual(["D", "W"], self.step(1)[0:3:2])
         self.assertEqual(["D", "R"], [self.step(0)[1], self.step(0)[2]])
 
+    def test_too_large_to_be_resent(self):
+        """... but where another scheduler has sent it ..."""
+        self.submit(LONG)
+        self.call("drive", JOB, FRESH[1], "me", 1, 0)
+        self.record("L")
+        self.assertEqual(["U", "P"], self.step(0)[0:3:2])
+
     def test_too_large_to_be_sent_once_more(self):
-        """... but where an attempt before may have done it."""
+        """... or an attempt before may have done it."""
         self.submit(CAPPED)
         self.record("T")
         self.await_mark(0)
@@ -358,9 +365,8 @@ class Functions(unittest.TestCase):
     def test_retry_of_one_that_the_end_laid_down(self):
         """It was parked, and still is by its counts."""
         self.submit(FAILS, LONG, CAPPED, LONG, after={3: 1})
-        self.drive()
         self.record("P", 1)
-        self.record("P", 2)  # the first of nine
+        self.record("F", 2)  # it counts for nothing
         self.record("P", 0)
         self.assertEqual(["W", "W"], [self.step(i)[2] for i in (1, 2)])
         self.assertEqual(("WRONG_STATE", "NOT_FAILED"), self.steer("retry", "", 3))

@@ -167,8 +167,8 @@ class Refusals(cluster.TestCase):
         self.do("do-a")
         self.take("do-b")
         self.wrong("job", "step b is in flight", retry=wire.Retry(steps=["b"]))
-        self.wrong("job", "step a is neither parked nor failed", retry=wire.Retry(steps=["a"]))
-        self.wrong("job", "step c is neither parked nor failed", retry=wire.Retry(steps=["c"]))
+        self.wrong("job", "step a is neither parked nor failed, nor to be tried again", retry=wire.Retry(steps=["a"]))
+        self.wrong("job", "step c is neither parked nor failed, nor to be tried again", retry=wire.Retry(steps=["c"]))
         self.wrong("job", "step b is in flight", retry=wire.Retry(steps=["b"], arguments=wire.payload(b"x")))
         self.refused("job", wire.ANSWER_CODE_INVALID, "the job has no step x",
                      retry=wire.Retry(steps=["x"]))

@@ -440,7 +440,7 @@ static bool never_retried(const struct policy *policy, const struct recorded *r)
     for (size_t k = 0; k < policy->n_non_retryable; k++)
         if (bytes_is(r->class, policy->non_retryable[k]))
             return true;
-    return r->kind == 'P' || r->kind == 'L';
+    return r->kind == 'P';
 }
 
 /* Whether this was its last try; "?" where a Retry of all may have been forgotten. */
@@ -553,7 +553,7 @@ static void set_wait(const struct checker *c, struct step *step, double wait, do
 /* A failure may have had an effect, and the n-th waits initial × coefficient^(n-1) at least. */
 static void on_failed(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
-    const struct recorded *r = on_reply(c, job, i, e, "TPLDA");
+    const struct recorded *r = on_reply(c, job, i, e, "TPDA");
     const struct policy *policy = &check_terms_of(job, i)->policy;
     struct step *step = &job->steps[i];
     double wait = (double)policy->initial_interval_ms;
@@ -565,10 +565,7 @@ static void on_failed(struct checker *c, struct job *job, uint32_t i, const stru
     if (wait > (double)policy->maximum_interval_ms)
         wait = (double)policy->maximum_interval_ms;
     step->failures++;
-    if (r->kind == 'L')
-        step->came_back++;
-    else
-        step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
+    step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
     set_wait(c, step, wait, policy->jitter, r->retry_after);
     if (step->forgiven.failures > 0 || step->anew)
         step->not_after = 0;
