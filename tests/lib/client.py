@@ -192,16 +192,21 @@ class Client:
     def hold_step(self, actor):
         """The next request of an actor, taken by an agent of its own that does not acknowledge it:
         its StepRequest, and a function that ends this agent."""
-        connection = pika.BlockingConnection(self._parameters)
-        channel = connection.channel()
 
-        def get():
-            method, _, body = channel.basic_get(f"drover.task.{actor}")
-            return body if method else None
+        def hold():
+            connection = pika.BlockingConnection(self._parameters)
+            with contextlib.suppress(*LOST):  # also where the queue is so new that it cannot answer
+                method, _, body = connection.channel().basic_get(f"drover.task.{actor}")
+                if method:
+                    return body, connection.close
+            if connection.is_open:
+                connection.close()
+            return None
 
+        body, die = servers.wait_for(hold, f"a request for {actor}")
         requests = wire.Requests()
-        requests.ParseFromString(servers.wait_for(get, f"a request for {actor}"))
-        return requests.requests[0], connection.close
+        requests.ParseFromString(body)
+        return requests.requests[0], die
 
     def reply(self, request, **fields):
         """Reports a request's success, or what @fields say instead."""
