@@ -54,7 +54,7 @@ struct why {
 
 static void why_deinit(struct why *why)
 {
-    for (size_t i = 0; why->about && i < why->job->n_steps; i++) {
+    for (size_t i = 0; why->job && why->about && i < why->job->n_steps; i++) {
         buf_deinit(&why->about[i].names);
         buf_deinit(&why->about[i].sentence);
     }

@@ -123,11 +123,12 @@ static void set_alert(Drover__V1__JobEvent *m, const struct op *op)
     drover__v1__job_event__init(m);
     m->kind = DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT;
     m->job_id = op->job;
-    if (op->workflow)
+    if (op->workflow) {
         m->workflow = (char *)op->workflow->full_name;
+        if (alert->step != WORKFLOW_NONE)
+            m->step = (char *)op->workflow->steps[alert->step].name;
+    }
     m->reason = (char *)alert->reason;
-    if (alert->step != WORKFLOW_NONE)
-        m->step = (char *)op->workflow->steps[alert->step].name;
     m->at = alert->at;
     m->seq = alert->seq;
 }

@@ -307,7 +307,7 @@ void alert_of_store(struct scheduler *s, struct item *item, const char *job, con
 /* A store that went back in time (rollback.c): looks whether it did, on a new connection; heeds the
  * mark in an answer; remembers what a client is told of. */
 void rollback_look(struct scheduler *s);
-void rollback_heed(struct scheduler *s, const struct op *op, uint64_t mark);
+void rollback_heed(struct scheduler *s, const struct op *op, uint64_t count);
 void rollback_accepted(struct scheduler *s, const struct op *op);
 void rollback_free(struct scheduler *s);
 

@@ -225,7 +225,7 @@ static bool number_steps(struct scheduler *s, struct op *op, const struct workfl
         return false;
     }
     free(op->steps);
-    op->steps = or_abort(calloc(n, sizeof(*op->steps)));
+    op->steps = or_abort(calloc(n + 1, sizeof(*op->steps)));
     op->n_steps = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
         op->steps[i] = workflow_find(w, bytes_str(names[i]));

@@ -368,13 +368,11 @@ static void report_deliveries(struct bus *bus, struct list *deliveries)
     while ((node = list_pop(deliveries))) {
         struct incoming *in = list_entry(node, struct incoming, node);
 
-        if (bus->state != BUS_RUNNING) {
-            bus_delivery_free(&in->delivery);
-        } else if (in->pulse) {
+        if (in->pulse && bus->state == BUS_RUNNING)
             report_pulse(bus, &in->delivery);
-            bus_delivery_free(&in->delivery);
-        } else if (failpoint("delivery", queue_name(bus, in->delivery.source), "",
-                             &in->delivery.body, 1) == FAILPOINT_DROP) {
+        if (in->pulse || bus->state != BUS_RUNNING ||
+            failpoint("delivery", queue_name(bus, in->delivery.source), "", &in->delivery.body,
+                      1) == FAILPOINT_DROP) {
             bus_delivery_free(&in->delivery);
         } else {
             bus->stats.delivered++;

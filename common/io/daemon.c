@@ -121,7 +121,7 @@ static int apply_option(struct options *o, const struct daemon_role *role, int o
         *status = STATUS_GOOD;
         return 1;
     default:
-        if (option >= OPTION_SWITCH) {
+        if (option >= OPTION_SWITCH && role->switches) {
             *role->switches[option - OPTION_SWITCH].set = true;
             return 0;
         }

@@ -60,7 +60,7 @@ static void cut(struct listing *l, uint32_t n)
 
 struct listing *listing_free(struct listing *l)
 {
-    for (uint32_t i = 0; l && i < l->n; i++)
+    for (uint32_t i = 0; l && l->items && i < l->n; i++)
         free((void *)l->items[i].status.data);
     if (l)
         free(l->items);

@@ -485,7 +485,8 @@ int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out)
     *out = (struct ops_refusal){.step = get_u32(r)};
     if (why.len >= sizeof(out->why))
         return -EPROTO;
-    memcpy(out->why, why.data, why.len);
+    if (why.len > 0)
+        memcpy(out->why, why.data, why.len);
     return result_of(r);
 }
 
