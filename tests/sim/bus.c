@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "digest.h"
+
 #define DIRECT_REPLY "amq.rabbitmq.reply-to"
 #define HALF 500000 /* millionths */
 
@@ -75,6 +77,12 @@ static struct wire *wire_new(struct simbus *bus, struct simlink *link, void (*fi
     w->link = link;
     w->epoch = link ? link->epoch : 0;
     return w;
+}
+
+/* A connection keeps order, each way; one that is lost has nothing to do with the next. */
+static uint64_t lane(const struct simlink *link, bool to_process)
+{
+    return digest_number(digest_number((uintptr_t)link, link->epoch), to_process);
 }
 
 /* ---- queues ---- */
@@ -165,6 +173,20 @@ static void enqueue(struct simqueue *q, struct message *m, bool front)
 
 /* ---- deliveries ---- */
 
+static uint64_t content_digest(const struct bus_message *m)
+{
+    uint64_t d = digest_str(digest_str(DIGEST_INIT, m->exchange), m->key);
+
+    d = digest_str(digest_bytes(d, m->body), m->type);
+    return digest_number(digest_number(d, (uint64_t)m->not_after), m->resent);
+}
+
+static uint64_t message_digest(const struct message *m)
+{
+    return digest_number(digest_number(content_digest(&m->content), (uint64_t)m->expires),
+                         m->redelivered);
+}
+
 static struct simconsumer *consumer_of(struct simlink *link, const struct simqueue *q)
 {
     for (uint32_t i = 0; i < link->n_consumers; i++)
@@ -173,13 +195,33 @@ static struct simconsumer *consumer_of(struct simlink *link, const struct simque
     return NULL;
 }
 
+static bool is_ready(struct simlink *link, const struct simqueue *q)
+{
+    const struct simconsumer *c = consumer_of(link, q);
+
+    return link->up && !link->paused && (c->prefetch == 0 || c->unacked < c->prefetch);
+}
+
+/* Any of them: RabbitMQ's turns depend on all that was before. */
+static struct simlink *any_ready(struct simqueue *q)
+{
+    struct simlink *links[array_size(q->consumers)];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < q->n_consumers; i++)
+        if (is_ready(q->consumers[i], q))
+            links[n++] = q->consumers[i];
+    return n > 0 ? links[timeline_choose(q->bus->t, n)] : NULL;
+}
+
 static struct simlink *next_ready(struct simqueue *q)
 {
+    if (q->bus->t->explorer)
+        return any_ready(q);
     for (uint32_t i = 0; i < q->n_consumers; i++) {
         struct simlink *link = q->consumers[(q->turn + i) % q->n_consumers];
-        struct simconsumer *c = consumer_of(link, q);
 
-        if (link->up && !link->paused && (c->prefetch == 0 || c->unacked < c->prefetch)) {
+        if (is_ready(link, q)) {
             q->turn += i + 1;
             return link;
         }
@@ -224,6 +266,9 @@ static void deliver(struct simlink *link, struct message *m, int source)
 
     set_delivery(m, ++link->last_handle, source);
     w->message = m;
+    w->event.lane = lane(link, true);
+    w->event.eager = link->eager;
+    w->event.digest = digest_str(message_digest(m), link->name);
     w->event.held_until = link->held_until;
     timeline_add(link->bus->t, &w->event, net_delay(link->bus));
 }
@@ -367,6 +412,7 @@ static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_mes
     m->queue = q;
     w = wire_new(bus, NULL, on_kept);
     w->message = m;
+    w->event.digest = digest_str(message_digest(m), q->name);
     timeline_add(bus->t, &w->event, after);
 }
 
@@ -424,6 +470,13 @@ static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message
 
 /* ---- publishing ---- */
 
+static uint64_t publish_digest(const struct publish *p)
+{
+    uint64_t d = digest_str(content_digest(&p->content), p->sender->name);
+
+    return digest_number(digest_number(d, p->id), p->sent);
+}
+
 static void on_confirm(struct event *e)
 {
     struct wire *w = container_of(e, struct wire, event);
@@ -441,6 +494,9 @@ static void confirm(struct simlink *link, struct publish *p, enum bus_outcome ou
 
     w->publish = p;
     w->outcome = outcome;
+    w->event.lane = lane(link, true);
+    w->event.eager = link->eager;
+    w->event.digest = digest_number(publish_digest(p), (uint64_t)outcome + 1);
     w->event.held_until = link->held_until;
     timeline_add(link->bus->t, &w->event, net_delay(link->bus));
 }
@@ -475,6 +531,8 @@ static void publish_send(struct publish *p)
     p->sent = true;
     w = wire_new(link->bus, link, on_sent);
     w->publish = p;
+    w->event.lane = lane(link, false);
+    w->event.digest = publish_digest(p);
     timeline_add(link->bus->t, &w->event, net_delay(link->bus));
 }
 
@@ -647,4 +705,41 @@ void simlink_close(struct simlink *link)
     cut(link);
     link->open = false;
     list_init(&link->publishes);
+}
+
+/* ---- digests ---- */
+
+static uint64_t queue_digest(const struct simqueue *q)
+{
+    uint64_t d = digest_number(digest_str(DIGEST_INIT, q->name), q->deleted);
+
+    list_foreach(l, &q->messages)
+        d = digest_number(d, message_digest(list_entry(l, struct message, link)));
+    return d;
+}
+
+static uint64_t link_digest(const struct simlink *link)
+{
+    uint64_t d = digest_str(DIGEST_INIT, link->name);
+
+    d = digest_number(d, (uint64_t)link->open << 2 | (uint64_t)link->up << 1 | link->paused);
+    list_foreach(l, &link->unacked) {
+        const struct message *m = list_entry(l, struct message, link);
+
+        d = digest_str(digest_number(d, message_digest(m)), m->queue->name);
+    }
+    list_foreach(l, &link->publishes)
+        d = digest_number(d, publish_digest(list_entry(l, struct publish, link)));
+    return d;
+}
+
+uint64_t simbus_digest(const struct simbus *bus)
+{
+    uint64_t sum = 0;
+
+    for (const struct simqueue *q = bus->queues; q; q = q->next)
+        sum += queue_digest(q);
+    for (uint32_t i = 0; i < bus->n_links; i++)
+        sum += link_digest(bus->links[i]);
+    return sum;
 }

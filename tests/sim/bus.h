@@ -58,6 +58,7 @@ struct simlink {
     bool open;   /* the process lives */
     bool up;     /* connected */
     bool paused; /* wants no deliveries */
+    bool eager;  /* see struct event: of what reaches the process */
     int direct_source;
     struct simconsumer consumers[SIMLINK_CONSUMERS];
     uint32_t n_consumers;
@@ -66,6 +67,9 @@ struct simlink {
 };
 
 struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults);
+
+/* Of all queues and links. */
+uint64_t simbus_digest(const struct simbus *bus);
 
 /* Called for each message that the broker has taken or refused, before its sender knows. */
 void simbus_watch(struct simbus *bus,

@@ -176,7 +176,7 @@ static Drover__V1__Payload *any_payload(struct client_job *job)
 }
 
 /* All steps, or one of them, and that maybe with other arguments. */
-static void retry(struct client_job *job, int64_t when)
+static void retry(struct client_job *job, int64_t when, bool maybe_one)
 {
     struct timeline *t = job->world->t;
     struct command *c = command_new(job, "retry", when);
@@ -185,7 +185,7 @@ static void retry(struct client_job *job, int64_t when)
     drover__v1__retry__init(m);
     c->message.command_case = DROVER__V1__CONTROL__COMMAND_RETRY;
     c->message.retry = m;
-    if (timeline_chance(t, HALF))
+    if (!maybe_one || timeline_chance(t, HALF))
         return;
     m->steps = timeline_alloc(t, sizeof(*m->steps));
     m->steps[m->n_steps++] = any_step(job);
@@ -225,6 +225,34 @@ static void migrate(struct client_job *job, int64_t when)
                                        : (char *)d->newer->full_name;
 }
 
+static void steer_as_planned(struct client_job *job, const struct plan_command *c, int64_t when)
+{
+    switch (c->what) {
+    case PLAN_DISABLE:
+        set_desired(job, DROVER__V1__STATE__STATE_DISABLED, when);
+        break;
+    case PLAN_ENABLE:
+        set_desired(job, DROVER__V1__STATE__STATE_ACTIVE, when);
+        break;
+    case PLAN_CANCEL:
+        cancel(job, when);
+        break;
+    case PLAN_KILL:
+        kill_job(job, when);
+        break;
+    case PLAN_PAUSE:
+        pause_job(job, when);
+        break;
+    case PLAN_RESUME:
+        resume(job, when);
+        break;
+    case PLAN_RETRY:
+        retry(job, when, false);
+        break;
+    }
+    insist(job);
+}
+
 /* Turns are what most of it is about. */
 static void steer(struct client_job *job, int64_t when)
 {
@@ -248,7 +276,7 @@ static void steer(struct client_job *job, int64_t when)
         break;
     case 8:
     case 9:
-        retry(job, when);
+        retry(job, when, true);
         break;
     case 10:
     case 11:
@@ -294,6 +322,18 @@ void client_end(struct world *w, const char *id, bool hard)
         }
         insist(job);
     }
+}
+
+uint64_t clients_digest(const struct world *w)
+{
+    uint64_t d = DIGEST_INIT;
+
+    for (uint32_t i = 0; i < w->plan->jobs; i++) {
+        d = digest_number(d, (uint64_t)w->jobs[i].accepted << 1 | w->jobs[i].too_late);
+        for (const struct command *c = w->jobs[i].commands; c; c = c->older)
+            d = digest_number(digest_str(d, c->id), c->answered);
+    }
+    return d;
 }
 
 bool client_is_busy(const struct world *w)
@@ -408,7 +448,7 @@ static void job_begin(struct world *w, struct client_job *job, uint32_t i)
 {
     const struct definition *d =
         &w->definitions[timeline_between(w->t, 0, w->plan->n_definitions - 1)];
-    int64_t when = timeline_between(w->t, 0, w->plan->submit_within_ms);
+    int64_t when = w->plan->submit_after_ms + timeline_between(w->t, 0, w->plan->submit_within_ms);
 
     job->world = w;
     job->client = nth_client(w, i % w->plan->clients);
@@ -426,6 +466,8 @@ static void job_begin(struct world *w, struct client_job *job, uint32_t i)
     job->submit_event.fire = on_submit;
     job->query_event.fire = on_query;
     timeline_add(w->t, &job->submit_event, when);
+    for (uint32_t k = 0; k < w->plan->n_commands; k++)
+        steer_as_planned(job, &w->plan->commands[k], when + w->plan->commands[k].after_ms);
     while (timeline_chance(w->t, w->plan->steers))
         steer(job, when + timeline_between(w->t, 0, timeline_chance(w->t, HALF) ? 3000 : 15000));
     if (timeline_chance(w->t, w->plan->queries))

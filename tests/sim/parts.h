@@ -59,6 +59,7 @@ struct process {
     enum role role;
     uint32_t index;
     const char *name;
+    uint64_t heard; /* digest of what it has heard since it was born, where somebody explores */
     bool alive;
     uint64_t life;      /* counts the machines it has had: what was meant for an old one is void */
     int64_t held_until; /* stopped, as by SIGSTOP */
@@ -115,6 +116,7 @@ struct world {
     bool finished;
     int cleaning; /* what rests without an end has been cancelled (1), and killed (2) */
     uint64_t calls;
+    uint64_t deeds; /* digest of what handlers did, where somebody explores */
 };
 
 static inline int64_t process_now(const struct process *p)
@@ -146,6 +148,11 @@ void process_lose_store(struct process *p);
 /* For each event that reaches a process: does it stop for a while, is it told to end? */
 void process_strike(struct process *p);
 
+uint64_t answer_digest(uint64_t d, const struct store_answer *answer);
+
+/* It is about to hear this. */
+void process_hears(struct process *p, uint64_t digest);
+
 /* ---- roles.c ---- */
 
 void role_born(struct process *p);
@@ -171,6 +178,9 @@ void clients_submit_again(struct world *w);
 
 /* Has a job end, by a cancel or the hard way. */
 void client_end(struct world *w, const char *id, bool hard);
+
+/* Of what clients know. */
+uint64_t clients_digest(const struct world *w);
 
 /* Whether somebody still waits for an answer. */
 bool client_is_busy(const struct world *w);

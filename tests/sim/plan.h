@@ -48,6 +48,20 @@ struct plan_handlers {
     int64_t most_ms;
 };
 
+/* What a client says of a job, beside what chance has it say. */
+struct plan_command {
+    enum {
+        PLAN_DISABLE,
+        PLAN_ENABLE,
+        PLAN_CANCEL,
+        PLAN_KILL,
+        PLAN_PAUSE,
+        PLAN_RESUME,
+        PLAN_RETRY, /* all steps */
+    } what;
+    int64_t after_ms; /* its Submit */
+};
+
 struct plan_definition {
     Drover__V1__Workflow *message;
     Drover__V1__Workflow *newer; /* its next version, to which jobs migrate; NULL: none */
@@ -60,6 +74,7 @@ struct plan {
     uint32_t schedulers, agents, supervisors, clients;
     uint32_t actors;
     uint32_t jobs;
+    int64_t submit_after_ms;
     int64_t submit_within_ms;
     int64_t faults_end; /* ms from the beginning */
     bool lingers;       /* goes on with faults when all has settled, for what comes late */
@@ -79,7 +94,9 @@ struct plan {
     bool election;
     int64_t supervisor_period_ms;
     int64_t sweep_ms;
-    uint32_t steers; /* in millionths: one more command about a job */
+    uint32_t steers;                     /* in millionths: one more command about a job */
+    const struct plan_command *commands; /* about each job */
+    uint32_t n_commands;
     uint32_t queries;
     uint32_t delayed;
     uint32_t disabled;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explore.h"
 #include "model/store_ops.h"
 
 #define HALF 500000  /* millionths */
@@ -39,6 +40,14 @@ struct call {
     struct store_answer answer;
 };
 
+uint64_t answer_digest(uint64_t d, const struct store_answer *answer)
+{
+    d = digest_number(d, answer->result);
+    for (uint32_t i = 0; i < answer->n; i++)
+        d = digest_bytes(d, answer->items[i]);
+    return d;
+}
+
 static void keep_answer(struct world *w, struct call *c, const struct store_answer *answer)
 {
     struct bytes *items = timeline_alloc(w->t, answer->n * sizeof(*items));
@@ -46,6 +55,17 @@ static void keep_answer(struct world *w, struct call *c, const struct store_answ
     for (uint32_t i = 0; i < answer->n; i++)
         items[i] = effects_copy(&w->t->arena, answer->items[i]);
     c->answer = (struct store_answer){.result = answer->result, .items = items, .n = answer->n};
+}
+
+static uint64_t call_digest(const struct call *c)
+{
+    uint64_t d = digest_str(digest_str(DIGEST_INIT, c->process->name), c->function);
+
+    d = digest_number(digest_number(d, c->id), c->fate);
+    d = digest_number(d, c->process->alive && c->process->life == c->life);
+    for (int i = 0; i < c->n; i++)
+        d = digest_bytes(d, c->args[i]);
+    return d;
 }
 
 static void on_back(struct event *e)
@@ -213,6 +233,8 @@ static void on_call(struct event *e)
     }
     c->back.fire = on_back;
     c->back.held_until = &p->held_until;
+    c->back.lane = digest_number(c->event.lane, true);
+    c->back.digest = answer_digest(c->event.digest, &c->answer);
     timeline_add(
         w->t, &c->back,
         timeline_between(w->t, 0,
@@ -225,7 +247,7 @@ static enum fate draw_fate(struct world *w)
         return FATE_REFUSED;
     if (!timeline_chance(w->t, w->faults.store_lost))
         return FATE_ANSWERED;
-    return (enum fate)timeline_between(w->t, FATE_NEVER, FATE_LATE);
+    return (enum fate)(FATE_NEVER + timeline_choose(w->t, FATE_LATE - FATE_NEVER + 1));
 }
 
 static void strike_store(struct world *w)
@@ -261,17 +283,21 @@ static void send_call(struct process *p, const struct effect *effect)
         checker_survived(w->checker, c->args[0], c->args[1]);
     c->epoch = w->rollbacks;
     c->event.fire = on_call;
+    c->event.lane = digest_number((uintptr_t)p, p->life);
     list_append(&p->calls, &c->link);
     if (p->store_gone)
         return; /* answered when it is there again */
     strike_store(w);
     c->fate = draw_fate(w);
+    c->event.digest = call_digest(c);
     if (p->store_free > w->t->now + delay)
         delay = p->store_free - w->t->now;
     p->store_free = w->t->now + delay;
     if (c->fate == FATE_LATE) {
         c->back.fire = on_back;
+        c->back.digest = answer_digest(c->event.digest, &c->answer);
         c->answer.result = STORE_UNKNOWN;
+        c->event.lane = 0;
         timeline_add(w->t, &c->back, delay + timeline_between(w->t, 0, w->faults.outage_ms));
         delay += timeline_between(w->t, 1, 2 * w->faults.outage_ms);
     }
@@ -448,6 +474,15 @@ void process_perform(struct process *p, int64_t next_tick)
 
 /* ---- life ---- */
 
+void process_hears(struct process *p, uint64_t digest)
+{
+    if (!p->world->t->explorer)
+        return;
+    p->heard = digest_number(digest_number(p->heard, digest), (uint64_t)p->world->t->now);
+    digest = digest_number(digest_str(digest, p->name), p->life);
+    explorer_hears(p->world->t->explorer, digest_number(digest, (uint64_t)p->world->t->now));
+}
+
 static void on_death(struct event *e)
 {
     struct process *p = container_of(e, struct process, death);
@@ -557,6 +592,7 @@ void process_birth(struct process *p)
     tell(w->t, p->name, "starts");
     p->alive = true;
     p->life++;
+    p->heard = DIGEST_INIT;
     p->held_until = 0;
     p->store_gone = false;
     while (list_pop(&p->calls))
@@ -569,6 +605,7 @@ void process_birth(struct process *p)
     p->link.ctx = p;
     p->link.held_until = &p->held_until;
     p->link.clock = p->clock;
+    p->link.eager = p->role == ROLE_CLIENT;
     simlink_open(&p->link, w->bus);
     role_born(p);
 }

@@ -12,6 +12,7 @@
 #include <lauxlib.h>
 #include <uthash.h>
 
+#include "digest.h"
 #include "model/effect.h"
 
 #define EXACT INT64_C(9007199254740992) /* integers up to here are exact in Lua */
@@ -927,6 +928,44 @@ void simredis_set_read_only(struct simredis *r, bool read_only)
 }
 
 /* ---- looking ---- */
+
+static uint64_t fields_digest(const struct simredis_value *hash)
+{
+    uint64_t sum = 0;
+
+    for (const struct field *f = hash->fields; f; f = f->hh.next)
+        sum +=
+            digest_bytes(digest_bytes(DIGEST_INIT, f->name), bytes_of(f->value.data, f->value.len));
+    return sum;
+}
+
+static uint64_t value_digest(const struct simredis_value *value)
+{
+    uint64_t d = digest_bytes(DIGEST_INIT, value->key);
+
+    if (value->kind == KIND_HASH)
+        return digest_number(d, fields_digest(value));
+    if (value->kind == KIND_STRING)
+        return digest_bytes(d, bytes_of(value->text.data, value->text.len));
+    for (uint32_t i = 0; i < value->n; i++) {
+        if (value->kind == KIND_LIST) {
+            d = digest_bytes(d, value->entries[i]);
+        } else {
+            d = digest_bytes(d, value->members[i].name);
+            d = digest_number(d, (uint64_t)(int64_t)value->members[i].score);
+        }
+    }
+    return d;
+}
+
+uint64_t simredis_digest(const struct simredis *r)
+{
+    uint64_t sum = 0;
+
+    for (const struct simredis_value *value = r->keys; value; value = value->hh.next)
+        sum += value_digest(value);
+    return sum;
+}
 
 const struct simredis_value *simredis_find(const struct simredis *r, struct bytes key)
 {

@@ -37,6 +37,9 @@ void simredis_push_call(struct simredis *r, lua_State *lua);
 
 struct simredis_value;
 
+/* Of all keys and values. */
+uint64_t simredis_digest(const struct simredis *r);
+
 const struct simredis_value *simredis_find(const struct simredis *r, struct bytes key);
 struct bytes simredis_field(const struct simredis_value *hash, struct bytes name);
 uint32_t simredis_length(const struct simredis_value *list);

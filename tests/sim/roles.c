@@ -76,6 +76,7 @@ static void on_look(struct event *e)
     struct simqueue *q = p->world->replies;
 
     timeline_add(p->world->t, &p->look, LOOK_MS);
+    process_hears(p, digest_number(simqueue_messages(q), simqueue_consumers(q)));
     if (p->alive)
         supervisor_event(
             p, (struct supervisor_event){.type = SUPERVISOR_QUEUE,
@@ -185,10 +186,28 @@ static bool handler_lives(const struct handler *h)
     return h->process->alive && h->process->life == h->life;
 }
 
+static uint64_t handler_digest(const struct handler *h, const char *what)
+{
+    uint64_t d = digest_str(digest_str(DIGEST_INIT, h->process->name), h->token);
+
+    d = digest_number(digest_str(d, what),
+                      (uint64_t)h->stopped << 2 | (uint64_t)h->acted << 1 | (uint64_t)h->result.ok);
+    return digest_number(digest_str(d, h->result.class), handler_lives(h));
+}
+
+/* Something is to happen to it. */
+static void handler_add(struct handler *h, struct event *e, const char *what, int64_t after)
+{
+    e->digest = handler_digest(h, what);
+    e->lane = (uintptr_t)h;
+    timeline_add(h->process->world->t, e, after);
+}
+
 static void on_told(struct event *e)
 {
     struct handler *h = container_of(e, struct handler, told);
 
+    process_hears(h->process, handler_digest(h, "told"));
     if (handler_lives(h))
         agent_feed(h->process,
                    (struct agent_event){.type = AGENT_DONE, .id = h->id, .result = &h->result});
@@ -202,6 +221,7 @@ static void on_act(struct event *e)
     if (!handler_lives(h))
         return;
     h->acted = true;
+    h->process->world->deeds += digest_str(DIGEST_INIT, h->token);
     if (!checker_act(h->process->world->checker, h->token) && h->result.ok)
         h->result = (struct agent_result){.class = "taken_back", .message = "not again"};
 }
@@ -226,7 +246,7 @@ static void on_end(struct event *e)
     timeline_cancel(t, &h->beat);
     h->told.fire = on_told;
     h->told.held_until = &h->process->held_until;
-    timeline_add(t, &h->told, 0);
+    handler_add(h, &h->told, "told", 0);
 }
 
 static void on_beat(struct event *e)
@@ -235,7 +255,8 @@ static void on_beat(struct event *e)
 
     if (!handler_lives(h) || h->stopped)
         return;
-    timeline_add(h->process->world->t, &h->beat, 100);
+    handler_add(h, &h->beat, "beat", 100);
+    process_hears(h->process, handler_digest(h, "beat"));
     agent_feed(h->process, (struct agent_event){.type = AGENT_PROGRESS,
                                                 .id = h->id,
                                                 .progress = {.fraction = 0.5, .note = "half way"}});
@@ -269,14 +290,19 @@ static struct agent_result draw_result(struct world *w)
 }
 
 /* How a run ends, and after what time. */
-static int64_t draw_end(struct handler *h, const struct agent_run *run)
+static int64_t draw_end(struct handler *h, const struct agent_run *run, enum world_verdict verdict)
 {
     struct world *w = h->process->world;
     const struct plan_handlers *plan = &w->plan->handlers;
     int64_t lease = run->deadline - process_now(h->process);
     int64_t most = lease > 1 && lease / 2 < plan->most_ms ? lease / 2 : plan->most_ms;
 
-    h->result = draw_result(w);
+    if (verdict == WORLD_FAILS)
+        h->result = failure(w, "flaky", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    else if (verdict == WORLD_BREAKS)
+        h->result = failure(w, "broken", DROVER__V1__VERDICT__VERDICT_PERMANENT);
+    else
+        h->result = draw_result(w);
     if (w->script)
         return plan->most_ms;
     if (w->calmed)
@@ -295,24 +321,30 @@ static bool draw_effect(struct handler *h)
                             timeline_chance(h->process->world->t, HALF));
 }
 
-static void handler_plan(struct handler *h, const struct agent_run *run)
+static void handler_plan(struct handler *h, const struct agent_run *run, enum world_verdict verdict)
 {
     struct timeline *t = h->process->world->t;
-    int64_t end = draw_end(h, run);
+    int64_t end = draw_end(h, run, verdict);
 
     h->act.fire = on_act;
     h->end.fire = on_end;
     if (draw_effect(h))
-        timeline_add(t, &h->act, h->process->world->script ? end : timeline_between(t, 0, end));
-    timeline_add(t, &h->end, end);
+        handler_add(h, &h->act, "act",
+                    h->process->world->script ? end : timeline_between(t, 0, end));
+    handler_add(h, &h->end, "end", end);
+}
+
+static const char *undo_of(const Drover__V1__StepRequest *request)
+{
+    return request->desired == DROVER__V1__STATE__STATE_DISABLED ? "undo " : "";
 }
 
 /* Is another run of this step under way? */
 static void note_two_runs(struct world *w, const struct handler *started,
                           const Drover__V1__StepRequest *request)
 {
-    const char *name =
-        effects_printf(&w->t->arena, "%s/%s attempt ", request->job_id, request->step);
+    const char *name = effects_printf(&w->t->arena, "%s%s/%s attempt ", undo_of(request),
+                                      request->job_id, request->step);
 
     for (uint32_t i = 0; i < w->n_processes; i++)
         for (const struct handler *h = w->processes[i].handlers; h; h = h->older)
@@ -331,8 +363,8 @@ static void handler_start(struct process *p, struct agent_run *run)
     h->life = p->life;
     h->id = run->id;
     h->token = timeline_str(w->t, run->request->token);
-    h->label = effects_printf(&w->t->arena, "%s/%s attempt %u", run->request->job_id,
-                              run->request->step, run->request->attempt);
+    h->label = effects_printf(&w->t->arena, "%s%s/%s attempt %u", undo_of(run->request),
+                              run->request->job_id, run->request->step, run->request->attempt);
     h->deadline = run->deadline;
     h->began = w->t->now;
     h->heartbeat = run->request->heartbeat_ms;
@@ -347,11 +379,15 @@ static void handler_start(struct process *p, struct agent_run *run)
     if (verdict == WORLD_KILLS)
         return;
     if (verdict != WORLD_HANGS)
-        handler_plan(h, run);
+        handler_plan(h, run, verdict);
+    if (verdict == WORLD_STALLS) {
+        p->held_until = w->t->now + 2 * run->request->lock_ms;
+        tell(w->t, p->name, "stands still until %lld", (long long)p->held_until);
+    }
     if (run->request->heartbeat_ms > 0) {
         h->beat.fire = on_beat;
         h->beat.held_until = &p->held_until;
-        timeline_add(w->t, &h->beat, 50);
+        handler_add(h, &h->beat, "beat", 50);
     }
 }
 
@@ -366,7 +402,7 @@ static void handler_stop(struct process *p, const struct agent_run *run)
     h->stopped = true;
     h->result = failure(p->world, "stopped", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     h->end.fire = on_end;
-    timeline_add(p->world->t, &h->end, timeline_between(p->world->t, 0, KILLED_MS));
+    handler_add(h, &h->end, "end", timeline_between(p->world->t, 0, KILLED_MS));
 }
 
 /* A request that came twice may find no slot the second time: no handler stands behind that reply.
@@ -399,6 +435,7 @@ void role_replies(struct process *p, struct bytes body)
 
 void role_born(struct process *p)
 {
+    process_hears(p, digest_str(DIGEST_INIT, "born"));
     switch (p->role) {
     case ROLE_SCHEDULER:
         scheduler_born(p);
@@ -446,6 +483,7 @@ void role_store_up(struct process *p)
 {
     const struct world *w = p->world;
 
+    process_hears(p, digest_str(DIGEST_INIT, "store up"));
     if (p->role == ROLE_SCHEDULER) {
         scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_STORE_UP,
                                                     .partitions = w->plan->partitions,
@@ -460,12 +498,14 @@ void role_store_up(struct process *p)
 
 void role_bus_down(struct process *p)
 {
+    process_hears(p, digest_str(DIGEST_INIT, "down"));
     if (p->role == ROLE_SCHEDULER)
         scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
 }
 
 void role_tick(struct process *p)
 {
+    process_hears(p, DIGEST_INIT);
     switch (p->role) {
     case ROLE_SCHEDULER:
         scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_TICK});
@@ -483,6 +523,7 @@ void role_tick(struct process *p)
 
 void role_answer(struct process *p, uint64_t id, const struct store_answer *answer)
 {
+    process_hears(p, answer_digest(digest_number(DIGEST_INIT, id), answer));
     if (p->role == ROLE_SCHEDULER)
         scheduler_event(
             p, (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = id, .answer = answer});
@@ -493,6 +534,8 @@ void role_answer(struct process *p, uint64_t id, const struct store_answer *answ
 
 void role_delivery(struct process *p, const struct bus_delivery *d, const char *type)
 {
+    process_hears(p, digest_number(digest_bytes(digest_str(DIGEST_INIT, type), d->body),
+                                   (uint64_t)d->redelivered << 1 | d->resent));
     if (p->role == ROLE_SCHEDULER)
         scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = d});
     else if (p->role == ROLE_AGENT)
@@ -501,6 +544,7 @@ void role_delivery(struct process *p, const struct bus_delivery *d, const char *
 
 void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome)
 {
+    process_hears(p, digest_number(digest_number(DIGEST_INIT, id), outcome));
     if (p->role == ROLE_SCHEDULER)
         scheduler_event(
             p, (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = id, .outcome = outcome});

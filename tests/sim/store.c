@@ -423,6 +423,16 @@ void simstore_command(struct simstore *s, const char *const *words, int n, struc
     lua_settop(lua, SLOTS_);
 }
 
+void simstore_watch(struct simstore *s, struct lines *lines)
+{
+    lines_watch(lines, s->lua);
+}
+
+uint64_t simstore_digest(const struct simstore *s)
+{
+    return simredis_digest(s->redis);
+}
+
 /* ---- the window ---- */
 
 /* Written often enough for printf to show. Return: how many, of 10 at most. */

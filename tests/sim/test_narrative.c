@@ -22,6 +22,9 @@ struct story {
     const char *name;
     Drover__V1__Workflow *(*workflow)(struct timeline *t);
     world_script *script;
+    const struct plan_command *commands;
+    uint32_t n_commands;
+    uint32_t supervisors; /* 0: one */
 };
 
 /* What strikes only once. */
@@ -57,6 +60,51 @@ static Drover__V1__Workflow *diamond(struct timeline *t)
     return w;
 }
 
+static void add_reverts(struct timeline *t, Drover__V1__Workflow *w)
+{
+    Drover__V1__Revert *reverts = timeline_alloc(t, w->n_steps * sizeof(*reverts));
+
+    for (size_t i = 0; i < w->n_steps; i++) {
+        drover__v1__revert__init(&reverts[i]);
+        w->steps[i]->revert = &reverts[i];
+    }
+}
+
+static Drover__V1__Policy *add_policy(struct timeline *t, Drover__V1__Workflow *w)
+{
+    w->retry = timeline_alloc(t, sizeof(*w->retry));
+    drover__v1__policy__init(w->retry);
+    w->retry->initial_interval_ms = 500;
+    return w->retry;
+}
+
+static Drover__V1__Workflow *saga(struct timeline *t)
+{
+    Drover__V1__Workflow *w = chain(t);
+
+    add_reverts(t, w);
+    add_policy(t, w)->on_permanent = DROVER__V1__RECOURSE__RECOURSE_COMPENSATE;
+    return w;
+}
+
+static Drover__V1__Workflow *one_try(struct timeline *t)
+{
+    Drover__V1__Workflow *w = plan_workflow(t, 1);
+    Drover__V1__Policy *policy = add_policy(t, w);
+
+    policy->maximum_attempts = 1;
+    policy->park_interval_ms = -1;
+    return w;
+}
+
+static Drover__V1__Workflow *patient(struct timeline *t)
+{
+    Drover__V1__Workflow *w = plan_workflow(t, 1);
+
+    add_policy(t, w);
+    return w;
+}
+
 static enum world_verdict nothing(void *ctx, const char *process, const char *what)
 {
     return WORLD_GOES_ON;
@@ -75,11 +123,69 @@ static enum world_verdict kill_scheduler(void *ctx, const char *process, const c
                                                                               : WORLD_GOES_ON;
 }
 
+/* Its agent dies with the handler. */
+static enum world_verdict kill_agent(void *ctx, const char *process, const char *what)
+{
+    return strcmp(what, "start j1/s1 attempt 1") == 0 ? WORLD_KILLS : WORLD_GOES_ON;
+}
+
+/* The reply is on its way, and its request is offered again. */
+static enum world_verdict kill_agent_after_reply(void *ctx, const char *process, const char *what)
+{
+    return strcmp(process, "agent-1") == 0 && strcmp(what, "ack") == 0 && once() ? WORLD_KILLS
+                                                                                 : WORLD_GOES_ON;
+}
+
+static enum world_verdict stall_agent(void *ctx, const char *process, const char *what)
+{
+    return strcmp(what, "start j1/s0 attempt 1") == 0 ? WORLD_STALLS : WORLD_GOES_ON;
+}
+
+static enum world_verdict fail_twice(void *ctx, const char *process, const char *what)
+{
+    return strcmp(what, "start j1/s0 attempt 1") == 0 || strcmp(what, "start j1/s0 attempt 2") == 0
+               ? WORLD_FAILS
+               : WORLD_GOES_ON;
+}
+
+static enum world_verdict fail_first(void *ctx, const char *process, const char *what)
+{
+    return strncmp(what, "start ", 6) == 0 && once() ? WORLD_FAILS : WORLD_GOES_ON;
+}
+
+static enum world_verdict decline(void *ctx, const char *process, const char *what)
+{
+    return strcmp(what, "start j1/s2 attempt 1") == 0 ? WORLD_BREAKS : WORLD_GOES_ON;
+}
+
+/* Nobody looks after the step of an agent that died, until the other supervisor does. */
+static enum world_verdict kill_supervisor(void *ctx, const char *process, const char *what)
+{
+    if (strcmp(what, "start j1/s1 attempt 1") == 0)
+        return WORLD_HANGS;
+    return strcmp(what, "publish drover.control Control j1") == 0 && once() ? WORLD_KILLS
+                                                                            : WORLD_GOES_ON;
+}
+
+#define COMMANDS(...)                                                                              \
+    (const struct plan_command[]){__VA_ARGS__},                                                    \
+        array_size(((const struct plan_command[]){__VA_ARGS__}))
+
 static const struct story stories[] = {
     {"chain", chain, nothing},
     {"diamond", diamond, nothing},
     {"expiry", chain, hang},
     {"scheduler_dies_between_store_and_publish", chain, kill_scheduler},
+    {"agent_dies_at_work", chain, kill_agent},
+    {"agent_dies_between_reply_and_ack", patient, kill_agent_after_reply},
+    {"agent_stands_still", patient, stall_agent},
+    {"supervisor_dies_between_store_and_publish", chain, kill_supervisor, .supervisors = 2},
+    {"failures_back_off", patient, fail_twice},
+    {"declined_for_good", saga, decline},
+    {"disabled_in_mid_flight", saga, nothing, COMMANDS({PLAN_DISABLE, 150})},
+    {"turned_to_and_fro", saga, nothing, COMMANDS({PLAN_DISABLE, 150}, {PLAN_ENABLE, 250})},
+    {"parked_and_retried", one_try, fail_first, COMMANDS({PLAN_RETRY, 5000})},
+    {"paused_and_resumed", chain, nothing, COMMANDS({PLAN_PAUSE, 50}, {PLAN_RESUME, 1000})},
 };
 
 /* ---- telling ---- */
@@ -94,7 +200,9 @@ static void plan_story(struct plan *plan, struct timeline *t, const struct story
         .partitions = 1,
         .schedulers = 1,
         .agents = 1,
-        .supervisors = 1,
+        .supervisors = story->supervisors ? story->supervisors : 1,
+        .commands = story->commands,
+        .n_commands = story->n_commands,
         .clients = 1,
         .actors = 1,
         .jobs = 1,

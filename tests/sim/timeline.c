@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FNV_OFFSET UINT64_C(14695981039346656037)
-#define FNV_PRIME UINT64_C(1099511628211)
+#include "explore.h"
 
 void timeline_init(struct timeline *t, uint64_t seed, FILE *trace)
 {
-    *t = (struct timeline){.hash = FNV_OFFSET, .trace = trace};
+    *t = (struct timeline){.hash = DIGEST_INIT, .trace = trace};
     rng_seed(&t->rng, seed);
 }
 
@@ -49,6 +48,8 @@ bool timeline_step(struct timeline *t)
     struct heap_node *n = heap_first(&t->heap);
     struct event *e;
 
+    if (t->explorer)
+        return explorer_step(t->explorer, t);
     if (!n)
         return false;
     e = container_of(n, struct event, node);
@@ -65,11 +66,20 @@ bool timeline_step(struct timeline *t)
 
 int64_t timeline_between(struct timeline *t, int64_t least, int64_t most)
 {
+    if (t->explorer)
+        return least;
     return least + (int64_t)rng_below(&t->rng, (uint64_t)(most - least + 1));
+}
+
+uint32_t timeline_choose(struct timeline *t, uint32_t n)
+{
+    return t->explorer ? explorer_choose(t->explorer, n) : (uint32_t)timeline_between(t, 0, n - 1);
 }
 
 bool timeline_chance(struct timeline *t, uint32_t millionths)
 {
+    if (t->explorer)
+        return explorer_chance(t->explorer, millionths);
     return millionths > 0 && rng_below(&t->rng, 1000000) < millionths;
 }
 
@@ -78,13 +88,13 @@ void timeline_mix(struct timeline *t, struct bytes b)
     uint64_t hash = t->hash;
 
     for (size_t i = 0; i < b.len; i++)
-        hash = (hash ^ b.data[i]) * FNV_PRIME;
-    t->hash = (hash ^ b.len) * FNV_PRIME;
+        hash = (hash ^ b.data[i]) * DIGEST_PRIME;
+    t->hash = (hash ^ b.len) * DIGEST_PRIME;
 }
 
 void timeline_mix_number(struct timeline *t, uint64_t number)
 {
-    t->hash = (t->hash ^ number) * FNV_PRIME;
+    t->hash = (t->hash ^ number) * DIGEST_PRIME;
 }
 
 void timeline_tell(struct timeline *t, const char *who, const char *format, ...)

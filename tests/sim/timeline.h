@@ -19,15 +19,20 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "digest.h"
 #include "feature.h"
 #include "model/effect.h"
 
+struct explorer;
 struct timeline;
 
 struct event {
     struct heap_node node;
     void (*fire)(struct event *e);
     const int64_t *held_until; /* a stopped process hears nothing before; NULL: never held */
+    uint64_t lane;             /* an explorer keeps the order of what has the same; 0: of nothing */
+    bool eager;      /* it does not matter when it happens: an explorer lets it happen at once */
+    uint64_t digest; /* of what it will do, for an explorer; 0: it is known by its address */
 };
 
 struct timeline {
@@ -38,7 +43,8 @@ struct timeline {
     uint64_t hash;
     uint64_t events;
     bool seen[FEATURES_];
-    FILE *trace; /* NULL: nobody reads */
+    FILE *trace;               /* NULL: nobody reads */
+    struct explorer *explorer; /* decides instead of chance; NULL: nobody does */
 };
 
 void timeline_init(struct timeline *t, uint64_t seed, FILE *trace);
@@ -55,8 +61,11 @@ void timeline_cancel(struct timeline *t, struct event *e);
 /* Lets the next event happen. Return: false where there is none. */
 bool timeline_step(struct timeline *t);
 
-/* Uniform from @least to @most, both included. */
+/* Uniform from @least to @most, both included; @least where an explorer decides. */
 int64_t timeline_between(struct timeline *t, int64_t least, int64_t most);
+
+/* Uniform from 0 to @n - 1; an explorer takes every way. */
+uint32_t timeline_choose(struct timeline *t, uint32_t n);
 
 /* True in @millionths of a million cases. */
 bool timeline_chance(struct timeline *t, uint32_t millionths);

@@ -109,6 +109,12 @@ static void on_rest(struct world *w)
         w->finished = true;
 }
 
+/* An explorer asks by itself, but for L1. */
+static int64_t probe_ms(const struct world *w)
+{
+    return w->t->explorer ? w->plan->settle_ms : PROBE_MS;
+}
+
 static void on_probe(struct event *e)
 {
     struct world *w = container_of(e, struct world, probe);
@@ -117,12 +123,33 @@ static void on_probe(struct event *e)
     int64_t limit =
         w->plan->settle_ms * (rests ? 2 : 1); /* at rest what is settled is forgotten yet */
 
-    timeline_add(w->t, &w->probe, PROBE_MS);
+    timeline_add(w->t, &w->probe, probe_ms(w));
     if (rests)
         on_rest(w);
     if (!w->finished && w->t->now > w->plan->faults_end + limit)
         checker_fail(w->checker, "L1 not at %s %" PRId64 " s after the last fault",
                      rests ? "an end" : "rest", limit / 1000);
+}
+
+uint64_t world_digest(void *world)
+{
+    const struct world *w = world;
+    uint64_t d = digest_number(simstore_digest(w->store), simbus_digest(w->bus));
+
+    d = digest_number(digest_number(d, clients_digest(w)), w->deeds);
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        d = digest_number(digest_number(d, w->processes[i].alive), w->processes[i].heard);
+    return digest_number(d, (uint64_t)w->cleaning);
+}
+
+bool world_quiet(void *world)
+{
+    struct world *w = world;
+    int cleaning = w->cleaning;
+
+    if (!client_is_busy(w) && checker_at_rest(w->checker))
+        on_rest(w);
+    return w->finished || w->cleaning != cleaning;
 }
 
 static void on_published(void *ctx, const struct bus_message *m, enum bus_outcome outcome,
@@ -161,7 +188,7 @@ struct world *world_new(const struct world_config *config)
     clients_begin(w);
     w->calm.fire = on_calm;
     w->probe.fire = on_probe;
-    timeline_add(t, &w->probe, PROBE_MS);
+    timeline_add(t, &w->probe, probe_ms(w));
     if (!w->script)
         timeline_add(t, &w->calm, w->plan->faults_end);
     return w;

@@ -32,7 +32,11 @@ struct world_result {
 enum world_verdict {
     WORLD_GOES_ON,
     WORLD_KILLS, /* the process dies right before this */
-    WORLD_HANGS, /* of a handler that starts: it will not end by itself */
+    /* of a handler that starts: */
+    WORLD_HANGS,  /* it will not end by itself */
+    WORLD_FAILS,  /* it fails, and may be tried again */
+    WORLD_BREAKS, /* it fails for good */
+    WORLD_STALLS, /* its agent stands still until long after the lease */
 };
 
 /* What a narrative decides instead of chance, before each effect: @what is such as "store record",
@@ -51,6 +55,10 @@ struct world *world_new(const struct world_config *config);
 
 /* Runs until all is at rest, something is violated, or time is up. */
 void world_run(struct world *w, struct world_result *out);
+
+/* For an explorer; see explore.h. */
+uint64_t world_digest(void *world);
+bool world_quiet(void *world);
 
 /* What has not come to rest, for people. */
 void world_describe(struct world *w, FILE *out);

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explore.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "digest.h"
+#include "timeline.h"
+
+#define READY_MAX 64 /* events of one moment */
+#define FIRST 'a'    /* letter of the first way */
+
+/* Shared by all processes. */
+struct common {
+    uint64_t states, events, ends;
+    uint32_t running; /* processes that do not wait */
+    bool stop;        /* something was violated, or has crashed */
+    bool crashed;
+    bool full;
+    bool told; /* the violation is being written */
+    char violation[512];
+    char path[EXPLORE_PATH_MAX];
+    uint64_t mask;
+    uint64_t seen[]; /* open addressing; 0 is free */
+};
+
+struct explorer {
+    struct common *common;
+    struct explorer_view view;
+    int64_t opens;
+    bool open;
+    bool alone; /* one way only */
+    unsigned jobs;
+    int64_t late_ms;
+    uint32_t left[EXPLORE_BUDGETS_];
+    uint32_t path_len;
+    char path[EXPLORE_PATH_MAX];
+    const char *replay;
+    uint64_t events; /* not added up yet */
+};
+
+const char *explore_budget_name(uint32_t budget)
+{
+    static const char *const names[EXPLORE_BUDGETS_] = {
+        [EXPLORE_CRASH] = "crash",     [EXPLORE_LOST] = "lost",
+        [EXPLORE_DOUBLED] = "doubled", [EXPLORE_REFUSED] = "refused",
+        [EXPLORE_CUT] = "cut",         [EXPLORE_STORE_LOST] = "store",
+        [EXPLORE_FAILURE] = "failure", [EXPLORE_PERMANENT] = "permanent",
+        [EXPLORE_TIME] = "time",
+    };
+
+    return budget < EXPLORE_BUDGETS_ ? names[budget] : NULL;
+}
+
+/* ---- random numbers: of what the machine hears ---- */
+
+static struct {
+    bool set;
+    uint64_t next;
+} drawn;
+
+void explorer_hears(struct explorer *x, uint64_t digest)
+{
+    drawn.set = x->open;
+    drawn.next = digest;
+}
+
+bool explorer_random(uint64_t *out)
+{
+    drawn.next = digest_stir(drawn.next + DIGEST_PRIME);
+    *out = drawn.next;
+    return drawn.set;
+}
+
+/* ---- states ---- */
+
+/* Return: whether it is new. */
+static bool enter(struct common *c, uint64_t state)
+{
+    uint64_t at = state;
+
+    state += !state;
+    for (int tries = 0; tries < 64; tries++, at++) {
+        uint64_t *slot = &c->seen[at & c->mask], found = 0;
+
+        if (__atomic_compare_exchange_n(slot, &found, state, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+            __atomic_fetch_add(&c->states, 1, __ATOMIC_RELAXED);
+            return true;
+        }
+        if (found == state)
+            return false;
+    }
+    c->full = true;
+    __atomic_fetch_add(&c->states, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+static uint64_t state_of(const struct explorer *x, const struct timeline *t)
+{
+    uint64_t d = digest_number(x->view.digest(x->view.ctx), (uint64_t)t->now);
+    uint64_t coming = 0;
+
+    for (size_t i = 1; i < EXPLORE_BUDGETS_; i++)
+        d = digest_number(d, x->left[i]);
+    for (size_t i = 0; i < t->heap.used; i++) {
+        const struct event *e = container_of(t->heap.nodes[i], struct event, node);
+        uint64_t what = e->digest ? e->digest : (uintptr_t)e;
+
+        coming += digest_number(what, (uint64_t)e->node.when);
+    }
+    return digest_number(d, coming);
+}
+
+/* ---- ways ---- */
+
+static bool ended_well(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* This process is done; those that it left at work it waits for. */
+static _Noreturn void leave(struct explorer *x)
+{
+    struct common *c = x->common;
+
+    __atomic_fetch_add(&c->events, x->events, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&c->running, 1, __ATOMIC_RELAXED);
+    for (int status; wait(&status) > 0 || errno == EINTR;)
+        if (!ended_well(status))
+            c->crashed = c->stop = true;
+    _exit(0);
+}
+
+static bool has_room(const struct explorer *x)
+{
+    uint32_t running = __atomic_load_n(&x->common->running, __ATOMIC_RELAXED);
+
+    while (running < x->jobs)
+        if (__atomic_compare_exchange_n(&x->common->running, &running, running + 1, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return true;
+    return false;
+}
+
+static void remember(struct explorer *x, uint32_t way)
+{
+    assert(x->path_len + 1 < EXPLORE_PATH_MAX);
+    x->path[x->path_len++] = (char)(FIRST + way);
+    x->path[x->path_len] = 0;
+}
+
+/* Return: true in the child. */
+static bool go(struct explorer *x)
+{
+    struct common *c = x->common;
+    bool along = has_room(x);
+    int status;
+    pid_t child = fork();
+
+    if (child < 0)
+        abort();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        x->events = 0;
+        return true;
+    }
+    if (along)
+        return false;
+    if (waitpid(child, &status, 0) != child || !ended_well(status))
+        c->crashed = c->stop = true;
+    __atomic_fetch_add(&c->running, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
+uint32_t explorer_choose(struct explorer *x, uint32_t n)
+{
+    uint32_t way = n - 1;
+
+    assert(n <= READY_MAX + 1);
+    if (!x->open || n < 2)
+        return 0;
+    if (x->alone) {
+        way = *x->replay ? (uint32_t)(*x->replay++ - FIRST) : 0;
+        way = way < n ? way : 0;
+    }
+    for (uint32_t i = 0; !x->alone && i < n - 1; i++) {
+        if (go(x)) {
+            way = i;
+            break;
+        }
+        if (x->common->stop)
+            leave(x);
+    }
+    remember(x, way);
+    return way;
+}
+
+bool explorer_chance(struct explorer *x, uint32_t rate)
+{
+    if (!x->open || rate == 0 || (rate < EXPLORE_BUDGETS_ && x->left[rate] == 0))
+        return false;
+    if (explorer_choose(x, 2) == 0)
+        return false;
+    if (rate < EXPLORE_BUDGETS_)
+        x->left[rate]--;
+    return true;
+}
+
+/* ---- events ---- */
+
+static bool before(const struct event *a, const struct event *b)
+{
+    return a->node.when < b->node.when ||
+           (a->node.when == b->node.when && a->node.order < b->node.order);
+}
+
+static bool is_first_of_lane(const struct timeline *t, const struct event *e)
+{
+    for (size_t i = 0; e->lane && i < t->heap.used; i++) {
+        const struct event *other = container_of(t->heap.nodes[i], struct event, node);
+
+        if (other != e && other->lane == e->lane && before(other, e))
+            return false;
+    }
+    return true;
+}
+
+/* What may happen now, the oldest first; what is eager alone. */
+static uint32_t ready(const struct timeline *t, struct event **out)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < t->heap.used; i++) {
+        struct event *e = container_of(t->heap.nodes[i], struct event, node);
+        uint32_t at;
+
+        if (e->node.when > t->now || !is_first_of_lane(t, e))
+            continue;
+        if (e->eager) {
+            *out = e;
+            return 1;
+        }
+        assert(n < READY_MAX);
+        for (at = n++; at > 0 && before(e, out[at - 1]); at--)
+            out[at] = out[at - 1];
+        out[at] = e;
+    }
+    return n;
+}
+
+/* Nothing is left to happen now. Return: false where nothing ever will. */
+static bool wait_for_next(struct explorer *x, struct timeline *t)
+{
+    const struct heap_node *next;
+
+    if (x->open && x->view.quiet(x->view.ctx))
+        return true;
+    if ((next = heap_first(&t->heap)))
+        t->now = next->when;
+    x->open = t->now >= x->opens;
+    return next;
+}
+
+bool explorer_step(struct explorer *x, struct timeline *t)
+{
+    struct event *events[READY_MAX];
+    uint32_t n = ready(t, events), way;
+    bool late = x->open && x->left[EXPLORE_TIME] > 0;
+
+    if (x->common->stop && !x->alone)
+        leave(x);
+    if (n == 0)
+        return wait_for_next(x, t);
+    if (x->open && !x->alone && n + late > 1 && !enter(x->common, state_of(x, t)))
+        leave(x);
+    way = explorer_choose(x, n + late);
+    if (way == n) {
+        x->left[EXPLORE_TIME]--;
+        t->now += x->late_ms;
+        return true;
+    }
+    heap_remove(&t->heap, &events[way]->node);
+    x->events++;
+    events[way]->fire(events[way]);
+    return true;
+}
+
+/* ---- the beginning and the end ---- */
+
+void explorer_open(struct explorer *x, const struct explorer_view *view, int64_t when)
+{
+    x->view = *view;
+    x->opens = when;
+}
+
+void explorer_end(struct explorer *x, const char *violation)
+{
+    struct common *c = x->common;
+
+    if (!violation)
+        __atomic_fetch_add(&c->ends, 1, __ATOMIC_RELAXED);
+    else if (!__atomic_exchange_n(&c->told, true, __ATOMIC_ACQ_REL)) {
+        snprintf(c->violation, sizeof(c->violation), "%s", violation);
+        memcpy(c->path, x->path, x->path_len + 1);
+        c->stop = true;
+    }
+    if (!x->alone)
+        leave(x);
+}
+
+static struct common *common_new(unsigned bits, size_t *size)
+{
+    struct common *c;
+
+    *size = sizeof(*c) + (sizeof(c->seen[0]) << bits);
+    c = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+             0);
+    if (c == MAP_FAILED)
+        abort();
+    c->mask = (UINT64_C(1) << bits) - 1;
+    c->running = 1;
+    return c;
+}
+
+/* Return: whether it went well. */
+static bool run_apart(struct explorer *x, void (*run)(void *ctx, struct explorer *x), void *ctx)
+{
+    int status;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child < 0)
+        abort();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        run(ctx, x);
+        _exit(3); /* it was to end by explorer_end() */
+    }
+    return waitpid(child, &status, 0) == child && ended_well(status);
+}
+
+int explore(const struct explore_config *config, void (*run)(void *ctx, struct explorer *x),
+            void *ctx, struct explore_result *out)
+{
+    size_t size;
+    struct common *c = common_new(config->table_bits, &size);
+    struct explorer *x = calloc(1, sizeof(*x));
+    bool crashed;
+
+    if (!x)
+        abort();
+    x->common = c;
+    x->jobs = config->jobs;
+    x->late_ms = config->late_ms;
+    x->replay = config->replay;
+    x->alone = config->replay;
+    memcpy(x->left, config->budgets, sizeof(x->left));
+    if (x->alone)
+        run(ctx, x);
+    else if (!run_apart(x, run, ctx))
+        c->crashed = true;
+    *out = (struct explore_result){
+        .states = c->states, .events = c->events, .ends = c->ends, .full = c->full};
+    memcpy(out->violation, c->violation, sizeof(out->violation));
+    memcpy(out->path, c->path, sizeof(out->path));
+    crashed = c->crashed;
+    free(x);
+    munmap(c, size);
+    return *out->violation ? 1 : crashed ? 2 : 0;
+}
