@@ -1,75 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bus.h"
-
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "bus_internal.h"
 #include "digest.h"
 
-#define DIRECT_REPLY "amq.rabbitmq.reply-to"
-#define HALF 500000 /* millionths */
-
-struct message {
-    struct list link; /* in a queue, or in a link's unacked */
-    struct bus_message content;
-    struct simqueue *queue;
-    int64_t expires; /* 0: never */
-    bool redelivered;
-    /* while it is unacknowledged */
-    struct simconsumer *consumer;
-    struct bus_delivery delivery;
-};
-
-struct simqueue {
-    struct simqueue *next;
-    struct simbus *bus;
-    const char *name;
-    bool dead_letters;
-    bool deleted;
-    struct list messages;
-    uint32_t n;
-    struct simlink *consumers[16];
-    uint32_t n_consumers;
-    uint32_t turn;
-    struct event expiry;
-};
-
-struct simbus {
-    struct timeline *t;
-    const struct simbus_faults *faults;
-    struct simqueue *queues;
-    struct simlink *links[64];
-    uint32_t n_links;
-    void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome, bool lost);
-    void *watch_ctx;
-};
-
-/* One publish of a process, until it has an outcome. */
-struct publish {
-    struct list link;
-    struct simlink *sender;
-    struct bus_message content;
-    uint64_t id;
-    bool sent;
-};
-
-/* Something on its way: to the broker, or back. */
-struct wire {
-    struct event event;
-    struct simlink *link;
-    uint64_t epoch;
-    struct publish *publish;
-    enum bus_outcome outcome;
-    struct message *message;
-};
-
-static int64_t net_delay(const struct simbus *bus)
+int64_t simbus_delay(const struct simbus *bus)
 {
     return timeline_between(bus->t, 0, bus->faults->delay_ms);
 }
 
-static struct wire *wire_new(struct simbus *bus, struct simlink *link, void (*fire)(struct event *))
+struct wire *simbus_wire(struct simbus *bus, struct simlink *link, void (*fire)(struct event *))
 {
     struct wire *w = timeline_alloc(bus->t, sizeof(*w));
 
@@ -79,8 +20,7 @@ static struct wire *wire_new(struct simbus *bus, struct simlink *link, void (*fi
     return w;
 }
 
-/* A connection keeps order, each way; one that is lost has nothing to do with the next. */
-static uint64_t lane(const struct simlink *link, bool to_process)
+uint64_t simbus_lane(const struct simlink *link, bool to_process)
 {
     return digest_number(digest_number((uintptr_t)link, link->epoch), to_process);
 }
@@ -161,7 +101,7 @@ uint32_t simqueue_consumers(const struct simqueue *q)
     return n;
 }
 
-static void enqueue(struct simqueue *q, struct message *m, bool front)
+void simqueue_add(struct simqueue *q, struct message *m, bool front)
 {
     if (q->deleted)
         return;
@@ -173,7 +113,7 @@ static void enqueue(struct simqueue *q, struct message *m, bool front)
 
 /* ---- deliveries ---- */
 
-static uint64_t content_digest(const struct bus_message *m)
+uint64_t simbus_content_digest(const struct bus_message *m)
 {
     uint64_t d = digest_str(digest_str(DIGEST_INIT, m->exchange), m->key);
 
@@ -181,9 +121,9 @@ static uint64_t content_digest(const struct bus_message *m)
     return digest_number(digest_number(d, (uint64_t)m->not_after), m->resent);
 }
 
-static uint64_t message_digest(const struct message *m)
+uint64_t simbus_message_digest(const struct message *m)
 {
-    return digest_number(digest_number(content_digest(&m->content), (uint64_t)m->expires),
+    return digest_number(digest_number(simbus_content_digest(&m->content), (uint64_t)m->expires),
                          m->redelivered);
 }
 
@@ -238,11 +178,6 @@ static void on_arrival(struct event *e)
     w->link->callbacks->on_delivery(w->link->ctx, &w->message->delivery, w->message->content.type);
 }
 
-static const char *text(const char *s)
-{
-    return s ? s : "";
-}
-
 static void set_delivery(struct message *m, uint64_t handle, int source)
 {
     m->delivery = (struct bus_delivery){
@@ -260,17 +195,17 @@ static void set_delivery(struct message *m, uint64_t handle, int source)
     };
 }
 
-static void deliver(struct simlink *link, struct message *m, int source)
+void simlink_deliver(struct simlink *link, struct message *m, int source)
 {
-    struct wire *w = wire_new(link->bus, link, on_arrival);
+    struct wire *w = simbus_wire(link->bus, link, on_arrival);
 
     set_delivery(m, ++link->last_handle, source);
     w->message = m;
-    w->event.lane = lane(link, true);
+    w->event.lane = simbus_lane(link, true);
     w->event.eager = link->eager;
-    w->event.digest = digest_str(message_digest(m), link->name);
+    w->event.digest = digest_str(simbus_message_digest(m), link->name);
     w->event.held_until = link->held_until;
-    timeline_add(link->bus->t, &w->event, net_delay(link->bus));
+    timeline_add(link->bus->t, &w->event, simbus_delay(link->bus));
 }
 
 static void dispatch(struct simqueue *q)
@@ -286,7 +221,7 @@ static void dispatch(struct simqueue *q)
         list_remove(&m->link);
         q->n--;
         list_append(&link->unacked, &m->link);
-        deliver(link, m, m->consumer->source);
+        simlink_deliver(link, m, m->consumer->source);
         expire_head(q);
     }
 }
@@ -341,9 +276,9 @@ void simlink_ack(struct simlink *link, uint64_t handle)
     dispatch(m->queue);
 }
 
-/* ---- routing ---- */
+/* ---- messages ---- */
 
-static struct message *message_new(struct simbus *bus, const struct bus_message *content)
+struct message *simbus_message(struct simbus *bus, const struct bus_message *content)
 {
     struct message *m = timeline_alloc(bus->t, sizeof(*m));
 
@@ -361,216 +296,7 @@ static void route_expired(struct simbus *bus, const struct message *m)
     content.expires = false;
     tell(bus->t, "broker", "the request for %s/%s expires in %s", text(content.job),
          text(content.step), m->queue->name);
-    enqueue(simbus_queue(bus, "drover.expired", false), message_new(bus, &content), false);
-}
-
-static struct simlink *direct_link(struct simbus *bus, const char *key)
-{
-    for (uint32_t i = 0; i < bus->n_links; i++)
-        if (strcmp(bus->links[i]->name, key) == 0)
-            return bus->links[i];
-    return NULL;
-}
-
-/* Return: the queue that a message goes to, NULL where none takes it. */
-static struct simqueue *route(struct simbus *bus, const struct bus_message *m)
-{
-    char name[256];
-    struct simqueue *q;
-
-    if (strcmp(m->exchange, "drover.events") == 0)
-        return NULL;
-    if (*m->exchange == '\0')
-        snprintf(name, sizeof(name), "%s", m->key);
-    else if (strcmp(m->exchange, "drover.tasks") == 0)
-        snprintf(name, sizeof(name), "drover.task.%s", m->key);
-    else
-        snprintf(name, sizeof(name), "%s", m->exchange);
-    for (q = bus->queues; q; q = q->next)
-        if (strcmp(q->name, name) == 0)
-            return q->deleted ? NULL : q;
-    return m->actor ? simbus_queue(bus, name, true) : NULL;
-}
-
-static void on_kept(struct event *e)
-{
-    struct wire *w = container_of(e, struct wire, event);
-
-    enqueue(w->message->queue, w->message, false);
-}
-
-static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_message *content,
-                    int64_t after)
-{
-    struct message *m = message_new(bus, content);
-    struct wire *w;
-
-    if (after == 0) {
-        enqueue(q, m, false);
-        return;
-    }
-    m->queue = q;
-    w = wire_new(bus, NULL, on_kept);
-    w->message = m;
-    w->event.digest = digest_str(message_digest(m), q->name);
-    timeline_add(bus->t, &w->event, after);
-}
-
-static void take_in_directly(struct simbus *bus, const struct bus_message *content)
-{
-    struct simlink *link = direct_link(bus, content->key + strlen(DIRECT_REPLY "."));
-    struct message *m;
-
-    if (!link || !link->up)
-        return;
-    m = message_new(bus, content);
-    deliver(link, m, link->direct_source);
-}
-
-/* What the broker does with a message. */
-static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message *m)
-{
-    const struct simbus_faults *f = bus->faults;
-    struct simqueue *q;
-    bool lost = false;
-    enum bus_outcome outcome = BUS_CONFIRMED;
-
-    if (*m->exchange == '\0' && strncmp(m->key, DIRECT_REPLY ".", strlen(DIRECT_REPLY ".")) == 0) {
-        take_in_directly(bus, m);
-        return BUS_CONFIRMED;
-    }
-    q = route(bus, m);
-    if (timeline_chance(bus->t, f->refused)) {
-        outcome = BUS_NACKED;
-        if (q && timeline_chance(bus->t, HALF)) {
-            timeline_note(bus->t, FEATURE_MESSAGE_REFUSED_AND_KEPT);
-            take_in(bus, q, m, 0);
-        }
-    } else if (!q)
-        outcome = m->mandatory ? BUS_RETURNED : BUS_CONFIRMED;
-    else if (timeline_chance(bus->t, f->lost))
-        lost = true;
-    else
-        take_in(bus, q, m,
-                timeline_chance(bus->t, f->kept)
-                    ? net_delay(bus) + timeline_between(bus->t, 1, f->kept_ms)
-                    : 0);
-    if (q && outcome == BUS_CONFIRMED && timeline_chance(bus->t, f->doubled)) {
-        timeline_note(bus->t, FEATURE_MESSAGE_DOUBLED);
-        take_in(bus, q, m, timeline_between(bus->t, 1, f->kept_ms));
-    }
-    if (lost)
-        timeline_note(bus->t, FEATURE_MESSAGE_LOST);
-    if (lost)
-        tell(bus->t, "broker", "loses %s %s", text(m->type), text(m->job));
-    if (bus->watch)
-        bus->watch(bus->watch_ctx, m, outcome, lost);
-    return outcome;
-}
-
-/* ---- publishing ---- */
-
-static uint64_t publish_digest(const struct publish *p)
-{
-    uint64_t d = digest_str(content_digest(&p->content), p->sender->name);
-
-    return digest_number(digest_number(d, p->id), p->sent);
-}
-
-static void on_confirm(struct event *e)
-{
-    struct wire *w = container_of(e, struct wire, event);
-
-    if (w->link->epoch != w->epoch)
-        return;
-    list_remove(&w->publish->link);
-    if (w->publish->id)
-        w->link->callbacks->on_outcome(w->link->ctx, w->publish->id, w->outcome);
-}
-
-static void confirm(struct simlink *link, struct publish *p, enum bus_outcome outcome)
-{
-    struct wire *w = wire_new(link->bus, link, on_confirm);
-
-    w->publish = p;
-    w->outcome = outcome;
-    w->event.lane = lane(link, true);
-    w->event.eager = link->eager;
-    w->event.digest = digest_number(publish_digest(p), (uint64_t)outcome + 1);
-    w->event.held_until = link->held_until;
-    timeline_add(link->bus->t, &w->event, net_delay(link->bus));
-}
-
-static void on_sent(struct event *e)
-{
-    struct wire *w = container_of(e, struct wire, event);
-    struct simbus *bus = w->link->bus;
-    bool connected = w->link->epoch == w->epoch && w->link->up;
-    enum bus_outcome outcome;
-
-    /* what was on the wire when the connection broke has arrived, or has not */
-    if (!connected && timeline_chance(bus->t, HALF))
-        return;
-    outcome = broker_take(bus, &w->publish->content);
-    if (outcome == BUS_RETURNED && w->publish->content.resent)
-        outcome = BUS_NACKED; /* what was sent before may have found a queue */
-    if (connected)
-        confirm(w->link, w->publish, outcome);
-}
-
-static void publish_send(struct publish *p)
-{
-    struct simlink *link = p->sender;
-    struct wire *w;
-
-    if (p->content.not_after && p->content.not_after <= link->bus->t->now) {
-        confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT);
-        return;
-    }
-    p->content.resent |= p->sent;
-    p->sent = true;
-    w = wire_new(link->bus, link, on_sent);
-    w->publish = p;
-    w->event.lane = lane(link, false);
-    w->event.digest = publish_digest(p);
-    timeline_add(link->bus->t, &w->event, net_delay(link->bus));
-}
-
-static struct bus_message message_copy(struct simlink *link, const struct bus_message *m)
-{
-    struct timeline *t = link->bus->t;
-    struct bus_message copy = *m;
-
-    copy.exchange = timeline_str(t, m->exchange);
-    copy.key = timeline_str(t, m->key);
-    copy.body = effects_copy(&t->arena, m->body);
-    copy.content_type = timeline_str(t, m->content_type);
-    copy.type = timeline_str(t, m->type);
-    copy.message_id = timeline_str(t, m->message_id);
-    copy.correlation_id = timeline_str(t, m->correlation_id);
-    copy.reply_to = timeline_str(t, m->reply_to);
-    copy.traceparent = timeline_str(t, m->traceparent);
-    copy.job = timeline_str(t, m->job);
-    copy.step = timeline_str(t, m->step);
-    copy.reason = timeline_str(t, m->reason);
-    copy.actor = timeline_str(t, m->actor);
-    if (m->reply_to && strcmp(m->reply_to, DIRECT_REPLY) == 0)
-        copy.reply_to = effects_printf(&t->arena, DIRECT_REPLY ".%s", link->name);
-    if (copy.not_after)
-        copy.not_after -= link->clock; /* from the process's clock to everybody's */
-    return copy;
-}
-
-void simlink_publish(struct simlink *link, const struct bus_message *m, uint64_t id)
-{
-    struct publish *p = timeline_alloc(link->bus->t, sizeof(*p));
-
-    p->sender = link;
-    p->content = message_copy(link, m);
-    p->id = id;
-    list_append(&link->publishes, &p->link);
-    if (link->up)
-        publish_send(p);
+    simqueue_add(simbus_queue(bus, "drover.expired", false), simbus_message(bus, &content), false);
 }
 
 /* ---- links ---- */
@@ -645,7 +371,7 @@ static void give_back(struct simlink *link)
 
         m->consumer->unacked--;
         m->redelivered = true;
-        enqueue(m->queue, m, true);
+        simqueue_add(m->queue, m, true);
     }
 }
 
@@ -658,7 +384,7 @@ void simlink_requeue(struct simlink *link, uint64_t handle)
     list_remove(&m->link);
     m->consumer->unacked--;
     m->redelivered = true;
-    enqueue(m->queue, m, true);
+    simqueue_add(m->queue, m, true);
 }
 
 void simlink_want(struct simlink *link, bool deliveries)
@@ -677,7 +403,7 @@ static void on_back(struct event *e)
         return;
     link->up = true;
     list_foreach_safe(l, &link->publishes)
-        publish_send(list_entry(l, struct publish, link));
+        simlink_send(list_entry(l, struct publish, link));
     for (uint32_t i = 0; i < link->n_consumers; i++)
         dispatch(link->consumers[i].queue);
 }
@@ -696,7 +422,7 @@ void simlink_lose(struct simlink *link, int64_t back_after)
     if (!link->up)
         return;
     cut(link);
-    w = wire_new(link->bus, link, on_back);
+    w = simbus_wire(link->bus, link, on_back);
     timeline_add(link->bus->t, &w->event, back_after);
 }
 
@@ -714,7 +440,7 @@ static uint64_t queue_digest(const struct simqueue *q)
     uint64_t d = digest_number(digest_str(DIGEST_INIT, q->name), q->deleted);
 
     list_foreach(l, &q->messages)
-        d = digest_number(d, message_digest(list_entry(l, struct message, link)));
+        d = digest_number(d, simbus_message_digest(list_entry(l, struct message, link)));
     return d;
 }
 
@@ -726,10 +452,10 @@ static uint64_t link_digest(const struct simlink *link)
     list_foreach(l, &link->unacked) {
         const struct message *m = list_entry(l, struct message, link);
 
-        d = digest_str(digest_number(d, message_digest(m)), m->queue->name);
+        d = digest_str(digest_number(d, simbus_message_digest(m)), m->queue->name);
     }
     list_foreach(l, &link->publishes)
-        d = digest_number(d, publish_digest(list_entry(l, struct publish, link)));
+        d = digest_number(d, simbus_publish_digest(list_entry(l, struct publish, link)));
     return d;
 }
 

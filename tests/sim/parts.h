@@ -5,8 +5,8 @@
  *     process ── link (bus) ── machine (scheduler, agent, supervisor) or client
  *            └── store calls, in the order in which they were made
  *
- * process.c lets a process live, perform effects and die, roles.c binds the machines, client.c is
- * whoever submits jobs.
+ * process.c lets a process live, perform effects and die, calls.c carries its store calls, roles.c
+ * binds the machines, client.c is whoever submits jobs.
  */
 #pragma once
 
@@ -142,16 +142,21 @@ void process_perform(struct process *p, int64_t next_tick);
 /* Asks the script, or chance. A process that is to die then has. */
 enum world_verdict process_verdict(struct process *p, const char *what);
 
-/* Its connection to the store is lost; all calls without an answer are unknown. */
-void process_lose_store(struct process *p);
-
 /* For each event that reaches a process: does it stop for a while, is it told to end? */
 void process_strike(struct process *p);
 
-uint64_t answer_digest(uint64_t d, const struct store_answer *answer);
-
 /* It is about to hear this. */
 void process_hears(struct process *p, uint64_t digest);
+
+/* ---- calls.c ---- */
+
+/* An effect that is a store call. */
+void process_call(struct process *p, const struct effect *effect);
+
+/* Its connection to the store is lost; all calls without an answer are unknown. */
+void process_lose_store(struct process *p);
+
+uint64_t answer_digest(uint64_t d, const struct store_answer *answer);
 
 /* ---- roles.c ---- */
 

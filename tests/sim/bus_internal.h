@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside the simulator's bus
+ *
+ *     bus.c          queues, what is delivered from them, links
+ *     bus_publish.c  where a publish goes, and how its sender hears of that
+ */
+#pragma once
+
+#include "bus.h"
+
+struct message {
+    struct list link; /* in a queue, or in a link's unacked */
+    struct bus_message content;
+    struct simqueue *queue;
+    int64_t expires; /* 0: never */
+    bool redelivered;
+    /* while it is unacknowledged */
+    struct simconsumer *consumer;
+    struct bus_delivery delivery;
+};
+
+struct simqueue {
+    struct simqueue *next;
+    struct simbus *bus;
+    const char *name;
+    bool dead_letters;
+    bool deleted;
+    struct list messages;
+    uint32_t n;
+    struct simlink *consumers[16];
+    uint32_t n_consumers;
+    uint32_t turn;
+    struct event expiry;
+};
+
+struct simbus {
+    struct timeline *t;
+    const struct simbus_faults *faults;
+    struct simqueue *queues;
+    struct simlink *links[64];
+    uint32_t n_links;
+    void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome, bool lost);
+    void *watch_ctx;
+};
+
+/* One publish of a process, until it has an outcome. */
+struct publish {
+    struct list link;
+    struct simlink *sender;
+    struct bus_message content;
+    uint64_t id;
+    bool sent;
+};
+
+/* Something on its way: to the broker, or back. */
+struct wire {
+    struct event event;
+    struct simlink *link;
+    uint64_t epoch;
+    struct publish *publish;
+    enum bus_outcome outcome;
+    struct message *message;
+};
+
+static inline const char *text(const char *s)
+{
+    return s ? s : "";
+}
+
+/* ---- bus.c ---- */
+
+/* How long the net takes for what crosses it now. */
+int64_t simbus_delay(const struct simbus *bus);
+
+/* Something that @link sends or hears, on the connection that it has; @link may be NULL. */
+struct wire *simbus_wire(struct simbus *bus, struct simlink *link, void (*fire)(struct event *));
+
+/* A connection keeps order, each way; one that is lost has nothing to do with the next. */
+uint64_t simbus_lane(const struct simlink *link, bool to_process);
+
+struct message *simbus_message(struct simbus *bus, const struct bus_message *content);
+
+/* At the end of the queue, or at its front. */
+void simqueue_add(struct simqueue *q, struct message *m, bool front);
+
+void simlink_deliver(struct simlink *link, struct message *m, int source);
+
+uint64_t simbus_content_digest(const struct bus_message *m);
+uint64_t simbus_message_digest(const struct message *m);
+
+/* ---- bus_publish.c ---- */
+
+/* To the broker, once more where it was sent before. */
+void simlink_send(struct publish *p);
+
+uint64_t simbus_publish_digest(const struct publish *p);

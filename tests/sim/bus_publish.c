@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What becomes of a publish: where it goes, which faults strike it, how its sender hears of that
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "bus_internal.h"
+#include "digest.h"
+
+#define DIRECT_REPLY "amq.rabbitmq.reply-to"
+#define HALF 500000 /* millionths */
+
+/* ---- routing ---- */
+
+static struct simlink *direct_link(struct simbus *bus, const char *key)
+{
+    for (uint32_t i = 0; i < bus->n_links; i++)
+        if (strcmp(bus->links[i]->name, key) == 0)
+            return bus->links[i];
+    return NULL;
+}
+
+/* Return: the queue that a message goes to, NULL where none takes it. */
+static struct simqueue *route(struct simbus *bus, const struct bus_message *m)
+{
+    char name[256];
+    struct simqueue *q;
+
+    if (strcmp(m->exchange, "drover.events") == 0)
+        return NULL;
+    if (*m->exchange == '\0')
+        snprintf(name, sizeof(name), "%s", m->key);
+    else if (strcmp(m->exchange, "drover.tasks") == 0)
+        snprintf(name, sizeof(name), "drover.task.%s", m->key);
+    else
+        snprintf(name, sizeof(name), "%s", m->exchange);
+    for (q = bus->queues; q; q = q->next)
+        if (strcmp(q->name, name) == 0)
+            return q->deleted ? NULL : q;
+    return m->actor ? simbus_queue(bus, name, true) : NULL;
+}
+
+static void on_kept(struct event *e)
+{
+    struct wire *w = container_of(e, struct wire, event);
+
+    simqueue_add(w->message->queue, w->message, false);
+}
+
+static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_message *content,
+                    int64_t after)
+{
+    struct message *m = simbus_message(bus, content);
+    struct wire *w;
+
+    if (after == 0) {
+        simqueue_add(q, m, false);
+        return;
+    }
+    m->queue = q;
+    w = simbus_wire(bus, NULL, on_kept);
+    w->message = m;
+    w->event.digest = digest_str(simbus_message_digest(m), q->name);
+    timeline_add(bus->t, &w->event, after);
+}
+
+static void take_in_directly(struct simbus *bus, const struct bus_message *content)
+{
+    struct simlink *link = direct_link(bus, content->key + strlen(DIRECT_REPLY "."));
+    struct message *m;
+
+    if (!link || !link->up)
+        return;
+    m = simbus_message(bus, content);
+    simlink_deliver(link, m, link->direct_source);
+}
+
+/* What the broker does with a message. */
+static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message *m)
+{
+    const struct simbus_faults *f = bus->faults;
+    struct simqueue *q;
+    bool lost = false;
+    enum bus_outcome outcome = BUS_CONFIRMED;
+
+    if (*m->exchange == '\0' && strncmp(m->key, DIRECT_REPLY ".", strlen(DIRECT_REPLY ".")) == 0) {
+        take_in_directly(bus, m);
+        return BUS_CONFIRMED;
+    }
+    q = route(bus, m);
+    if (timeline_chance(bus->t, f->refused)) {
+        outcome = BUS_NACKED;
+        if (q && timeline_chance(bus->t, HALF)) {
+            timeline_note(bus->t, FEATURE_MESSAGE_REFUSED_AND_KEPT);
+            take_in(bus, q, m, 0);
+        }
+    } else if (!q)
+        outcome = m->mandatory ? BUS_RETURNED : BUS_CONFIRMED;
+    else if (timeline_chance(bus->t, f->lost))
+        lost = true;
+    else
+        take_in(bus, q, m,
+                timeline_chance(bus->t, f->kept)
+                    ? simbus_delay(bus) + timeline_between(bus->t, 1, f->kept_ms)
+                    : 0);
+    if (q && outcome == BUS_CONFIRMED && timeline_chance(bus->t, f->doubled)) {
+        timeline_note(bus->t, FEATURE_MESSAGE_DOUBLED);
+        take_in(bus, q, m, timeline_between(bus->t, 1, f->kept_ms));
+    }
+    if (lost)
+        timeline_note(bus->t, FEATURE_MESSAGE_LOST);
+    if (lost)
+        tell(bus->t, "broker", "loses %s %s", text(m->type), text(m->job));
+    if (bus->watch)
+        bus->watch(bus->watch_ctx, m, outcome, lost);
+    return outcome;
+}
+
+/* ---- publishing ---- */
+
+uint64_t simbus_publish_digest(const struct publish *p)
+{
+    uint64_t d = digest_str(simbus_content_digest(&p->content), p->sender->name);
+
+    return digest_number(digest_number(d, p->id), p->sent);
+}
+
+static void on_confirm(struct event *e)
+{
+    struct wire *w = container_of(e, struct wire, event);
+
+    if (w->link->epoch != w->epoch)
+        return;
+    list_remove(&w->publish->link);
+    if (w->publish->id)
+        w->link->callbacks->on_outcome(w->link->ctx, w->publish->id, w->outcome);
+}
+
+static void confirm(struct simlink *link, struct publish *p, enum bus_outcome outcome)
+{
+    struct wire *w = simbus_wire(link->bus, link, on_confirm);
+
+    w->publish = p;
+    w->outcome = outcome;
+    w->event.lane = simbus_lane(link, true);
+    w->event.eager = link->eager;
+    w->event.digest = digest_number(simbus_publish_digest(p), (uint64_t)outcome + 1);
+    w->event.held_until = link->held_until;
+    timeline_add(link->bus->t, &w->event, simbus_delay(link->bus));
+}
+
+static void on_sent(struct event *e)
+{
+    struct wire *w = container_of(e, struct wire, event);
+    struct simbus *bus = w->link->bus;
+    bool connected = w->link->epoch == w->epoch && w->link->up;
+    enum bus_outcome outcome;
+
+    /* what was on the wire when the connection broke has arrived, or has not */
+    if (!connected && timeline_chance(bus->t, HALF))
+        return;
+    outcome = broker_take(bus, &w->publish->content);
+    if (outcome == BUS_RETURNED && w->publish->content.resent)
+        outcome = BUS_NACKED; /* what was sent before may have found a queue */
+    if (connected)
+        confirm(w->link, w->publish, outcome);
+}
+
+void simlink_send(struct publish *p)
+{
+    struct simlink *link = p->sender;
+    struct wire *w;
+
+    if (p->content.not_after && p->content.not_after <= link->bus->t->now) {
+        confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT);
+        return;
+    }
+    p->content.resent |= p->sent;
+    p->sent = true;
+    w = simbus_wire(link->bus, link, on_sent);
+    w->publish = p;
+    w->event.lane = simbus_lane(link, false);
+    w->event.digest = simbus_publish_digest(p);
+    timeline_add(link->bus->t, &w->event, simbus_delay(link->bus));
+}
+
+static struct bus_message message_copy(struct simlink *link, const struct bus_message *m)
+{
+    struct timeline *t = link->bus->t;
+    struct bus_message copy = *m;
+
+    copy.exchange = timeline_str(t, m->exchange);
+    copy.key = timeline_str(t, m->key);
+    copy.body = effects_copy(&t->arena, m->body);
+    copy.content_type = timeline_str(t, m->content_type);
+    copy.type = timeline_str(t, m->type);
+    copy.message_id = timeline_str(t, m->message_id);
+    copy.correlation_id = timeline_str(t, m->correlation_id);
+    copy.reply_to = timeline_str(t, m->reply_to);
+    copy.traceparent = timeline_str(t, m->traceparent);
+    copy.job = timeline_str(t, m->job);
+    copy.step = timeline_str(t, m->step);
+    copy.reason = timeline_str(t, m->reason);
+    copy.actor = timeline_str(t, m->actor);
+    if (m->reply_to && strcmp(m->reply_to, DIRECT_REPLY) == 0)
+        copy.reply_to = effects_printf(&t->arena, DIRECT_REPLY ".%s", link->name);
+    if (copy.not_after)
+        copy.not_after -= link->clock; /* from the process's clock to everybody's */
+    return copy;
+}
+
+void simlink_publish(struct simlink *link, const struct bus_message *m, uint64_t id)
+{
+    struct publish *p = timeline_alloc(link->bus->t, sizeof(*p));
+
+    p->sender = link;
+    p->content = message_copy(link, m);
+    p->id = id;
+    list_append(&link->publishes, &p->link);
+    if (link->up)
+        simlink_send(p);
+}

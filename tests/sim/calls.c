@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Store calls: on their way, executed or not, answered or not, and what strikes the store
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/store_ops.h"
+#include "parts.h"
+
+#define HALF 500000  /* millionths */
+#define LOST_MS 2000 /* of what was done, when the store goes back: twice everysec */
+#define ROLLBACKS 3  /* of one world */
+#define JUMP_MS (3600 * INT64_C(1000))
+#define JUMPS_APART_MS 10000 /* the store remembers one jump, and may err where there are more */
+
+enum fate {
+    FATE_ANSWERED,
+    FATE_REFUSED,    /* an error, and nothing done */
+    FATE_NEVER,      /* no answer, not executed */
+    FATE_UNANSWERED, /* no answer, executed */
+    FATE_LATE,       /* no answer, executed long after */
+};
+
+struct call {
+    struct list link;   /* in process.calls */
+    uint32_t epoch;     /* rollbacks before it was sent: none that comes later carries it out */
+    struct event event; /* reaches the store */
+    struct event back;  /* reaches the process */
+    struct process *process;
+    uint64_t life;
+    uint64_t id;
+    uint32_t partition;
+    const char *function;
+    struct bytes *args;
+    int n;
+    enum fate fate;
+    struct store_answer answer;
+};
+
+uint64_t answer_digest(uint64_t d, const struct store_answer *answer)
+{
+    d = digest_number(d, answer->result);
+    for (uint32_t i = 0; i < answer->n; i++)
+        d = digest_bytes(d, answer->items[i]);
+    return d;
+}
+
+static void keep_answer(struct world *w, struct call *c, const struct store_answer *answer)
+{
+    struct bytes *items = timeline_alloc(w->t, answer->n * sizeof(*items));
+
+    for (uint32_t i = 0; i < answer->n; i++)
+        items[i] = effects_copy(&w->t->arena, answer->items[i]);
+    c->answer = (struct store_answer){.result = answer->result, .items = items, .n = answer->n};
+}
+
+static uint64_t call_digest(const struct call *c)
+{
+    uint64_t d = digest_str(digest_str(DIGEST_INIT, c->process->name), c->function);
+
+    d = digest_number(digest_number(d, c->id), c->fate);
+    d = digest_number(d, c->process->alive && c->process->life == c->life);
+    for (int i = 0; i < c->n; i++)
+        d = digest_bytes(d, c->args[i]);
+    return d;
+}
+
+static void on_back(struct event *e)
+{
+    struct call *c = container_of(e, struct call, back);
+
+    list_remove(&c->link);
+    if (c->process->alive && c->process->life == c->life)
+        process_strike(c->process);
+    if (c->process->alive && c->process->life == c->life)
+        role_answer(c->process, c->id, &c->answer);
+}
+
+/* Tells what an answer to expire names; nothing where it names nothing. */
+static void tell_expire(const struct call *c, struct ops_reader r)
+{
+    struct world *w = c->process->world;
+    struct ops_expired expired;
+    const char *names = "";
+
+    if (ops_read_expired(&r, &w->t->arena, &expired))
+        return;
+    for (uint32_t i = 0; i < expired.n_due; i++) {
+        const struct ops_due *due = &expired.due[i];
+
+        names = effects_printf(&w->t->arena, "%s %.*s", names, (int)due->job.len, due->job.data);
+        for (uint32_t k = 0; k < due->n; k++)
+            names = effects_printf(&w->t->arena, "%s/s%u", names, (unsigned)due->steps[k]);
+    }
+    for (uint32_t i = 0; i < expired.n_owed; i++)
+        names = effects_printf(&w->t->arena, "%s notice of %.*s", names,
+                               (int)expired.owed[i].job.len, expired.owed[i].job.data);
+    if (*names)
+        timeline_tell(w->t, c->process->name, "store expire:%s", names);
+}
+
+static void tell_record(const struct call *c, struct ops_reader r)
+{
+    struct world *w = c->process->world;
+
+    for (int k = 1; k + 10 < c->n; k += 11) {
+        struct ops_driven driven;
+
+        if (ops_read_driven(&r, &w->t->arena, &driven))
+            return;
+        timeline_tell(w->t, c->process->name, "store record %.*s/s%d %.*s: %s%s",
+                      (int)c->args[k + 1].len, c->args[k + 1].data,
+                      atoi((const char *)c->args[k + 2].data), (int)c->args[k].len, c->args[k].data,
+                      ops_code_name(driven.code), c->fate == FATE_ANSWERED ? "" : " (no answer)");
+    }
+}
+
+static bool is_quiet(const struct call *c)
+{
+    return strcmp(c->function, "lead") == 0 || strcmp(c->function, "forget") == 0 ||
+           strcmp(c->function, "sweep") == 0 || strcmp(c->function, "mark") == 0;
+}
+
+static void tell_call(const struct call *c, const struct store_answer *answer)
+{
+    struct bytes job = strcmp(c->function, "define") == 0 ? BYTES_EMPTY : c->args[0];
+    struct bytes first = answer->n > 0 ? answer->items[0] : BYTES_EMPTY;
+
+    if (strcmp(c->function, "inspect") == 0)
+        job = c->args[1];
+    if (answer->result == STORE_OK && strcmp(c->function, "expire") == 0)
+        tell_expire(c, ops_reader(answer));
+    else if (answer->result == STORE_OK && strcmp(c->function, "record") == 0)
+        tell_record(c, ops_reader(answer));
+    else if (answer->result != STORE_OK || !is_quiet(c))
+        timeline_tell(c->process->world->t, c->process->name, "store %s%s%.*s: %.*s%s", c->function,
+                      job.len ? " " : "", (int)job.len, job.data, (int)first.len, first.data,
+                      c->fate == FATE_ANSWERED ? "" : " (no answer)");
+}
+
+static void jump_clock(struct world *w)
+{
+    int64_t by = timeline_between(w->t, -JUMP_MS, JUMP_MS);
+
+    w->next_jump = w->t->now + JUMPS_APART_MS;
+    w->store_skew += by;
+    timeline_note(w->t, by > 0 ? FEATURE_CLOCK_AHEAD : FEATURE_CLOCK_BACK);
+    checker_clock_set(w->checker, by);
+    tell(w->t, "store", "clock is now %" PRId64 " ms off", w->store_skew);
+}
+
+static void execute(struct world *w, struct call *c)
+{
+    struct store_answer answer;
+    bool full = w->t->now < w->store_full_until;
+
+    if (w->t->now >= w->next_jump && timeline_chance(w->t, w->faults.clock_jump))
+        jump_clock(w);
+    simstore_call(w->store, store_now(w), full, c->partition, c->function, c->args, c->n, &answer);
+    w->calls++;
+    if (w->kept)
+        replay_keep(w->kept, w->t->now, store_now(w), full, c->partition, c->function, c->args,
+                    c->n);
+    timeline_mix(w->t, bytes_str(c->process->name));
+    timeline_mix(w->t, bytes_str(c->function));
+    for (int i = 0; i < c->n; i++)
+        timeline_mix(w->t, c->args[i]);
+    for (uint32_t i = 0; i < answer.n; i++)
+        timeline_mix(w->t, answer.items[i]);
+    if (w->t->trace)
+        tell_call(c, &answer);
+    if (c->fate == FATE_ANSWERED)
+        keep_answer(w, c, &answer);
+    checker_called(w->checker, store_now(w), c->partition, c->function, c->args, c->n, &answer);
+}
+
+static void check_again(void *ctx, int64_t now, uint32_t partition, const char *function,
+                        const struct bytes *args, int n, const struct store_answer *answer)
+{
+    checker_called(ctx, now, partition, function, args, n, answer);
+}
+
+/* The store's server loses power, and comes back without some of the last two seconds. */
+static void go_back(struct world *w)
+{
+    uint32_t all = replay_calls(w->kept);
+    uint32_t calls =
+        (uint32_t)timeline_between(w->t, replay_before(w->kept, w->t->now - LOST_MS), all);
+
+    w->rollbacks++;
+    w->run = effects_printf(&w->t->arena, "run %u", (unsigned)w->rollbacks);
+    tell(w->t, "store", "loses %u calls", (unsigned)(all - calls));
+    checker_goes_back(w->checker);
+    replay_back(w->kept, w->store, w->plan->budget, calls, check_again, w->checker);
+    checker_went_back(w->checker);
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        if (w->processes[i].alive)
+            process_lose_store(&w->processes[i]);
+    clients_submit_again(w);
+}
+
+static void on_call(struct event *e)
+{
+    static const char refusal[] = "LOADING Redis is loading the dataset in memory";
+    struct call *c = container_of(e, struct call, event);
+    struct process *p = c->process;
+    struct world *w = p->world;
+
+    if (w->kept && c->epoch == w->rollbacks && w->rollbacks < ROLLBACKS &&
+        timeline_chance(w->t, w->faults.rollback))
+        go_back(w);
+    if (c->epoch != w->rollbacks)
+        return;
+    /* what a process had sent when it died has reached the store, or has not */
+    if ((!p->alive || p->life != c->life) && timeline_chance(w->t, HALF))
+        return;
+    if (w->t->now < w->store_gone_until)
+        c->fate = FATE_NEVER;
+    c->answer.result = STORE_UNKNOWN;
+    if (c->fate == FATE_REFUSED) {
+        struct bytes text = bytes_of(refusal, sizeof(refusal) - 1);
+
+        keep_answer(w, c, &(struct store_answer){STORE_ERROR, &text, 1});
+    } else if (c->fate != FATE_NEVER) {
+        execute(w, c);
+    }
+    if (c->fate == FATE_LATE) {
+        timeline_note(w->t, FEATURE_STORE_LATE);
+        return;
+    }
+    c->back.fire = on_back;
+    c->back.held_until = &p->held_until;
+    c->back.lane = digest_number(c->event.lane, true);
+    c->back.digest = answer_digest(c->event.digest, &c->answer);
+    timeline_add(
+        w->t, &c->back,
+        timeline_between(w->t, 0,
+                         c->fate == FATE_ANSWERED ? w->faults.bus.delay_ms : w->faults.outage_ms));
+}
+
+static enum fate draw_fate(struct world *w)
+{
+    if (timeline_chance(w->t, w->faults.store_error))
+        return FATE_REFUSED;
+    if (!timeline_chance(w->t, w->faults.store_lost))
+        return FATE_ANSWERED;
+    return (enum fate)(FATE_NEVER + timeline_choose(w->t, FATE_LATE - FATE_NEVER + 1));
+}
+
+static void strike_store(struct world *w)
+{
+    if (timeline_chance(w->t, w->faults.store_full)) {
+        w->store_full_until = w->t->now + timeline_between(w->t, 1, w->faults.outage_ms);
+        timeline_note(w->t, FEATURE_STORE_FULL);
+        tell(w->t, "store", "is full");
+    }
+    if (!timeline_chance(w->t, w->faults.store_outage))
+        return;
+    w->store_gone_until = w->t->now + timeline_between(w->t, 1, w->faults.outage_ms);
+    timeline_note(w->t, FEATURE_STORE_GONE);
+    tell(w->t, "store", "is gone");
+}
+
+void process_call(struct process *p, const struct effect *effect)
+{
+    struct world *w = p->world;
+    struct call *c = timeline_alloc(w->t, sizeof(*c));
+    int64_t delay = timeline_between(w->t, 0, w->faults.bus.delay_ms);
+
+    c->process = p;
+    c->life = p->life;
+    c->id = effect->id;
+    c->partition = effect->store.partition;
+    c->function = effect->store.function; /* a literal */
+    c->n = effect->store.n;
+    c->args = timeline_alloc(w->t, (size_t)c->n * sizeof(*c->args));
+    for (int i = 0; i < c->n; i++)
+        c->args[i] = effects_copy(&w->t->arena, effect->store.args[i]);
+    if (strcmp(c->function, "suspect") == 0 && !bytes_is(c->args[2], "begin"))
+        checker_survived(w->checker, c->args[0], c->args[1]);
+    c->epoch = w->rollbacks;
+    c->event.fire = on_call;
+    c->event.lane = digest_number((uintptr_t)p, p->life);
+    list_append(&p->calls, &c->link);
+    if (p->store_gone)
+        return; /* answered when it is there again */
+    strike_store(w);
+    c->fate = draw_fate(w);
+    c->event.digest = call_digest(c);
+    if (p->store_free > w->t->now + delay)
+        delay = p->store_free - w->t->now;
+    p->store_free = w->t->now + delay;
+    if (c->fate == FATE_LATE) {
+        c->back.fire = on_back;
+        c->back.digest = answer_digest(c->event.digest, &c->answer);
+        c->answer.result = STORE_UNKNOWN;
+        c->event.lane = 0;
+        timeline_add(w->t, &c->back, delay + timeline_between(w->t, 0, w->faults.outage_ms));
+        delay += timeline_between(w->t, 1, 2 * w->faults.outage_ms);
+    }
+    timeline_add(w->t, &c->event, delay);
+}
+
+/* ---- a connection that is lost ---- */
+
+/* What was under way on the connection that was lost is unknown, before all else. */
+static void on_reconnect(struct event *e)
+{
+    static const struct store_answer unknown = {.result = STORE_UNKNOWN};
+    struct process *p = container_of(e, struct process, reconnect);
+    uint64_t life = p->life;
+
+    while (p->alive && p->life == life && !list_empty(&p->calls)) {
+        struct call *c = list_entry(p->calls.next, struct call, link);
+
+        list_remove(&c->link);
+        timeline_cancel(p->world->t, &c->event);
+        timeline_cancel(p->world->t, &c->back);
+        role_answer(p, c->id, &unknown);
+    }
+    if (!p->alive || p->life != life)
+        return;
+    p->store_gone = false;
+    role_store_up(p);
+}
+
+void process_lose_store(struct process *p)
+{
+    if (p->role != ROLE_SCHEDULER && p->role != ROLE_SUPERVISOR)
+        return;
+    p->store_gone = true;
+    p->reconnect.fire = on_reconnect;
+    p->reconnect.held_until = &p->held_until;
+    timeline_add(p->world->t, &p->reconnect,
+                 timeline_between(p->world->t, 0, p->world->faults.outage_ms));
+}
