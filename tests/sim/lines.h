@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Lines: which lines of the store functions have run, over all processes of a simulation
+ * Lines: which lines of the store functions have run, over many programs
  *
- * Only LuaJIT can say which lines have code.
+ * Where the environment names a file, as DROVER_LINES, every simulated store adds to it which lines
+ * it has run; drover-lines tells which of those that have code are missing. Whoever begins a
+ * measurement removes the file.
  */
 #pragma once
 
-#include <stdio.h>
-
 #include <lua.h>
 
-struct lines;
+#define LINES_MAX 8192 /* the file has a byte for each; not 0: it ran */
 
-/* NULL where this Lua cannot say which lines of @path have code. */
-struct lines *lines_new(const char *path);
-
-/* Accepts NULL; returns NULL. */
-struct lines *lines_free(struct lines *l);
-
-/* From now on, what runs in @lua counts, here and in processes that are forked off. One at a time.
- */
-void lines_watch(struct lines *l, lua_State *lua);
-
-/* How many have run, and each that has not. */
-void lines_report(const struct lines *l, FILE *out);
+/* From now on, what runs in @lua counts, here and in processes that are forked off. */
+void lines_watch(lua_State *lua);

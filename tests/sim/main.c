@@ -2,16 +2,16 @@
 /*
  * drover-sim: many small worlds, each from one seed
  *
- *     drover-sim --seeds 1..2000 [--jobs 2] [--twice] [--features] [--lines]
+ *     drover-sim --seeds 1..2000 [--jobs 2] [--twice] [--features]
  *     drover-sim --seeds 1..500000 --ledger FILE
  *     drover-sim --seed 17 [--trace]
  *
  * Exits with 1 when a world violates an invariant, after printing the seed, what was violated, the
  * last events before it, and the command that replays it. --twice runs each world twice and
  * compares. --features counts the worlds in which something happened, and fails where none has.
- * --lines tells which lines of the store functions have never run. With a ledger the seeds are run
- * in pieces, which need not be run again. --functions takes other store functions than those it was
- * built for. With --rollbacks the store goes back in time now and then, as with fast durability.
+ * With a ledger the seeds are run in pieces, which need not be run again. --functions takes other
+ * store functions than those it was built for. With --rollbacks the store goes back in time now and
+ * then, as with fast durability.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -41,9 +41,7 @@ struct options {
     bool twice;
     bool rollbacks;
     bool features;
-    bool cover;
-    struct lines *lines; /* with cover */
-    const char *ledger;  /* NULL: none */
+    const char *ledger; /* NULL: none */
     unsigned jobs;
     const char *functions;
 };
@@ -135,15 +133,6 @@ static bool run_seed(const struct options *o, struct simstore *store, uint64_t s
     return false;
 }
 
-static struct simstore *store_new(const struct options *o)
-{
-    struct simstore *store = simstore_new(o->functions);
-
-    if (o->lines)
-        simstore_watch(store, o->lines);
-    return store;
-}
-
 /* ---- many ---- */
 
 static double clock_s(clockid_t clock)
@@ -174,7 +163,7 @@ static void report(const struct totals *totals, double seconds)
 /* Every jobs-th seed, from the n-th on. */
 static struct totals run_share(const struct options *o, unsigned n)
 {
-    struct simstore *store = store_new(o);
+    struct simstore *store = simstore_new(o->functions);
     struct totals totals = {0};
     double began = now_s(), told = began;
 
@@ -294,15 +283,13 @@ static int run_all(const struct options *o)
 
     if (o->features && !status)
         status = print_features(&totals);
-    if (o->lines)
-        lines_report(o->lines, stdout);
     report(&totals, now_s() - began);
     return status;
 }
 
 static int run_single(const struct options *o)
 {
-    struct simstore *store = store_new(o);
+    struct simstore *store = simstore_new(o->functions);
     struct totals totals = {0};
     bool good = run_seed(o, store, o->first, &totals);
 
@@ -315,7 +302,7 @@ static int usage(const char *program)
     fprintf(stderr,
             "usage: %s --seeds A..B [--jobs N] [--twice] [--rollbacks] [--functions FILE] "
             "[--ledger FILE] "
-            "[--features] [--lines]\n"
+            "[--features]\n"
             "       %s --seed N [--trace] [--twice] [--functions FILE]\n",
             program, program);
     return 64;
@@ -329,17 +316,11 @@ static bool parse_seeds(struct options *o, const char *text)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"seeds", required_argument, NULL, 's'},
-        {"seed", required_argument, NULL, '1'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"trace", no_argument, NULL, 't'},
-        {"twice", no_argument, NULL, '2'},
-        {"rollbacks", no_argument, NULL, 'r'},
-        {"functions", required_argument, NULL, 'f'},
-        {"ledger", required_argument, NULL, 'l'},
-        {"features", no_argument, NULL, 'e'},
-        {"lines", no_argument, NULL, 'n'},
-        {0},
+        {"seeds", required_argument, NULL, 's'},     {"seed", required_argument, NULL, '1'},
+        {"jobs", required_argument, NULL, 'j'},      {"trace", no_argument, NULL, 't'},
+        {"twice", no_argument, NULL, '2'},           {"rollbacks", no_argument, NULL, 'r'},
+        {"functions", required_argument, NULL, 'f'}, {"ledger", required_argument, NULL, 'l'},
+        {"features", no_argument, NULL, 'e'},        {0},
     };
     bool given = false;
 
@@ -362,8 +343,6 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->ledger = optarg;
         } else if (c == 'e') {
             o->features = true;
-        } else if (c == 'n') {
-            o->cover = true;
         } else {
             return false;
         }
@@ -376,16 +355,9 @@ static bool parse_options(struct options *o, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct options o = {.program = argv[0], .jobs = 1, .functions = SIM_DROVER_LUA};
-    int status;
 
     if (!parse_options(&o, argc, argv))
         return usage(argv[0]);
     log_set_level((enum log_level)(LOG_ERROR + 1)); /* machines speak through the trace here */
-    if (o.cover && !(o.lines = lines_new(o.functions))) {
-        fprintf(stderr, "only LuaJIT can tell which lines of %s have code\n", o.functions);
-        return 69;
-    }
-    status = o.single ? run_single(&o) : run_all(&o);
-    lines_free(o.lines);
-    return status;
+    return o.single ? run_single(&o) : run_all(&o);
 }

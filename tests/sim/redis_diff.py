@@ -18,8 +18,9 @@ import servers  # noqa: E402
 CLOCK = """  local t = call('TIME')
   return tonumber(t[1]) * 1000 + floor(tonumber(t[2]) / 1000)
 """
-TEST_CLOCK = """  return tonumber(call('GET', 'clock'))
-"""
+TEST_CLOCK = """  local t = call('GET', 'clock')
+  return tonumber(t)
+"""  # as many lines: those that run are counted
 
 
 def main(argv):

@@ -11,6 +11,7 @@
 #include <lua.h>
 #include <lualib.h>
 
+#include "lines.h"
 #include "model/store_ops.h"
 #include "redis.h"
 
@@ -235,6 +236,7 @@ struct simstore *simstore_new(const char *drover_lua)
     lua_gc(lua, LUA_GCSETPAUSE, GC_PAUSE);
     simredis_push_call(s->redis, lua);
     load_libraries(lua, drover_lua);
+    lines_watch(lua);
     lua_settop(lua, SLOTS_);
     simstore_reset(s, 0);
     return s;
@@ -421,11 +423,6 @@ void simstore_command(struct simstore *s, const char *const *words, int n, struc
     else
         describe(lua, out);
     lua_settop(lua, SLOTS_);
-}
-
-void simstore_watch(struct simstore *s, struct lines *lines)
-{
-    lines_watch(lines, s->lua);
 }
 
 uint64_t simstore_digest(const struct simstore *s)

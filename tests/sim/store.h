@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "base/str.h"
-#include "lines.h"
 #include "model/effect.h"
 
 struct simstore;
@@ -45,9 +44,6 @@ void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t
 /* A plain command; appends the reply as text to @out: :1 integer, $text, _ nil, +status, -error,
  * [ … ] list. For the test that holds redis.c against a real server. */
 void simstore_command(struct simstore *s, const char *const *words, int n, struct buf *out);
-
-/* Notes which lines of the functions run. */
-void simstore_watch(struct simstore *s, struct lines *lines);
 
 /* Of all that is stored. */
 uint64_t simstore_digest(const struct simstore *s);
