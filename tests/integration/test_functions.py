@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of the store, called one by one: rules that show only in an order of calls which processes
-seldom come to."""
+seldom come to. With DROVER_SIMULATED=build/tests/sim/simulated-redis the simulator's Redis is called."""
 
+import contextlib
+import os
 import pathlib
+import socket
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -13,6 +18,7 @@ import servers
 import tap
 import wire
 
+SIMULATED = os.environ.get("DROVER_SIMULATED")
 KEYS = "drover:{p0}:"
 FRESH = [f"{n:016x}" for n in range(1, 10)]
 JOB = "one"
@@ -26,15 +32,26 @@ CAPPED = "60000 60000 0 10 1000 20 9 9 0 -1 PP|"  # waits 10 ms, then a thousand
 FAR = 10**14  # a time that no test sees
 
 
+@contextlib.contextmanager
+def real_redis():
+    with servers.Redis() as server:
+        yield redis.Redis(servers.HOST, server.port, decode_responses=True)
+
+
+@contextlib.contextmanager
+def simulated_redis():
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/socket")
+        listener.listen()
+        with subprocess.Popen([SIMULATED], stdin=listener) as process:
+            yield redis.Redis(unix_socket_path=f"{folder}/socket", decode_responses=True)
+            process.terminate()
+
+
 class Functions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = servers.Redis()
-        cls.addClassCleanup(cls.server.close)
-        cls.server.begin()
-        cls.server.await_start()
-        cls.redis = redis.Redis(servers.HOST, cls.server.port, decode_responses=True)
-        cls.addClassCleanup(cls.redis.close)
+        cls.redis = cls.enterClassContext(simulated_redis() if SIMULATED else real_redis())
         library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
         clock = "call('TIME')\n  return "
         assert library.count(clock) == 1

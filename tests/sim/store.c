@@ -377,37 +377,45 @@ void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t
     lua_settop(lua, SLOTS_);
 }
 
-/* The value on top of the stack, as text. */
-static void describe(lua_State *lua, struct buf *out)
+static void put_text(struct buf *out, struct bytes text)
 {
+    buf_printf(out, "$%zu\r\n", text.len);
+    buf_append(out, text.data, text.len);
+    buf_puts(out, "\r\n");
+}
+
+/* The value on top of the stack. */
+static void put_reply(lua_State *lua, struct buf *out)
+{
+    int n;
+
     switch (lua_type(lua, -1)) {
     case LUA_TNUMBER:
-        buf_printf(out, ":%.0f", lua_tonumber(lua, -1));
+        buf_printf(out, ":%.0f\r\n", lua_tonumber(lua, -1));
         return;
     case LUA_TSTRING:
-        buf_printf(out, "$%s", lua_tostring(lua, -1));
+        put_text(out, text_at(lua, -1));
         return;
     case LUA_TTABLE:
         break;
     default:
-        buf_puts(out, "_");
+        buf_puts(out, "$-1\r\n");
         return;
     }
     lua_getfield(lua, -1, "ok");
     if (lua_isstring(lua, -1)) {
-        buf_printf(out, "+%s", lua_tostring(lua, -1));
+        buf_printf(out, "+%s\r\n", lua_tostring(lua, -1));
         lua_pop(lua, 1);
         return;
     }
     lua_pop(lua, 1);
-    buf_puts(out, "[");
-    for (int i = 1; i <= (int)lua_objlen(lua, -1); i++) {
-        buf_puts(out, " ");
+    n = (int)lua_objlen(lua, -1);
+    buf_printf(out, "*%d\r\n", n);
+    for (int i = 1; i <= n; i++) {
         lua_rawgeti(lua, -1, i);
-        describe(lua, out);
+        put_reply(lua, out);
         lua_pop(lua, 1);
     }
-    buf_puts(out, " ]");
 }
 
 void simstore_command(struct simstore *s, const char *const *words, int n, struct buf *out)
@@ -419,10 +427,22 @@ void simstore_command(struct simstore *s, const char *const *words, int n, struc
     for (int i = 0; i < n; i++)
         lua_pushstring(lua, words[i]);
     if (lua_pcall(lua, n, 1, 0))
-        buf_printf(out, "-%s", error_text(lua));
+        buf_printf(out, "-%s\r\n", error_text(lua));
     else
-        describe(lua, out);
+        put_reply(lua, out);
     lua_settop(lua, SLOTS_);
+}
+
+void simstore_reply(const struct store_answer *answer, struct buf *out)
+{
+    if (answer->result != STORE_OK) {
+        buf_printf(out, "-%.*s\r\n", (int)answer->items[0].len,
+                   (const char *)answer->items[0].data);
+        return;
+    }
+    buf_printf(out, "*%u\r\n", (unsigned)answer->n);
+    for (uint32_t i = 0; i < answer->n; i++)
+        put_text(out, answer->items[i]);
 }
 
 uint64_t simstore_digest(const struct simstore *s)

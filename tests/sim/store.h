@@ -41,9 +41,11 @@ void simstore_call(struct simstore *s, int64_t now, bool out_of_memory, uint32_t
                    const char *function, const struct bytes *args, int n,
                    struct store_answer *answer);
 
-/* A plain command; appends the reply as text to @out: :1 integer, $text, _ nil, +status, -error,
- * [ … ] list. For the test that holds redis.c against a real server. */
+/* A plain command; appends the reply to @out, as Redis would write it. */
 void simstore_command(struct simstore *s, const char *const *words, int n, struct buf *out);
+
+/* Likewise the answer of a function, which is a list. */
+void simstore_reply(const struct store_answer *answer, struct buf *out);
 
 /* Of all that is stored. */
 uint64_t simstore_digest(const struct simstore *s);

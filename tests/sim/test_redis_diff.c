@@ -39,34 +39,32 @@ struct both {
     uint32_t n_tokens;
 };
 
-/* ---- replies as text ---- */
+/* ---- replies, as they were written ---- */
 
 static void describe(const redisReply *r, struct buf *out)
 {
     switch (r->type) {
     case REDIS_REPLY_INTEGER:
-        buf_printf(out, ":%lld", r->integer);
+        buf_printf(out, ":%lld\r\n", r->integer);
         break;
     case REDIS_REPLY_NIL:
-        buf_puts(out, "_");
+        buf_puts(out, "$-1\r\n");
         break;
     case REDIS_REPLY_STATUS:
-        buf_printf(out, "+%s", r->str);
+        buf_printf(out, "+%s\r\n", r->str);
         break;
     case REDIS_REPLY_ERROR:
-        buf_printf(out, "-%s", r->str);
+        buf_printf(out, "-%s\r\n", r->str);
         break;
     case REDIS_REPLY_ARRAY:
-        buf_puts(out, "[");
-        for (size_t i = 0; i < r->elements; i++) {
-            buf_puts(out, " ");
+        buf_printf(out, "*%zu\r\n", r->elements);
+        for (size_t i = 0; i < r->elements; i++)
             describe(r->element[i], out);
-        }
-        buf_puts(out, " ]");
         break;
     default:
-        buf_puts(out, "$");
-        buf_append(out, r->str, (size_t)r->len);
+        buf_printf(out, "$%zu\r\n", r->len);
+        buf_append(out, r->str, r->len);
+        buf_puts(out, "\r\n");
         break;
     }
 }
@@ -84,10 +82,16 @@ static redisReply *ask(struct both *b, int n, const char **words, const size_t *
 
 static void compare(struct both *b, const char *what, struct buf *real, struct buf *sim)
 {
-    if (strcmp(buf_str(real), buf_str(sim)) == 0)
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    if (bytes_equal(buf_bytes(real), buf_bytes(sim)))
         return;
     b->failed = true;
-    printf("# %s\n#   redis:     %s\n#   redis.c:   %s\n", what, buf_str(real), buf_str(sim));
+    buf_puts(&text, "#   redis:     ");
+    buf_json(&text, buf_str(real), real->len);
+    buf_puts(&text, "\n#   redis.c:   ");
+    buf_json(&text, buf_str(sim), sim->len);
+    printf("# %s\n%s\n", what, buf_str(&text));
 }
 
 static void command(struct both *b, const char **words, int n)
@@ -212,16 +216,7 @@ static void call_sim(struct both *b, const struct effect *e, struct buf *out,
                      struct store_answer *answer)
 {
     simstore_call(b->sim, 0, false, 0, e->store.function, e->store.args, e->store.n, answer);
-    if (answer->result != STORE_OK) {
-        buf_printf(out, "-%.*s", (int)answer->items[0].len, answer->items[0].data);
-        return;
-    }
-    buf_puts(out, "[");
-    for (uint32_t i = 0; i < answer->n; i++) {
-        buf_puts(out, " $");
-        buf_append(out, answer->items[i].data, answer->items[i].len);
-    }
-    buf_puts(out, " ]");
+    simstore_reply(answer, out);
 }
 
 static void keep_tokens(struct both *b, struct ops_reader r, const char *job)
@@ -248,12 +243,11 @@ static void call_both(struct both *b, const char *job)
 
     call_real(b, e, &real);
     call_sim(b, e, &sim, &answer);
-    if (answer.result == STORE_OK) {
-        compare(b, e->store.function, &real, &sim);
-    } else {
+    compare(b, e->store.function, &real, &sim);
+    if (answer.result != STORE_OK) {
         b->failed = true;
-        printf("# %s fails\n#   redis:     %s\n#   redis.c:   %s\n", e->store.function,
-               buf_str(&real), buf_str(&sim));
+        printf("# %s fails: %.*s\n", e->store.function, (int)answer.items[0].len,
+               (const char *)answer.items[0].data);
     }
     if (job)
         keep_tokens(b, ops_reader(&answer), job);
