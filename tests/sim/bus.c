@@ -307,6 +307,7 @@ struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults
 
     bus->t = t;
     bus->faults = faults;
+    list_init(&bus->held);
     return bus;
 }
 
@@ -328,7 +329,7 @@ void simlink_open(struct simlink *link, struct simbus *bus)
     }
     link->epoch++;
     link->open = link->up = true;
-    link->paused = false;
+    link->paused = link->blocked = false;
     list_init(&link->unacked);
     list_init(&link->publishes);
 }
@@ -411,7 +412,7 @@ static void on_back(struct event *e)
 static void cut(struct simlink *link)
 {
     link->epoch++;
-    link->up = false;
+    link->up = link->blocked = false;
     give_back(link);
 }
 

@@ -7,7 +7,8 @@
  * later. A link is the connection of one process; when it is lost, confirms and acks go with it,
  * and what has no outcome is sent again on the next one, as io/bus.h promises.
  *
- * Faults, by rate: messages are lost, doubled, or kept for long, publishes refused.
+ * Faults, by rate: messages are lost, doubled, or kept for long, publishes refused, or not read
+ * while the broker raises an alarm.
  */
 #pragma once
 
@@ -27,13 +28,16 @@ struct simbus_faults {
     uint32_t doubled;
     uint32_t kept;
     uint32_t refused;
+    uint32_t alarm;   /* the broker reads no publishes for a while, this one included */
     int64_t kept_ms;  /* at most this long */
+    int64_t alarm_ms; /* likewise */
     int64_t delay_ms; /* of everything that crosses the net, at most */
 };
 
 struct simlink_callbacks {
     void (*on_delivery)(void *ctx, const struct bus_delivery *d, const char *type);
     void (*on_outcome)(void *ctx, uint64_t id, enum bus_outcome outcome);
+    void (*on_send)(void *ctx, const struct bus_message *m); /* it leaves now, maybe once more */
 };
 
 #define SIMLINK_CONSUMERS 8
@@ -55,10 +59,11 @@ struct simlink {
     int64_t clock;             /* the process's monotonic time less ours */
     uint64_t epoch;
     uint64_t last_handle;
-    bool open;   /* the process lives */
-    bool up;     /* connected */
-    bool paused; /* wants no deliveries */
-    bool eager;  /* see struct event: of what reaches the process */
+    bool open;    /* the process lives */
+    bool up;      /* connected */
+    bool paused;  /* wants no deliveries */
+    bool blocked; /* has heard of an alarm: sends nothing */
+    bool eager;   /* see struct event: of what reaches the process */
     int direct_source;
     struct simconsumer consumers[SIMLINK_CONSUMERS];
     uint32_t n_consumers;
@@ -70,6 +75,9 @@ struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults
 
 /* Of all queues and links. */
 uint64_t simbus_digest(const struct simbus *bus);
+
+/* An alarm begins, and there is none yet; ends by itself after @lasts ms. */
+void simbus_alarm(struct simbus *bus, int64_t lasts);
 
 /* Called for each message that the broker has taken or refused, before its sender knows. */
 void simbus_watch(struct simbus *bus,

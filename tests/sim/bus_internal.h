@@ -4,6 +4,7 @@
  *
  *     bus.c          queues, what is delivered from them, links
  *     bus_publish.c  where a publish goes, and how its sender hears of that
+ *     bus_alarm.c    a broker that is out of memory or disk
  */
 #pragma once
 
@@ -40,6 +41,8 @@ struct simbus {
     struct simqueue *queues;
     struct simlink *links[64];
     uint32_t n_links;
+    struct list held; /* what waits for the end of the alarm ... */
+    struct event alarm_end;
     void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome, bool lost);
     void *watch_ctx;
 };
@@ -51,6 +54,7 @@ struct publish {
     struct bus_message content;
     uint64_t id;
     bool sent;
+    bool waits; /* for the end of an alarm, to be sent (again) */
 };
 
 /* Something on its way: to the broker, or back. */
@@ -94,4 +98,14 @@ uint64_t simbus_message_digest(const struct message *m);
 /* To the broker, once more where it was sent before. */
 void simlink_send(struct publish *p);
 
+/* The broker has read it. */
+void simbus_arrive(const struct wire *w, const struct bus_message *m);
+
 uint64_t simbus_publish_digest(const struct publish *p);
+
+/* ---- bus_alarm.c ---- */
+
+bool simbus_alarmed(const struct simbus *bus);
+
+/* A publish that has come while there is one: arrives when it is over. */
+void simbus_hold(struct simbus *bus, struct wire *w);

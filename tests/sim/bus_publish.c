@@ -150,9 +150,8 @@ static void confirm(struct simlink *link, struct publish *p, enum bus_outcome ou
     timeline_add(link->bus->t, &w->event, simbus_delay(link->bus));
 }
 
-static void on_sent(struct event *e)
+void simbus_arrive(const struct wire *w, const struct bus_message *m)
 {
-    struct wire *w = container_of(e, struct wire, event);
     struct simbus *bus = w->link->bus;
     bool connected = w->link->epoch == w->epoch && w->link->up;
     enum bus_outcome outcome;
@@ -160,11 +159,24 @@ static void on_sent(struct event *e)
     /* what was on the wire when the connection broke has arrived, or has not */
     if (!connected && timeline_chance(bus->t, HALF))
         return;
-    outcome = broker_take(bus, &w->publish->content);
-    if (outcome == BUS_RETURNED && w->publish->content.resent)
+    outcome = broker_take(bus, m);
+    if (outcome == BUS_RETURNED && m->resent)
         outcome = BUS_NACKED; /* what was sent before may have found a queue */
     if (connected)
         confirm(w->link, w->publish, outcome);
+}
+
+static void on_sent(struct event *e)
+{
+    struct wire *w = container_of(e, struct wire, event);
+    struct simbus *bus = w->link->bus;
+
+    if (!simbus_alarmed(bus) && timeline_chance(bus->t, bus->faults->alarm))
+        simbus_alarm(bus, timeline_between(bus->t, 1, bus->faults->alarm_ms));
+    if (simbus_alarmed(bus))
+        simbus_hold(bus, w);
+    else
+        simbus_arrive(w, &w->publish->content);
 }
 
 void simlink_send(struct publish *p)
@@ -172,12 +184,16 @@ void simlink_send(struct publish *p)
     struct simlink *link = p->sender;
     struct wire *w;
 
+    p->waits = link->blocked;
+    if (p->waits)
+        return;
     if (p->content.not_after && p->content.not_after <= link->bus->t->now) {
         confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT);
         return;
     }
     p->content.resent |= p->sent;
     p->sent = true;
+    link->callbacks->on_send(link->ctx, &p->content);
     w = simbus_wire(link->bus, link, on_sent);
     w->publish = p;
     w->event.lane = simbus_lane(link, false);

@@ -171,7 +171,7 @@ void role_delivery(struct process *p, const struct bus_delivery *d, const char *
 void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome);
 void role_effect(struct process *p, const struct effect *e);
 
-/* An agent publishes replies: each within the lease of its attempt. */
+/* An agent sends replies: each within the lease of its attempt. */
 void role_replies(struct process *p, struct bytes body);
 
 /* ---- client.c ---- */

@@ -302,6 +302,13 @@ static void draw_faults(struct timeline *t, struct plan_faults *f)
     f->outage_ms = timeline_between(t, 100, 5 * SECOND);
 }
 
+/* What was thought of last is drawn last. */
+static void draw_more_faults(struct timeline *t, struct plan_faults *f)
+{
+    f->bus.alarm = rate(t, 5 * PERCENT);
+    f->bus.alarm_ms = timeline_between(t, 10, 60 * SECOND >> timeline_between(t, 0, 6));
+}
+
 static void draw_handlers(struct timeline *t, struct plan_handlers *h)
 {
     h->transient = rate(t, 40 * PERCENT);
@@ -367,4 +374,5 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
     plan->retention_ms = timeline_chance(t, 5 * PERCENT) ? 60 * SECOND : HOUR * 24 * 7;
     plan->lingers = timeline_chance(t, 25 * PERCENT);
     plan->settle_ms = 2 * HOUR;
+    draw_more_faults(t, &plan->faults);
 }

@@ -832,6 +832,11 @@ RULES = {
             "    if (false) {",
             "tests/unit/test_http",
         ),
+        "a reply that could not be sent waits longer than its lease": (
+            "agent/replies.c",
+            "    m->not_after = earliest_deadline(p);\n",
+            "",
+        ),
         "an agent replies after its lease": (
             "agent/replies.c",
             "        if (a->now >= p->runs[i]->seen.deadline)\n            run_silent",

@@ -59,8 +59,6 @@ static void perform(struct process *p, const struct effect *e)
         process_call(p, e);
         break;
     case EFFECT_PUBLISH:
-        if (p->role == ROLE_AGENT && strcmp(e->publish.exchange, "drover.replies") == 0)
-            role_replies(p, e->publish.body);
         simlink_publish(&p->link, &e->publish, e->id);
         break;
     case EFFECT_ACK:
@@ -121,6 +119,8 @@ enum world_verdict process_verdict(struct process *p, const char *what)
         verdict = WORLD_KILLS;
     if (verdict == WORLD_KILLS)
         process_kill(p, timeline_between(w->t, 0, w->faults.restart_ms));
+    if (verdict == WORLD_ALARMS)
+        simbus_alarm(w->bus, w->faults.bus.alarm_ms);
     return verdict;
 }
 
@@ -254,11 +254,20 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
         role_outcome(p, id, outcome);
 }
 
+static void on_send(void *ctx, const struct bus_message *m)
+{
+    struct process *p = ctx;
+
+    if (p->role == ROLE_AGENT && strcmp(m->exchange, "drover.replies") == 0)
+        role_replies(p, m->body);
+}
+
 void process_birth(struct process *p)
 {
     static const struct simlink_callbacks callbacks = {
         .on_delivery = on_delivery,
         .on_outcome = on_outcome,
+        .on_send = on_send,
     };
     struct world *w = p->world;
 

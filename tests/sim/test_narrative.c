@@ -17,6 +17,7 @@
 
 #define HANDLER_MS 100
 #define LEASE_MS 1000
+#define ALARM_MS 3000
 
 struct story {
     const char *name;
@@ -158,6 +159,13 @@ static enum world_verdict decline(void *ctx, const char *process, const char *wh
     return strcmp(what, "start j1/s2 attempt 1") == 0 ? WORLD_BREAKS : WORLD_GOES_ON;
 }
 
+/* The reply waits before the broker, and so does the supervisor's word, longer than the lease. */
+static enum world_verdict raise_alarm(void *ctx, const char *process, const char *what)
+{
+    return strcmp(what, "publish drover.replies Replies j1/s0") == 0 && once() ? WORLD_ALARMS
+                                                                               : WORLD_GOES_ON;
+}
+
 /* Nobody looks after the step of an agent that died, until the other supervisor does. */
 static enum world_verdict kill_supervisor(void *ctx, const char *process, const char *what)
 {
@@ -180,6 +188,7 @@ static const struct story stories[] = {
     {"agent_dies_between_reply_and_ack", patient, kill_agent_after_reply},
     {"agent_stands_still", patient, stall_agent},
     {"supervisor_dies_between_store_and_publish", chain, kill_supervisor, .supervisors = 2},
+    {"broker_raises_an_alarm", patient, raise_alarm},
     {"failures_back_off", patient, fail_twice},
     {"declined_for_good", saga, decline},
     {"disabled_in_mid_flight", saga, nothing, COMMANDS({PLAN_DISABLE, 150})},
@@ -206,7 +215,7 @@ static void plan_story(struct plan *plan, struct timeline *t, const struct story
         .clients = 1,
         .actors = 1,
         .jobs = 1,
-        .faults = {.restart_ms = 0},
+        .faults = {.bus = {.alarm_ms = ALARM_MS}, .restart_ms = 0},
         .handlers = {.most_ms = HANDLER_MS},
         .definitions = {{.message = w}},
         .n_definitions = 1,

@@ -31,7 +31,8 @@ struct world_result {
 
 enum world_verdict {
     WORLD_GOES_ON,
-    WORLD_KILLS, /* the process dies right before this */
+    WORLD_KILLS,  /* the process dies right before this */
+    WORLD_ALARMS, /* the broker raises an alarm right before this */
     /* of a handler that starts: */
     WORLD_HANGS,  /* it will not end by itself */
     WORLD_FAILS,  /* it fails, and may be tried again */
