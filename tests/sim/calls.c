@@ -144,7 +144,7 @@ static void jump_clock(struct world *w)
 {
     int64_t by = timeline_between(w->t, -JUMP_MS, JUMP_MS);
 
-    w->next_jump = w->t->now + JUMPS_APART_MS;
+    w->next_jump = w->t->now + w->plan->pace * JUMPS_APART_MS;
     w->store_skew += by;
     timeline_note(w->t, by > 0 ? FEATURE_CLOCK_AHEAD : FEATURE_CLOCK_BACK);
     checker_clock_set(w->checker, by);

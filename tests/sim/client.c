@@ -50,11 +50,13 @@ static struct bytes submit_body(struct world *w, struct client_job *job, const s
     input.data = (ProtobufCBinaryData){5, (uint8_t *)"input"};
     m.input = &input;
     if (timeline_chance(w->t, w->plan->delayed))
-        job->start_at = m.start_at = store_now(w) + timeline_between(w->t, 1, 10000);
+        job->start_at = m.start_at =
+            store_now(w) + w->plan->pace * timeline_between(w->t, 1, 10000);
     job->has_deadline = timeline_chance(w->t, w->plan->delayed);
     if (job->has_deadline)
-        m.complete_by = (m.start_at ? m.start_at : store_now(w)) +
-                        timeline_between(w->t, 1, timeline_chance(w->t, HALF) ? 5000 : 100000);
+        m.complete_by =
+            (m.start_at ? m.start_at : store_now(w)) +
+            w->plan->pace * timeline_between(w->t, 1, timeline_chance(w->t, HALF) ? 5000 : 100000);
     if (timeline_chance(w->t, w->plan->disabled))
         m.desired = DROVER__V1__STATE__STATE_DISABLED;
     if (timeline_chance(w->t, w->plan->step_events))
@@ -272,7 +274,7 @@ static void steer(struct client_job *job, int64_t when)
         break;
     case 7:
         pause_job(job, when);
-        resume(job, when + timeline_between(job->world->t, 0, 5000));
+        resume(job, when + job->world->plan->pace * timeline_between(job->world->t, 0, 5000));
         break;
     case 8:
     case 9:
@@ -469,9 +471,11 @@ static void job_begin(struct world *w, struct client_job *job, uint32_t i)
     for (uint32_t k = 0; k < w->plan->n_commands; k++)
         steer_as_planned(job, &w->plan->commands[k], when + w->plan->commands[k].after_ms);
     while (timeline_chance(w->t, w->plan->steers))
-        steer(job, when + timeline_between(w->t, 0, timeline_chance(w->t, HALF) ? 3000 : 15000));
+        steer(job, when + w->plan->pace * timeline_between(
+                                              w->t, 0, timeline_chance(w->t, HALF) ? 3000 : 15000));
     if (timeline_chance(w->t, w->plan->queries))
-        timeline_add(w->t, &job->query_event, when + timeline_between(w->t, 0, 10000));
+        timeline_add(w->t, &job->query_event,
+                     when + w->plan->pace * timeline_between(w->t, 0, 10000));
 }
 
 void clients_begin(struct world *w)

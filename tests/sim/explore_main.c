@@ -95,6 +95,7 @@ static const struct plan_command *flips(struct timeline *t, uint32_t n)
 static void plan_tiny(struct plan *plan, struct timeline *t, const struct options *o)
 {
     *plan = (struct plan){
+        .pace = 1,
         .partitions = 1,
         .schedulers = o->schedulers,
         .agents = o->agents,

@@ -109,18 +109,23 @@ static Drover__V1__Recourse draw_recourse(struct timeline *t)
                                             : (Drover__V1__Recourse)timeline_between(t, 1, 3);
 }
 
-static void draw_policy(struct timeline *t, Drover__V1__Policy *p)
+/* A time in ms, in a world that takes its time so many times as long. */
+static int64_t draw_ms(struct timeline *t, const struct plan *plan, int64_t least, int64_t most)
+{
+    return plan->pace * timeline_between(t, least, most);
+}
+
+static void draw_policy(struct timeline *t, const struct plan *plan, Drover__V1__Policy *p)
 {
     p->on_permanent = draw_recourse(t);
     p->on_exhausted = draw_recourse(t);
-    p->initial_interval_ms = timeline_between(t, 20, 800);
+    p->initial_interval_ms = draw_ms(t, plan, 20, 800);
     p->backoff_coefficient = 1.0 + (double)timeline_between(t, 0, 20) / 10;
-    p->maximum_interval_ms = timeline_between(t, 800, 4000);
+    p->maximum_interval_ms = draw_ms(t, plan, 800, 4000);
     p->maximum_attempts = (uint32_t)timeline_between(t, 1, 6);
     p->maximum_expiries = (uint32_t)timeline_between(t, 1, 8);
     p->jitter = (double)timeline_between(t, 0, 5) / 10;
-    p->park_interval_ms =
-        timeline_chance(t, 30 * PERCENT) ? -1 : timeline_between(t, 500, 5 * SECOND);
+    p->park_interval_ms = timeline_chance(t, 30 * PERCENT) ? -1 : draw_ms(t, plan, 500, 5 * SECOND);
     if (timeline_chance(t, 10 * PERCENT)) {
         p->non_retryable = timeline_alloc(t, sizeof(*p->non_retryable));
         p->non_retryable[p->n_non_retryable++] = (char *)"flaky";
@@ -142,12 +147,11 @@ static Drover__V1__Revert *draw_revert(struct timeline *t, const struct plan *pl
     if (timeline_chance(t, 30 * PERCENT))
         m->actor = draw_actor(t, plan);
     if (timeline_chance(t, 30 * PERCENT))
-        m->lock_ms =
-            (of->heartbeat_ms ? of->heartbeat_ms : 100) + timeline_between(t, 0, 3 * SECOND);
+        m->lock_ms = (of->heartbeat_ms ? of->heartbeat_ms : 100) + draw_ms(t, plan, 0, 3 * SECOND);
     if (timeline_chance(t, 30 * PERCENT)) {
         m->retry = timeline_alloc(t, sizeof(*m->retry));
         drover__v1__policy__init(m->retry);
-        draw_policy(t, m->retry);
+        draw_policy(t, plan, m->retry);
     }
     return m;
 }
@@ -162,16 +166,16 @@ static void draw_steps(struct timeline *t, const struct plan *plan, Drover__V1__
         m->actor = draw_actor(t, plan);
         m->waive_revert = timeline_chance(t, 20 * PERCENT);
         if (timeline_chance(t, 30 * PERCENT))
-            m->lock_ms = timeline_between(t, 100, 3 * SECOND);
+            m->lock_ms = draw_ms(t, plan, 100, 3 * SECOND);
         if (timeline_chance(t, 20 * PERCENT))
-            m->wait_ms = timeline_between(t, 100, 3 * SECOND);
+            m->wait_ms = draw_ms(t, plan, 100, 3 * SECOND);
         if (timeline_chance(t, 10 * PERCENT)) {
-            m->lock_ms = timeline_between(t, 600, 4 * SECOND);
+            m->lock_ms = draw_ms(t, plan, 600, 4 * SECOND);
             m->heartbeat_ms = m->lock_ms / timeline_between(t, 2, 6);
         }
         if (timeline_chance(t, 5 * PERCENT)) {
-            m->lock_ms = timeline_between(t, 10 * SECOND, 60 * SECOND);
-            m->heartbeat_ms = timeline_between(t, 300, 3 * SECOND);
+            m->lock_ms = draw_ms(t, plan, 10 * SECOND, 60 * SECOND);
+            m->heartbeat_ms = draw_ms(t, plan, 300, 3 * SECOND);
         }
         if (timeline_chance(t, reverts))
             m->revert = draw_revert(t, plan, m);
@@ -249,15 +253,15 @@ static void draw_definition(struct timeline *t, const struct plan *plan,
     Drover__V1__Policy *policy = timeline_alloc(t, sizeof(*policy));
 
     drover__v1__policy__init(policy);
-    draw_policy(t, policy);
+    draw_policy(t, plan, policy);
     draw_steps(t, plan, w);
     w->retry = policy;
-    w->lock_ms = timeline_between(t, 100, 3 * SECOND);
+    w->lock_ms = draw_ms(t, plan, 100, 3 * SECOND);
     if (timeline_chance(t, 50 * PERCENT))
-        w->wait_ms = timeline_between(t, 100, 3 * SECOND);
+        w->wait_ms = draw_ms(t, plan, 100, 3 * SECOND);
     w->on_deadline = draw_recourse(t);
     if (timeline_chance(t, 10 * PERCENT))
-        w->complete_within_ms = timeline_between(t, 1, 20 * SECOND);
+        w->complete_within_ms = draw_ms(t, plan, 1, 20 * SECOND);
     w->tries = (uint32_t)timeline_between(t, 0, 3);
     out->message = w;
     out->registered = timeline_chance(t, 50 * PERCENT);
@@ -279,13 +283,13 @@ static uint32_t rate(struct timeline *t, uint32_t most)
     return (uint32_t)timeline_between(t, 1, (int64_t)most >> timeline_between(t, 0, 6));
 }
 
-static void draw_faults(struct timeline *t, struct plan_faults *f)
+static void draw_faults(struct timeline *t, const struct plan *plan, struct plan_faults *f)
 {
     f->bus.lost = rate(t, 20 * PERCENT);
     f->bus.doubled = rate(t, 10 * PERCENT);
     f->bus.kept = rate(t, 10 * PERCENT);
     f->bus.refused = rate(t, 3 * PERCENT);
-    f->bus.kept_ms = timeline_between(t, 10, 10 * SECOND);
+    f->bus.kept_ms = draw_ms(t, plan, 10, 10 * SECOND);
     f->bus.delay_ms = timeline_between(t, 0, 20);
     f->crash = rate(t, 2 * PERCENT);
     f->cut = rate(t, 2 * PERCENT);
@@ -297,19 +301,19 @@ static void draw_faults(struct timeline *t, struct plan_faults *f)
     f->store_full = rate(t, PERCENT / 5);
     f->clock_jump = timeline_chance(t, 15 * PERCENT) ? rate(t, PERCENT) : 0;
     f->queue_gone = timeline_chance(t, 20 * PERCENT) ? rate(t, PERCENT / 2) : 0;
-    f->restart_ms = timeline_between(t, 1, 5 * SECOND);
-    f->stall_ms = timeline_between(t, 100, 10 * SECOND);
-    f->outage_ms = timeline_between(t, 100, 5 * SECOND);
+    f->restart_ms = draw_ms(t, plan, 1, 5 * SECOND);
+    f->stall_ms = draw_ms(t, plan, 100, 10 * SECOND);
+    f->outage_ms = draw_ms(t, plan, 100, 5 * SECOND);
 }
 
 /* What was thought of last is drawn last. */
-static void draw_more_faults(struct timeline *t, struct plan_faults *f)
+static void draw_more_faults(struct timeline *t, const struct plan *plan, struct plan_faults *f)
 {
     f->bus.alarm = rate(t, 5 * PERCENT);
-    f->bus.alarm_ms = timeline_between(t, 10, 60 * SECOND >> timeline_between(t, 0, 6));
+    f->bus.alarm_ms = draw_ms(t, plan, 10, 60 * SECOND >> timeline_between(t, 0, 6));
 }
 
-static void draw_handlers(struct timeline *t, struct plan_handlers *h)
+static void draw_handlers(struct timeline *t, const struct plan *plan, struct plan_handlers *h)
 {
     h->transient = rate(t, 40 * PERCENT);
     h->permanent = rate(t, 5 * PERCENT);
@@ -317,7 +321,7 @@ static void draw_handlers(struct timeline *t, struct plan_handlers *h)
     h->harmless = rate(t, 100 * PERCENT);
     h->waits = rate(t, 50 * PERCENT);
     h->slow = rate(t, 10 * PERCENT);
-    h->most_ms = timeline_between(t, 1, 1500);
+    h->most_ms = draw_ms(t, plan, 1, 1500);
 }
 
 static void draw_topology(struct timeline *t, struct plan *plan)
@@ -334,11 +338,12 @@ static void draw_topology(struct timeline *t, struct plan *plan)
         timeline_chance(t, 50 * PERCENT) ? (uint32_t)timeline_between(t, 1, 8) : 1024;
     plan->concurrency = (uint32_t)timeline_between(t, 1, 4);
     plan->lease_retries = (uint32_t)timeline_between(t, 0, 2);
-    plan->early_ack_ms = timeline_chance(t, 20 * PERCENT) ? timeline_between(t, 100, 3000) : 0;
+    plan->early_ack_ms = timeline_chance(t, 20 * PERCENT) ? draw_ms(t, plan, 100, 3000) : 0;
     plan->election = timeline_chance(t, 70 * PERCENT);
-    plan->supervisor_period_ms = timeline_between(t, 200, 2 * SECOND);
+    plan->supervisor_period_ms =
+        timeline_between(t, 200, plan->pace > 1 ? 10 * SECOND : 2 * SECOND);
     plan->sweep_ms =
-        timeline_chance(t, 50 * PERCENT) ? timeline_between(t, SECOND, 20 * SECOND) : 600 * SECOND;
+        timeline_chance(t, 50 * PERCENT) ? draw_ms(t, plan, SECOND, 20 * SECOND) : 600 * SECOND;
 }
 
 static void draw_jobs(struct timeline *t, struct plan *plan)
@@ -349,16 +354,18 @@ static void draw_jobs(struct timeline *t, struct plan *plan)
     plan->delayed = rate(t, 40 * PERCENT);
     plan->disabled = rate(t, 5 * PERCENT);
     plan->step_events = rate(t, 50 * PERCENT);
-    plan->client_retry_ms = timeline_between(t, 200, 3 * SECOND);
+    plan->client_retry_ms = draw_ms(t, plan, 200, 3 * SECOND);
 }
 
 void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
 {
-    *plan = (struct plan){.seed = seed};
+    *plan = (struct plan){.seed = seed, .pace = 1};
+    if (timeline_chance(t, 25 * PERCENT))
+        plan->pace = timeline_between(t, 2, 60);
     draw_topology(t, plan);
     draw_jobs(t, plan);
-    draw_faults(t, &plan->faults);
-    draw_handlers(t, &plan->handlers);
+    draw_faults(t, plan, &plan->faults);
+    draw_handlers(t, plan, &plan->handlers);
     plan->big = timeline_chance(t, PERCENT / 5);
     plan->n_definitions = plan->big ? 1 : (uint32_t)timeline_between(t, 1, PLAN_DEFINITIONS);
     if (plan->big) {
@@ -367,12 +374,12 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
     }
     for (uint32_t i = 0; i < plan->n_definitions; i++)
         draw_definition(t, plan, &plan->definitions[i], i, plan->big);
-    plan->submit_within_ms = timeline_between(t, 0, 5 * SECOND);
-    plan->faults_end = timeline_between(t, 5 * SECOND, 30 * SECOND);
+    plan->submit_within_ms = draw_ms(t, plan, 0, 5 * SECOND);
+    plan->faults_end = draw_ms(t, plan, 5 * SECOND, 30 * SECOND);
     if (!plan->big && timeline_chance(t, 25 * PERCENT))
         plan->budget = (uint32_t)timeline_between(t, 1, SIMSTORE_BUDGETS - 1);
-    plan->retention_ms = timeline_chance(t, 5 * PERCENT) ? 60 * SECOND : HOUR * 24 * 7;
+    plan->retention_ms = timeline_chance(t, 5 * PERCENT) ? plan->pace * 60 * SECOND : HOUR * 24 * 7;
     plan->lingers = timeline_chance(t, 25 * PERCENT);
     plan->settle_ms = 2 * HOUR;
-    draw_more_faults(t, &plan->faults);
+    draw_more_faults(t, plan, &plan->faults);
 }

@@ -70,6 +70,7 @@ struct plan_definition {
 
 struct plan {
     uint64_t seed;
+    int64_t pace; /* all times that are drawn are so many times as long as in a hurried world */
     uint32_t partitions;
     uint32_t schedulers, agents, supervisors, clients;
     uint32_t actors;

@@ -979,6 +979,11 @@ struct bytes simredis_field(const struct simredis_value *hash, struct bytes name
     return field ? bytes_of(field->value.data, field->value.len) : BYTES_EMPTY;
 }
 
+struct bytes simredis_text(const struct simredis_value *string)
+{
+    return string ? bytes_of(string->text.data, string->text.len) : BYTES_EMPTY;
+}
+
 uint32_t simredis_length(const struct simredis_value *list)
 {
     return list ? list->n : 0;

@@ -42,6 +42,7 @@ uint64_t simredis_digest(const struct simredis *r);
 
 const struct simredis_value *simredis_find(const struct simredis *r, struct bytes key);
 struct bytes simredis_field(const struct simredis_value *hash, struct bytes name);
+struct bytes simredis_text(const struct simredis_value *string);
 uint32_t simredis_length(const struct simredis_value *list);
 struct bytes simredis_entry(const struct simredis_value *list, uint32_t i);
 uint32_t simredis_card(const struct simredis_value *zset);

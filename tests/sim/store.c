@@ -495,6 +495,11 @@ struct bytes simstore_step(struct simstore *s, uint32_t step)
     return simredis_field(s->chosen, bytes_of(name, digits(step, name)));
 }
 
+struct bytes simstore_text(struct simstore *s, uint32_t partition, const char *key)
+{
+    return simredis_text(find(s, partition, key));
+}
+
 uint32_t simstore_list(struct simstore *s, uint32_t partition, const char *key)
 {
     s->chosen = find(s, partition, key);

@@ -58,6 +58,8 @@ bool simstore_hash(struct simstore *s, uint32_t partition, const char *key);
 struct bytes simstore_field(struct simstore *s, const char *name);
 struct bytes simstore_step(struct simstore *s, uint32_t step);
 
+struct bytes simstore_text(struct simstore *s, uint32_t partition, const char *key);
+
 /* Entries of the list, and the last entry but @back. */
 uint32_t simstore_list(struct simstore *s, uint32_t partition, const char *key);
 struct bytes simstore_entry(struct simstore *s, uint32_t back);

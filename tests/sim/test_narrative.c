@@ -206,6 +206,7 @@ static void plan_story(struct plan *plan, struct timeline *t, const struct story
     w->lock_ms = LEASE_MS;
     w->wait_ms = LEASE_MS;
     *plan = (struct plan){
+        .pace = 1,
         .partitions = 1,
         .schedulers = 1,
         .agents = 1,
