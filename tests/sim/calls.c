@@ -190,6 +190,7 @@ static void go_back(struct world *w)
         (uint32_t)timeline_between(w->t, replay_before(w->kept, w->t->now - LOST_MS), all);
 
     w->rollbacks++;
+    w->cleaning = 0; /* what had been ended may go on */
     w->run = effects_printf(&w->t->arena, "run %u", (unsigned)w->rollbacks);
     tell(w->t, "store", "loses %u calls", (unsigned)(all - calls));
     checker_goes_back(w->checker);

@@ -210,6 +210,7 @@ static void job_begin_again(struct checker *c, struct job *job)
     for (uint32_t i = 0; i < job->w->n_steps; i++)
         job->steps[i].current = 'D';
     job->refused = was.refused;
+    job->expired = was.expired; /* its client was told so */
     job->migrated = 0;
     job->accepted = was.accepted;
     job->lost = was.lost || was.created;
