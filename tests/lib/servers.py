@@ -585,14 +585,20 @@ def _run(arguments):
         servers = [KINDS[kind](directory / kind) for kind in kinds]
         try:
             _start_all(servers)
-            _write_state(directory, servers)
-            env = {**os.environ, **environment(servers), SHARED: str(directory)}
+            env = {**os.environ, **share(directory, servers)}
             with subprocess.Popen(arguments.command, env=env) as child:
                 _forward(child)
                 code = child.wait()
         finally:
             _close_all()
     return 128 - code if code < 0 else code
+
+
+def share(directory, servers):
+    """Has them be those that shared() gives to whoever gets the variables returned; each lives in the
+    folder of its name below @directory."""
+    _write_state(directory, servers)
+    return {**environment(servers), SHARED: str(directory)}
 
 
 def _state_path(directory):

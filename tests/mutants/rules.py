@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bugs that sabotage.py plants, by the rule that each breaks.
+"""The mutants that run.py tries, by the rule that each breaks.
 
 Most are a line of the rule left out or turned round. Each is (file, what stands there once, what is put in
 its place), and, fourth, what is to catch it, where that is not a seed:
 
     --rollbacks                               a seed of the simulator with that option
     tests/unit/test_agent                     a test program of the build
-    tests/integration/test_x.py Class.test    a case against real servers, and daemons with the bug
+    tests/integration/test_x.py Class.test    a case against real servers, and daemons so changed
 """
 
 FUNCTIONS = "common/store/drover.lua"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where a bug of tests/sim/planted.py can no longer be planted, or its test is gone.
+"""Fails where a mutant of tests/mutants/rules.py can no longer be applied, or its test is gone.
 
-    plants.py [ROOT]
+    mutants.py [ROOT]
 """
 
 import pathlib
@@ -11,13 +11,13 @@ import sys
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "tests" / "sim"))
+sys.path.insert(0, str(ROOT / "tests" / "mutants"))
 
-import planted
+import rules
 
 
 def complaint(file, old, new, catcher=""):
-    """What is wrong with a bug; None where nothing is."""
+    """What is wrong with a mutant; None where nothing is."""
     times = (ROOT / file).read_text().count(old)
     if times != 1 or old == new:
         return f"what it changes stands {times} times in {file}"
@@ -28,14 +28,16 @@ def complaint(file, old, new, catcher=""):
                    if not re.search(rf"(def|class) {case.rpartition('.')[2]}\(", text)]
         if not text or missing:
             return f"{test} has no {', '.join(missing) or 'text'}"
+    elif test.startswith("tests/") and not (ROOT / f"{test}.c").exists():
+        return f"there is no {test}.c"
     return None
 
 
 def main():
     wrong = 0
-    for bugs in planted.RULES.values():
-        for name, bug in bugs.items():
-            why = complaint(*bug)
+    for mutants in rules.RULES.values():
+        for name, mutant in mutants.items():
+            why = complaint(*mutant)
             if why:
                 print(f"{name}: {why}")
                 wrong = 1

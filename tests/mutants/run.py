@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shows that the simulator, and the tests, catch what they are there for.
+
+    run.py [--only TEXT] [--jobs N]
+
+Applies each mutant of rules.py to a copy of the sources, and builds and runs there what is to catch it: the
+first thousand seeds of the simulator, of which one must fail, or the test that is named with the mutant.
+Without a mutant none of that may fail, which is tried first. --only takes the mutants in whose name, or
+rule, the TEXT stands. N mutants are tried at a time: as many as there are processors, if that is not said.
+
+The copies stay below build/mutants, for the next time; so does a ledger of what has been caught: none of
+that is tried again until the sources, or the mutant, change.
+
+Exits with 1 where a mutant survives, with 2 where one can no longer be applied because the code has
+changed, or what is to catch it fails without it.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "lib"))
+
+import redis
+import rules
+import servers
+
+FOLDER = ROOT / "build" / "mutants"
+PYTHON = ["/usr/bin/python3", "-B"]
+SIMULATOR = "tests/sim/drover-sim"
+SEEDS = "1..1000"
+DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", "supervisor/drover-supervisor", "cli/drover"]
+PRELOADED = "tests/lib/synced.so"
+NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
+LONGEST_S = 300  # that any catcher may run
+
+
+class Useless(Exception):
+    """What the compiler says of a mutant, or why a test said nothing of it."""
+
+
+class Stopped(Exception):
+    """Somebody wants no more of it."""
+
+
+def sources():
+    """Path below ROOT -> content."""
+    found = {}
+    for folder, folders, files in os.walk(ROOT):
+        top = folder == str(ROOT)
+        folders[:] = [name for name in folders
+                      if name not in (".git", "__pycache__") and not (top and name.startswith("build"))]
+        for name in files:
+            path = pathlib.Path(folder, name)
+            found[path.relative_to(ROOT)] = path.read_bytes()
+    return found
+
+
+def digest_of(files):
+    """Of all that can have a say in what is caught."""
+    said = hashlib.sha256()
+    for path, content in sorted(files.items()):
+        if path.parts[0] != "docs" and path.parts[:2] != ("tests", "mutants") and path.suffix != ".md":
+            said.update(b"%d %d " % (len(bytes(path)), len(content)) + bytes(path) + content)
+    return said.hexdigest()
+
+
+class Ledger:
+    """What these sources were caught with before. Only one run at a time has it open."""
+
+    def __init__(self, path, sources_digest):
+        self.digest = sources_digest
+        self.file = path.open("a+")
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another run has {path} open")
+        self.file.seek(0)
+        self.entries = dict(json.loads(line) for line in self.file if line.endswith("\n"))
+
+    def key(self, tried):
+        return hashlib.sha256(json.dumps([self.digest, tried]).encode()).hexdigest()
+
+    def get(self, tried):
+        return self.entries.get(self.key(tried))
+
+    def add(self, tried, what):
+        self.file.write(json.dumps([self.key(tried), what]) + "\n")
+        self.file.flush()
+
+
+class Programs:
+    """Those that are running, to be ended together."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.running = set()
+        self.stopped = False
+
+    def run(self, longest_s, command, **how):
+        """Its exit code, None where it did not end, and what it said."""
+        with self.lock:
+            if self.stopped:
+                raise Stopped
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", **how)
+            self.running.add(process)
+        with process:
+            try:
+                out, err = process.communicate(timeout=longest_s)
+                return process.returncode, out, err
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                return None, *process.communicate()
+            finally:
+                with self.lock:
+                    self.running.remove(process)
+                    if self.stopped:
+                        raise Stopped
+
+    def stop(self):
+        with self.lock:
+            self.stopped = True
+            for process in self.running:
+                process.terminate()
+
+
+class Servers:
+    """A RabbitMQ and a Redis for the tests of one copy."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.rabbit, self.redis = servers.Rabbit(folder / "rabbitmq"), servers.Redis(folder / "redis")
+        for server in (self.rabbit, self.redis):
+            server.begin()
+        for server in (self.rabbit, self.redis):
+            server.await_start()
+
+    def close(self):
+        self.rabbit.close()
+        self.redis.close()
+
+    def variables(self):
+        """Of a test that shares them. The store knows nothing: also not functions, which a daemon
+        replaces by newer ones only."""
+        with contextlib.closing(redis.Redis(servers.HOST, self.redis.port)) as store:
+            store.flushall()
+            store.function_flush()
+        return servers.share(self.folder, [self.rabbit, self.redis])
+
+
+class Copy:
+    """The sources in a folder of their own, what is built of them, and the servers for its tests."""
+
+    def __init__(self, number, files, programs, servers_folder):
+        self.folder = FOLDER / f"{number}"
+        self.build = self.folder / "build"
+        self.programs = programs
+        self.servers_folder = servers_folder / f"{number}"
+        self.servers = None
+        self.mirror(files)
+        if not (self.build / "build.ninja").exists():
+            code, out, err = self.programs.run(None, ["meson", "setup", self.build, self.folder])
+            if code != 0:
+                raise Useless(err or out)
+
+    def close(self):
+        if self.servers:
+            self.servers.close()
+
+    def mirror(self, files):
+        """Writes only what differs: what is built of the rest stays."""
+        for folder, folders, names in os.walk(self.folder):
+            folders[:] = [name for name in folders if pathlib.Path(folder, name) != self.build]
+            for path in (pathlib.Path(folder, name) for name in names):
+                if path.relative_to(self.folder) not in files:
+                    path.unlink()
+        for path, content in files.items():
+            there = self.folder / path
+            if not there.exists() or there.read_bytes() != content:
+                there.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / path, there)
+
+    def make(self, *targets):
+        code, out, _ = self.programs.run(None, ["ninja", "-C", self.build, *targets])
+        if code != 0:
+            raise Useless(re.search(r"^.*error: .*$|\Z", out, re.M).group() or out[-500:])
+
+    def variables(self, test):
+        """What an integration test needs, built and started."""
+        if test == NO_DAEMON:
+            return {}
+        self.make(*DAEMONS, PRELOADED)
+        if not self.servers:
+            self.servers = Servers(self.servers_folder)
+        return self.servers.variables()
+
+    def failure(self, catcher):
+        """What fails of the seeds, or of the test that is named; None where nothing does."""
+        test, *cases = catcher.split() or [""]
+        variables = {"DROVER_BUILD": str(self.build), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
+        if test.startswith("tests/integration/"):
+            variables |= self.variables(test)
+            command = [*PYTHON, self.folder / test, *cases]
+        elif test.startswith("tests/"):
+            self.make(test)
+            command = [self.build / test]
+        else:
+            self.make(SIMULATOR)
+            command = [self.build / SIMULATOR, "--seeds", SEEDS, *catcher.split()]
+        code, out, err = self.programs.run(LONGEST_S, command, env={**os.environ, **variables})
+        if code == 0:
+            return None
+        found = re.search(r"^(seed \d+: .*)$|^not ok \d+ - (\S+)", out, re.M)
+        name = pathlib.Path(test).name + ": " if test.startswith("tests/") else ""
+        if found:
+            return name + (found[1] or found[2].removeprefix("__main__."))
+        if code and test.startswith("tests/integration/"):
+            raise Useless(f"{name}no case failed, yet {(err or out).strip()[-200:]}")
+        return name + (f"ended with {code}: {(err or out).strip()[-200:]}" if code else "did not end")
+
+    def failure_with(self, file, old, new, catcher=""):
+        path = self.folder / file
+        text = path.read_text()
+        if text.count(old) != 1:
+            raise Useless(f"what it changes stands {text.count(old)} times in {file}")
+        try:
+            path.write_text(text.replace(old, new))
+            return self.failure(catcher)
+        finally:
+            path.write_text(text)
+
+
+class Workers:
+    """Try something each, on a copy of its own."""
+
+    def __init__(self, jobs, ledger, files, programs, servers_folder):
+        self.ledger, self.files, self.programs = ledger, files, programs
+        self.servers_folder = servers_folder
+        self.lock = threading.Lock()
+        self.copies = []
+        self.own = threading.local()  # copy: the thread's
+        self.threads = concurrent.futures.ThreadPoolExecutor(jobs)
+
+    def copy(self):
+        if not hasattr(self.own, "copy"):
+            with self.lock:
+                self.own.copy = Copy(len(self.copies), self.files, self.programs, self.servers_folder)
+                self.copies.append(self.own.copy)
+        return self.own.copy
+
+    def try_one(self, tried):
+        """tried: a mutant, or just what is to catch some. What fails, None where nothing does; and how long
+        it took, None where that is known from before."""
+        began = time.monotonic()
+        known = self.ledger.get(tried)
+        if known is not None:
+            return known or None, None
+        fails = self.copy().failure(*tried) if len(tried) == 1 else self.copy().failure_with(*tried)
+        if bool(fails) == (len(tried) > 1):
+            with self.lock:
+                self.ledger.add(tried, fails or "")
+        return fails, time.monotonic() - began
+
+    def try_all(self, all_tried):
+        """The futures of try_one()."""
+        return [self.threads.submit(self.try_one, tried) for tried in all_tried]
+
+    def stop(self):
+        """Ends what is running; nothing new begins."""
+        self.programs.stop()
+        self.threads.shutdown(cancel_futures=True)
+        for copy in self.copies:
+            copy.close()
+
+
+def chosen(text):
+    """Rules and their mutants."""
+    for rule, mutants in rules.RULES.items():
+        some = {name: mutant for name, mutant in mutants.items() if text in name or text in rule}
+        if some:
+            yield rule, some
+
+
+def catchers_of(mutants):
+    """Each once, a test with all of its cases that are to catch something."""
+    cases = collections.defaultdict(set)
+    for mutant in mutants:
+        test, *some = "".join(mutant[3:]).split() or [""]
+        cases[test].update(some)
+    return [[" ".join([test, *sorted(some)])] for test, some in sorted(cases.items())]
+
+
+def kind_of(mutant):
+    kinds = {"tests/integration/": "an integration test", "tests/": "a unit test", "": "a seed"}
+    return next(kind for prefix, kind in kinds.items() if "".join(mutant[3:]).startswith(prefix))
+
+
+def try_catchers(workers, catchers):
+    """0, or 2 where some fail by themselves."""
+    status = 0
+    for catcher, future in zip(catchers, workers.try_all(catchers)):
+        try:
+            fails, _ = future.result()
+        except Useless as error:
+            fails = error
+        if fails:
+            print(f"without any mutant: {fails}", flush=True)
+            status = 2
+    return status
+
+
+def try_mutants(workers, chosen_rules):
+    """Prints what caught each, then how many of each rule were caught. Returns the exit code."""
+    status, by, lines = 0, collections.Counter(), []
+    all_tried = [list(mutant) for mutants in chosen_rules.values() for mutant in mutants.values()]
+    futures = iter(workers.try_all(all_tried))
+    for rule, mutants in chosen_rules.items():
+        print(f"\n{rule}", flush=True)
+        caught = 0
+        for name, mutant in mutants.items():
+            took = None
+            try:
+                what, took = next(futures).result()
+                status = max(status, 0 if what else 1)
+            except Useless as error:
+                what, status = None, 2
+                print(f"  {name}\n      CANNOT BE TRIED: {error}", flush=True)
+            else:
+                when = "before" if took is None else f"{took:.1f} s"
+                print(f"  {name}\n      {what or 'SURVIVED'} ({when})", flush=True)
+            caught += bool(what)
+            by[kind_of(mutant) if what else "nothing"] += 1
+        lines.append(f"{caught:5} of {len(mutants):2}  {rule}")
+    print("\ncaught", *lines, sep="\n")
+    caught_by = ", ".join(f"{n} by {kind}" for kind, n in by.items())
+    print(f"{len(lines)} rules, {by.total()} mutants: caught {caught_by}")
+    return status
+
+
+def leave(number, _frame):
+    for other in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
+    options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, leave)
+    chosen_rules = dict(chosen(options.only))
+    began, files = time.monotonic(), sources()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    ledger = Ledger(FOLDER / "ledger", digest_of(files))
+    with tempfile.TemporaryDirectory(prefix="drover-mutants-") as folder:
+        workers = Workers(options.jobs, ledger, files, Programs(), pathlib.Path(folder))
+        try:
+            catchers = catchers_of(mutant for mutants in chosen_rules.values() for mutant in mutants.values())
+            status = try_catchers(workers, catchers) or try_mutants(workers, chosen_rules)
+        finally:
+            workers.stop()
+    print(f"{(time.monotonic() - began) / 60:.1f} minutes")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
