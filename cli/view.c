@@ -19,14 +19,6 @@ bool view_color_wanted(bool tty, bool no_color_flag, const char *no_color, const
 
 /* ---- single values ---- */
 
-/* C0 and C1 controls, DEL, and what is not UTF-8. */
-static bool harmful(const char *c, size_t len)
-{
-    if (len <= 1)
-        return len == 0 || (uint8_t)*c < 0x20 || *c == 0x7f;
-    return len == 2 && (uint8_t)c[0] == 0xc2 && (uint8_t)c[1] < 0xa0;
-}
-
 static size_t columns_of(const char *text, size_t len)
 {
     size_t columns = 0;
@@ -47,7 +39,7 @@ static void put_text(struct buf *out, const char *text, size_t len, size_t max)
     for (size_t i = 0; room > 0; room--) {
         size_t n = utf8_length(text + i, len - i);
 
-        if (harmful(text + i, n))
+        if (utf8_is_harmful(text + i, n))
             buf_putc(out, '?');
         else
             buf_append(out, text + i, n);

@@ -17,10 +17,11 @@ static void scrub(char *text)
     for (size_t i = 0; i < len;) {
         size_t n = utf8_length(text + i, len - i);
 
-        if (n == 0 || (unsigned char)text[i] < ' ') {
-            text[i] = '?';
-            n = 1;
-        }
+        bool harmful = utf8_is_harmful(text + i, n);
+
+        n = n ? n : 1;
+        if (harmful)
+            memset(text + i, '?', n);
         i += n;
     }
 }

@@ -66,6 +66,15 @@ size_t utf8_length(const char *s, size_t len)
     return n;
 }
 
+bool utf8_is_harmful(const char *character, size_t len)
+{
+    const uint8_t *b = (const uint8_t *)character;
+
+    if (len <= 1)
+        return len == 0 || b[0] < 0x20 || b[0] == 0x7f;
+    return len == 2 && b[0] == 0xc2 && b[1] < 0xa0;
+}
+
 void buf_deinit(struct buf *b)
 {
     free(b->data);

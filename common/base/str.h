@@ -58,6 +58,10 @@ char *bytes_dup(struct bytes b);
  */
 size_t utf8_length(const char *s, size_t len);
 
+/* Whether one character, of the length that utf8_length() said, is none to show people: a control
+ * character (C0, C1, DEL), or a byte that is not UTF-8. */
+bool utf8_is_harmful(const char *character, size_t len);
+
 struct buf {
     uint8_t *data;
     size_t len;

@@ -382,6 +382,8 @@ static void test_problem_is_cut_and_clean(void **state)
     problem_set(&p, "", "unknown step '%s'", "a\nb\xff\xc3\xa9");
     assert_string_equal(p.field, "");
     assert_string_equal(p.reason, "unknown step 'a?b?\xc3\xa9'");
+    problem_set(&p, "", "%s", "a\x7f\xc2\x9b\xc2\xa0");
+    assert_string_equal(p.reason, "a???\xc2\xa0"); /* what would steer a terminal */
 
     for (size_t i = 0; i + 1 < sizeof(lengthy); i++)
         lengthy[i] = i % 2 ? '\xa9' : '\xc3';
