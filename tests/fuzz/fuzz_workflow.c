@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzz: any bytes taken for a definition, as protobuf or JSON
+ * Fuzz: any bytes taken for a definition, as protobuf, as JSON, or, where they begin with a #, as a
+ * workflow file
  *
  * What is accepted has lists that fit together, and a canonical form that is its own.
  */
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "io/workflow_file.h"
 #include "model/json.h"
 #include "model/workflow.h"
 
@@ -41,24 +43,50 @@ static void accepted_check(struct workflow *w)
     assert(strcmp(again->digest, w->digest) == 0);
 }
 
+/* Return: as workflow_new(); the same where the file cannot be read. */
+static int from_file(struct workflow **out, struct bytes text, struct problem *problem)
+{
+    Drover__V1__Workflow *message = NULL;
+    int r;
+
+    if (memmem(text.data, text.len, "@include", 8))
+        return 1; /* would read what else there is on this machine */
+    r = workflow_file_read(&message, fuzz_file(text), problem);
+    if (r == 0)
+        r = workflow_new(out, message, "definition", problem);
+    drover__v1__workflow__free_unpacked(message, NULL);
+    assert(r >= 0);
+    return r;
+}
+
+static int from_json(struct workflow **out, struct bytes text, struct problem *problem)
+{
+    ProtobufCMessage *message = NULL;
+    int r = json_to_message(text, &drover__v1__workflow__descriptor, NULL, &message, problem);
+
+    if (r == 0)
+        r = workflow_new(out, (Drover__V1__Workflow *)message, "definition", problem);
+    if (message)
+        protobuf_c_message_free_unpacked(message, NULL);
+    return r;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CLEANUP(workflow_unref) struct workflow *w = NULL;
-    ProtobufCMessage *message = NULL;
-    struct problem problem;
+    struct bytes input = bytes_of(data, size);
+    struct problem problem = {.reason = "includes"};
     int r;
 
-    if (size == 0 || data[0] != '{') {
-        r = workflow_new_from_bytes(&w, bytes_of(data, size), "", &problem);
-    } else {
-        r = json_to_message(bytes_of(data, size), &drover__v1__workflow__descriptor, NULL, &message,
-                            &problem);
-        if (r == 0)
-            r = workflow_new(&w, (Drover__V1__Workflow *)message, "definition", &problem);
-        if (message)
-            protobuf_c_message_free_unpacked(message, NULL);
-    }
+    if (size > 0 && data[0] == '{')
+        r = from_json(&w, input, &problem);
+    else if (size > 0 && data[0] == '#')
+        r = from_file(&w, input, &problem);
+    else
+        r = workflow_new_from_bytes(&w, input, "", &problem);
     if (r == 0)
         accepted_check(w);
+    else
+        fuzz_check_problem(&problem);
     return 0;
 }

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzzes the decoders, one after the other, and says how far that has come
+
+    fuzz.py [--build DIR] [--minutes N] [--until-quiet N] [TARGET...]
+    fuzz.py [--build DIR] --keep [TARGET...]
+
+Each target runs for N minutes (1), or until N minutes have brought no new edge, and goes on where the
+same binary stopped before: what it found is in DIR/found/TARGET, its figures so far in
+DIR/found/TARGET.json. Edges are those of what is compiled here: libraries are not instrumented. What
+crashes, hangs, leaks or makes a sanitizer speak is kept, told with the command that replays it, and
+ends with status 1. --keep takes the fewest inputs that reach all edges found into tests/fuzz/corpus.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+CORPUS = HERE / "corpus"
+STATUS = re.compile(rb"^#(\d+)\s.*\bcov: (\d+) ft: (\d+) corp: (\d+)/")
+MADE = re.compile(r"[0-9a-f]{40}$")  # how libFuzzer calls what it has made; people use words
+INTERRUPTED = 72
+INPUT_MAX = 2048  # bytes: what is larger is not kept
+LIMITS = ("-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=256")
+ENVIRONMENT = {
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "LSAN_OPTIONS": f"suppressions={os.path.relpath(HERE)}/leaks.supp:print_suppressions=0",
+}
+
+
+class Target:
+    def __init__(self, build, name):
+        self.name = name
+        self.binary = build / "tests/fuzz" / f"fuzz_{name}"
+        self.found = build / "found" / name
+        self.figures_file = build / "found" / f"{name}.json"
+        self.corpus = CORPUS / name
+        self.found.mkdir(parents=True, exist_ok=True)
+
+    def command(self, *arguments):
+        environment = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
+        return ["env", *environment, str(self.binary), *LIMITS, *map(str, arguments)]
+
+    def findings(self):
+        """What libFuzzer has kept: crash-…, leak-…, oom-…, timeout-…"""
+        kept = self.found.parent.glob(f"{self.name}-*-*")
+        return {path for path in kept if not path.name.startswith(f"{self.name}-slow-unit")}
+
+
+class Figures:
+    """How far a binary has come, over all its runs. Another binary has other edges: it begins anew."""
+
+    def __init__(self, target):
+        self.file = target.figures_file
+        self.binary = hashlib.sha256(target.binary.read_bytes()).hexdigest()
+        self.executions = self.edges = self.features = self.corpus = 0
+        self.minutes = self.quiet = 0.0
+        if self.file.exists():
+            known = json.loads(self.file.read_text())
+            if known["binary"] == self.binary:
+                vars(self).update(known)
+
+    def save(self):
+        values = {name: value for name, value in vars(self).items() if name != "file"}
+        self.file.write_text(json.dumps(values, indent=1) + "\n")
+
+
+class Run:
+    """One run of a fuzzer, which adds to the figures."""
+
+    def __init__(self, target, figures):
+        self.target, self.figures = target, figures
+        self.before = figures.executions
+        self.last_look = time.monotonic()
+        self.output = []  # its last lines
+        self.rest = b""
+        self.process = subprocess.Popen(
+            target.command(
+                f"-artifact_prefix={target.found}-", "-print_final_stats=1", target.found, target.corpus
+            ),
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def take(self, line):
+        self.output = self.output[-200:] + [line]
+        status = STATUS.match(line)
+        if not status:
+            return
+        executions, edges, features, corpus = map(int, status.groups())
+        f = self.figures
+        f.executions = self.before + executions
+        f.features, f.corpus = max(f.features, features), corpus
+        if edges > f.edges:
+            f.edges, f.quiet = edges, 0.0
+
+    def look(self):
+        """Waits for output, a second at most. Return: whether there will be more."""
+        if select.select([self.process.stderr], [], [], 1)[0]:
+            data = os.read(self.process.stderr.fileno(), 65536)
+            *lines, self.rest = (self.rest + data).split(b"\n")
+            for line in lines:
+                self.take(line)
+            if not data:
+                return False
+        now = time.monotonic()
+        self.figures.minutes += (now - self.last_look) / 60
+        self.figures.quiet += (now - self.last_look) / 60
+        self.last_look = now
+        return True
+
+    def end(self):
+        """Return: whether it ended as it was told to."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        while self.look():
+            pass
+        self.process.wait()
+        self.figures.save()
+        return self.process.returncode in (0, INTERRUPTED)
+
+
+def fuzz(target, options):
+    """Return: whether all is well."""
+    figures = Figures(target)
+    known = target.findings()
+    run = Run(target, figures)
+    end = figures.minutes + options.minutes if options.minutes else float("inf")
+    try:
+        while run.look():
+            quiet = options.until_quiet and figures.quiet >= options.until_quiet
+            if quiet or figures.minutes >= end:
+                break
+    finally:
+        good = run.end()
+    print(
+        f"{target.name:<10} {figures.executions:>12,} {figures.edges:>8} {figures.features:>10}"
+        f" {figures.corpus:>8} {figures.minutes:>9.1f} {figures.quiet:>8.1f}",
+        flush=True,
+    )
+    if not good:
+        sys.stderr.buffer.write(b"\n".join(run.output[-60:]) + b"\n")
+    for path in sorted(target.findings() - known):
+        good = False
+        print(f"replay with: {' '.join(target.command(path))}", flush=True)
+    return good
+
+
+def keep(target):
+    """The named inputs stay; of the others the fewest that reach what those do not."""
+    made = [path for path in target.corpus.iterdir() if MADE.match(path.name)]
+    with tempfile.TemporaryDirectory() as folder:
+        named, others = pathlib.Path(folder, "named"), pathlib.Path(folder, "others")
+        named.mkdir()
+        others.mkdir()
+        for path in target.corpus.iterdir():
+            if path not in made:
+                shutil.copy(path, named)
+        for path in [*made, *target.found.iterdir()]:
+            if path.stat().st_size <= INPUT_MAX:
+                shutil.copy(path, others)
+        subprocess.run(
+            target.command("-merge=1", "-use_counters=0", named, others),
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+        for path in made:
+            path.unlink()
+        for path in named.iterdir():
+            if MADE.match(path.name):
+                shutil.copy(path, target.corpus)
+    sizes = [path.stat().st_size for path in target.corpus.iterdir()]
+    print(f"{target.name:<10} {len(sizes)} inputs, {sum(sizes)} bytes", flush=True)
+
+
+def main():
+    known = sorted(path.name for path in CORPUS.iterdir())
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build-fuzz")
+    parser.add_argument("--minutes", type=float, help="of each target; with --until-quiet at most")
+    parser.add_argument("--until-quiet", type=float, metavar="MINUTES", help="without a new edge")
+    parser.add_argument("--keep", action="store_true", help="take what was found into tests/fuzz/corpus")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=" ".join(known))
+    options = parser.parse_args()
+    for name in options.targets:
+        if name not in known:
+            parser.error(f"{name}? there are {' '.join(known)}")
+    if not options.minutes and not options.until_quiet:
+        options.minutes = 1
+    targets = [Target(pathlib.Path(os.path.relpath(options.build)), name) for name in options.targets or known]
+    if options.keep:
+        for target in targets:
+            keep(target)
+        return 0
+    print("target       executions    edges   features   corpus   minutes    quiet", flush=True)
+    return 0 if all([fuzz(target, options) for target in targets]) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Fuzz: words that people and the environment give; the first byte says what they are taken for
+ *
+ *     u  a URL        a  an address      d  a duration       m  a moment
+ *     f  failpoints   c  a command line of drover, a word a line
+ *
+ * What is taken apart, put together again, is the same.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/parse.h"
+#include "fuzz.h"
+#include "io/address.h"
+#include "io/failpoint.h"
+#include "io/tree.h"
+#include "io/url.h"
+
+#define NOW_MS INT64_C(1700000000000)
+#define WORDS_MAX 16
+
+/* ---- URLs ---- */
+
+static void put_encoded(struct buf *out, const char *text)
+{
+    for (; *text; text++)
+        buf_printf(out, "%%%02X", (unsigned char)*text);
+}
+
+static void put_url(struct buf *out, const struct url *url)
+{
+    bool bracketed = strchr(url->host, ':') || url->host[0] == '[';
+
+    buf_puts(out, "amqp://");
+    if (url->user)
+        put_encoded(out, url->user);
+    if (url->password) {
+        buf_putc(out, ':');
+        put_encoded(out, url->password);
+    }
+    if (url->user)
+        buf_putc(out, '@');
+    buf_printf(out, bracketed ? "[%s]" : "%s", url->host);
+    if (url->port)
+        buf_printf(out, ":%d", url->port);
+    if (url->path) {
+        buf_putc(out, '/');
+        put_encoded(out, url->path);
+    }
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void try_url(const char *text)
+{
+    CLEANUP(url_deinit) struct url url = {0}, again = {0};
+    CLEANUP(buf_deinit) struct buf out = {0};
+    struct problem problem = {0};
+    int r = url_parse(text, "amqp://", &url, &problem);
+
+    assert(r == 0 || r == URL_E_INVALID);
+    if (r) {
+        fuzz_check_problem(&problem);
+        return;
+    }
+    assert(*url.host && url.port >= 0 && url.port <= UINT16_MAX && (url.user || !url.password));
+    put_url(&out, &url);
+    assert(url_parse(buf_str(&out), "amqp://", &again, &problem) == 0);
+    assert(same(url.host, again.host) && url.port == again.port && same(url.user, again.user) &&
+           same(url.password, again.password) && same(url.path, again.path));
+}
+
+static void try_address(const char *text)
+{
+    struct address address, again;
+    char out[ADDRESS_HOST_MAX + 16];
+
+    if (address_parse(text, &address))
+        return;
+    snprintf(out, sizeof(out), strpbrk(address.host, "[]:") ? "[%s]:%s" : "%s:%s", address.host,
+             address.port);
+    assert(!address_parse(out, &again));
+    assert(same(address.host, again.host) && same(address.port, again.port));
+}
+
+/* ---- time ---- */
+
+static void try_duration(const char *text)
+{
+    int64_t ms = -1, with_unit = -1;
+    bool good = duration_parse(text, &ms);
+
+    assert(!good || ms >= 0);
+    if (parse_duration(text, &with_unit))
+        assert(good && with_unit == ms);
+}
+
+static void try_moment(const char *text)
+{
+    int64_t ms = 0, later = 0;
+
+    if (!parse_moment(text, NOW_MS, &ms))
+        return;
+    assert(parse_moment(text, NOW_MS + 1, &later));
+    assert(later == ms + (*text == '+' || *text == '-'));
+}
+
+/* ---- failpoints ---- */
+
+static void try_failpoints(const char *text)
+{
+    struct problem problem = {0};
+
+    if (failpoint_set(text, &problem))
+        fuzz_check_problem(&problem);
+    assert(failpoint_set("", &problem) == 0);
+}
+
+/* ---- command lines ---- */
+
+static int split(struct bytes input, char *words[])
+{
+    int n = 0;
+
+    words[n++] = or_abort(strdup("drover"));
+    while (input.len > 0 && n < WORDS_MAX)
+        words[n++] = fuzz_text(fuzz_until(&input, '\n'));
+    words[n] = NULL;
+    return n;
+}
+
+static void args_check(const struct args *args)
+{
+    const struct command *c = args->command;
+
+    assert(c || args->help || args->version);
+    assert(args->n_labels <= WIRE_LABELS_MAX && args->timeout_ms >= 0 && args->scale >= 0);
+    for (size_t i = 0; i < args->n_labels; i++)
+        assert(strchr(args->labels[i], '='));
+    if (c && !args->help)
+        assert(args->n_operands + args->where >= c->min_operands &&
+               args->n_operands + args->where <= c->max_operands);
+}
+
+/* Options that were moved to the front mean there what they meant. */
+static void try_command(struct bytes input)
+{
+    struct problem problem = {0};
+    char *words[WORDS_MAX + 1], *all[WORDS_MAX + 1];
+    struct args args, again;
+    int n = split(input, words);
+    int r;
+
+    memcpy(all, words, sizeof(all));
+    r = command_parse(n, words, NOW_MS, &args, &problem);
+    assert(r == 0 || r == COMMAND_E_USAGE);
+    if (r) {
+        fuzz_check_problem(&problem);
+    } else {
+        args_check(&args);
+        assert(command_parse(n, words, NOW_MS, &again, &problem) == 0);
+        assert(args.command == again.command && args.operands == again.operands);
+        assert(args.n_operands == again.n_operands && args.n_labels == again.n_labels);
+    }
+    for (int i = 0; i < n; i++)
+        free(all[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct bytes input = bytes_of(data, size);
+    char kind = (char)fuzz_byte(&input);
+    CLEANUP(free) char *text = fuzz_text(input);
+
+    fuzz_hush();
+    switch (kind) {
+    case 'u':
+        try_url(text);
+        break;
+    case 'a':
+        try_address(text);
+        break;
+    case 'd':
+        try_duration(text);
+        break;
+    case 'm':
+        try_moment(text);
+        break;
+    case 'f':
+        try_failpoints(text);
+        break;
+    case 'c':
+        try_command(input);
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
