@@ -592,6 +592,15 @@ void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition, const
     emit(&a, id, partition, "inspect");
 }
 
+/* "+inf": any time. */
+static int64_t get_place(struct ops_reader *r)
+{
+    if (r->left == 0 || !bytes_is(*r->items, "+inf"))
+        return get_ms(r);
+    get(r);
+    return INT64_MAX;
+}
+
 int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out)
 {
     *out = (struct ops_list){0};
@@ -599,7 +608,7 @@ int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out
         return -EPROTO;
     out->now = get_ms(r);
     out->more = get_flag(r);
-    out->last = bytes_is(*r->items, "+inf") ? (get(r), INT64_MAX) : get_ms(r);
+    out->last = get_place(r);
     out->last_id = get(r);
     out->n = get_count(r, 1 + JOB_FIELDS);
     out->jobs = effects_alloc(fx, out->n * sizeof(*out->jobs));
