@@ -37,7 +37,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 20
+local BUILD = 21
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1226,9 +1226,6 @@ local function labels_of(text)
   local list, at = {}, 1
   while at <= #text do
     local len, start = match(text, '^(%d+):()', at)
-    if not len then
-      break
-    end
     at = start + tonumber(len)
     list[#list + 1] = sub(text, start, at - 1)
   end
@@ -1997,9 +1994,6 @@ function commands.retry(job, command, arguments, ...)
   local recs, edited = {}, arguments ~= ''
   for k = 1, min(#steps, BUDGET) do
     local i = tonumber(steps[k])
-    if i >= job.n then
-      return 'MOVED'
-    end
     local rec = parse_record(call('HGET', job.key, steps[k]), step_of(job.def, i))
     local why = no_retry(job, rec, edited)
     if why then
@@ -2031,9 +2025,6 @@ end
 -- resolve: step A|D result
 function commands.resolve(job, command, step, state, result)
   local i = tonumber(step)
-  if i >= job.n then
-    return 'MOVED'
-  end
   local rec = record_of(job, i, call('HGET', job.key, step))
   if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
     return 'WRONG_STATE', finished(job) and job.outcome or job.phase

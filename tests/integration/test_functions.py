@@ -5,6 +5,7 @@ seldom come to. With DROVER_SIMULATED=build/tests/sim/simulated-redis the simula
 import contextlib
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import tap
 import wire
 
 SIMULATED = os.environ.get("DROVER_SIMULATED")
+LIBRARY = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
 KEYS = "drover:{p0}:"
 FRESH = [f"{n:016x}" for n in range(1, 10)]
 JOB = "one"
@@ -30,6 +32,8 @@ FAILS = "60000 60000 0 1 1 1 1 1 0 -1 FP|"  # for good: so does the job
 UNDOES = "60000 60000 0 1 1 1 1 1 0 -1 CP|"  # and the job goes back
 CAPPED = "60000 60000 0 10 1000 20 9 9 0 -1 PP|"  # waits 10 ms, then a thousand times that, at most 20 ms
 FAR = 10**14  # a time that no test sees
+BUDGET = 250  # steps that a call touches
+DATA_MAX = 2**26  # bytes of input and results of a job
 
 
 @contextlib.contextmanager
@@ -52,10 +56,9 @@ class Functions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.redis = cls.enterClassContext(simulated_redis() if SIMULATED else real_redis())
-        library = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
         clock = "call('TIME')\n  return "
-        assert library.count(clock) == 1
-        cls.redis.function_load(library.replace(clock, f"{clock}(call('GET', 'skew') or 0) + "), replace=True)
+        assert LIBRARY.count(clock) == 1
+        cls.redis.function_load(LIBRARY.replace(clock, f"{clock}(call('GET', 'skew') or 0) + "), replace=True)
 
     def setUp(self):
         self.redis.flushall()
@@ -63,32 +66,38 @@ class Functions(unittest.TestCase):
     def call(self, name, *arguments):
         return self.redis.fcall(f"drover1_{name}", 1, KEYS, *arguments)
 
-    def define(self, name, *steps, after=None, revert="", tries=1, complete_within=0):
-        """A definition of steps with these terms; `after`: a step -> the one before it. What they are taken
-        back by, if they are, is the same for all."""
-        after = after or {}
+    def define(self, name, *steps, after=None, take=None, revert="", tries=1, complete_within=0):
+        """A definition of steps with these terms; `after`: a step -> the one before it; `take`: a step -> those
+        whose results it takes. What they are taken back by, if they are, is the same for all."""
+        after, take = after or {}, take or {}
         roots = [str(i) for i in range(len(steps)) if i not in after]
         lines = ["r", f"0 0 0 0 0 0 0 0 0 0 PP||0 {len(roots)} 00|||{' '.join(roots)}"]
         for i, terms in enumerate(steps):
             next_ = [str(k) for k in after if after[k] == i]
             counts = f"{int(i in after)} {len(next_)} {int(revert != '')}0"
-            lines += [str(i), f"{terms}|{counts}||{after.get(i, '')}|{' '.join(next_)}", f"v{i}", revert]
+            taken = " ".join(map(str, take.get(i, [])))
+            lines += [str(i), f"{terms}|{counts}|{taken}|{after.get(i, '')}|{' '.join(next_)}", f"v{i}", revert]
         self.assertEqual("DEFINED", self.call(
             "define", name, "", 0, len(steps), "", 1, 0, "job", f"P {tries} {complete_within}", *lines)[0])
 
-    def submit(self, *steps, start_at=0, complete_by=0, **definition):
+    def submit(self, *steps, start_at=0, complete_by=0, labels="", **definition):
         """A job of these steps, which do not depend on each other; all of them are out."""
         self.define("d", *steps, **definition)
         self.assertEqual("CREATED", self.call(
-            "submit", JOB, "d", "d", "", 0, FRESH[0], "me", "A", start_at, complete_by, "", 0, "", "", "")[0])
+            "submit", JOB, "d", "d", "", 0, FRESH[0], "me", "A", start_at, complete_by, "", 0, "", "", labels)[0])
+        for _ in range(len(steps) // BUDGET):
+            self.drive()
         if not start_at and not definition.get("after"):
             self.assertEqual(["R"] * len(steps), [self.step(i)[2] for i in range(len(steps))])
 
+    def reply(self, kind, token, result="", job=JOB):
+        return self.call("record", "me", kind, job, token, 0, FRESH[1], 0, result, "", "", 0, "")
+
     def record(self, kind, i=0, result=""):
         """Of the request that is out."""
-        token = self.step(i)[5]
-        code = self.call("record", "me", kind, JOB, token, 0, FRESH[1], 0, result, "", "", 0, "")[0]
-        self.assertEqual("RECORDED", code)
+        answer = self.reply(kind, self.step(i)[5], result)
+        self.assertEqual("RECORDED", answer[0])
+        return answer
 
     def steer(self, command, *arguments, command_id="", issued_at=0):
         """The answer, and why it was refused."""
@@ -116,10 +125,16 @@ class Functions(unittest.TestCase):
     def events(self):
         return [entry.split()[2] for entry in self.redis.lrange(f"{KEYS}hist:{JOB}", 0, -1)]
 
+    def index(self, name):
+        return self.redis.zrange(f"{KEYS}{name}", 0, -1)
+
+    def expire(self, *look):
+        """now, head of due, more, back; how many jobs, each with its steps; how many notices, each"""
+        return self.call(*look, "expire", 0, 9, 0, 0, 1, 0, 0, 0)
+
     def await_mark(self, i):
         """Its lease ends, or its timer strikes, and that is noticed; what follows is not seen to."""
-        servers.wait_for(lambda: self.call("expire", 0, 1, 0, 0, 1, 0, 0, 0) and self.step(i)[2] == "M",
-                         "the step to be marked")
+        servers.wait_for(lambda: self.expire() and self.step(i)[2] == "M", "the step to be marked")
 
     def die(self, i):
         self.await_mark(i)
@@ -254,7 +269,7 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         self.steer("disable")
         self.record("A")
-        (owed,) = self.redis.zrange(f"{KEYS}owed", 0, -1)
+        (owed,) = self.index("owed")
         self.assertEqual("DONE", self.steer("enable"))
         self.assertEqual([""], self.job("outcome"))
         self.assertIn("COMPENSATED", self.call("inspect", "notice", *owed.split(), 1000))
@@ -375,9 +390,8 @@ class Functions(unittest.TestCase):
         self.record("T", 1)
         self.assertEqual("W", self.step(1)[2])
         self.assertEqual("DONE", self.steer("retry", "", 0))
-        answer = self.call("record", "me", "T", JOB, self.step(1)[5], 0, FRESH[1], 0, "", "", "", 0, "")
+        self.assertIn("PARKED", self.record("T", 1))
         self.assertEqual("P", self.step(1)[2])
-        self.assertIn("PARKED", answer)
 
     def test_retry_of_one_that_the_end_laid_down(self):
         """It was parked, and still is by its counts."""
@@ -518,6 +532,212 @@ class Functions(unittest.TestCase):
         self.steer("pause")
         self.die(1)
         self.assertEqual(("WRONG_STATE", "DUE"), self.steer("retry", "", 1))
+
+    def test_version(self):
+        build = re.search(r"^local BUILD = (\d+)$", LIBRARY, re.M)[1]
+        self.assertEqual(build, "".join(self.call("version")))
+
+    def test_replies_that_name_no_request(self):
+        self.submit(LONG)
+        for token in ("", "0", "0.x", "1.00", "0.00"):
+            self.assertEqual("STALE", self.reply("A", token)[0])
+            self.assertEqual("UNKNOWN_JOB", self.reply("A", token, job="another")[0])
+        self.assertEqual(["D", "R"], self.step(0)[0:3:2])
+
+    def test_no_room_for_more_data(self):
+        """A result, arguments or both that would be too much are refused, and nothing is changed."""
+        self.submit(LONG, LONG, LONG)
+        self.record("T", 1)
+        self.record("X", 2)
+        self.redis.hset(f"{KEYS}job:{JOB}", "bytes", DATA_MAX)
+        events = self.events()
+        self.assertEqual("DATA_FULL", self.reply("A", self.step(0)[5], "x")[0])
+        self.assertEqual(("WRONG_STATE", "DATA_FULL"), self.steer("resolve", 1, "A", "x"))
+        self.assertEqual(("WRONG_STATE", "DATA_FULL"), self.steer("retry", "x", 2))
+        self.assertEqual(events, self.events())
+        self.record("A", 0)
+        self.assertEqual("DONE", self.steer("resolve", 1, "A", ""))
+        self.assertEqual("DONE", self.steer("retry", "", 2))
+
+    def test_more_results_than_one_read_takes(self):
+        self.submit(LONG, LONG, after={1: 0}, take={1: range(2001)})
+        self.redis.hset(f"{KEYS}data:{JOB}", mapping={f"r{i}": f"of {i}" for i in range(1, 2001)})
+        answer = self.record("A", result="of 0")
+        self.assertEqual(["2001", *(text for i in range(2001) for text in (str(i), f"of {i}"))], answer[-4003:])
+
+    def test_a_page_of_large_errors(self):
+        """Ends where it has become large enough, with one step at least; whoever asks goes on from there."""
+        self.submit(LONG, LONG, LONG, LONG)
+        for i, size in enumerate((1100000, 600000, 400000, 600000)):
+            self.redis.hset(f"{KEYS}data:{JOB}", f"e{i}", "x" * size)
+        for first, count in ((0, 1), (1, 2), (3, 1)):
+            page = self.call("inspect", "job", JOB, first, 4, 0)
+            self.assertEqual([str(count), str(first)], page[-5 * count - 1:][:2])
+
+    def test_jobs_with_all_of_these_labels(self):
+        def jobs(*labels):
+            return self.call("inspect", "jobs", "+inf", "", 0, 9, "", "", *labels)[6:7]
+
+        self.submit(LONG, labels="6:site=a4:x=yy")
+        self.assertEqual([JOB], jobs("site=a"))
+        self.assertEqual([JOB], jobs("site=a", "x=yy"))
+        self.assertEqual([], jobs("site=a", "x=zz"))
+
+    def test_a_definition_of_an_earlier_build(self):
+        """It is stored again, and stays while a job uses it."""
+        self.submit(LONG)
+        self.redis.hset(f"{KEYS}def:d", "ready", 1)
+        self.define("d", LONG)
+        self.assertEqual([], self.index("defs"))
+        self.assertEqual("1", self.redis.hget(f"{KEYS}def:d", "refs"))
+
+    def test_a_definition_that_no_job_came_for(self):
+        self.submit(LONG)
+        self.define("e", LONG)
+        self.assertEqual(["e"], self.index("defs"))
+        self.call("forget", FAR, 9)
+        self.assertEqual(1, self.redis.exists(f"{KEYS}def:e"))
+        self.redis.zadd(f"{KEYS}defs", {"e": self.now() - 3600000})
+        self.call("forget", FAR, 9)
+        self.assertEqual([0, 1], [self.redis.exists(f"{KEYS}def:{name}") for name in "ed"])
+        self.assertEqual([], self.index("defs"))
+
+    def test_a_definition_that_lost_a_step(self):
+        """What needs that step fails, before it has changed anything of the job."""
+        self.submit(LONG, LONG, after={1: 0})
+        self.redis.hdel(f"{KEYS}def:d", 1)
+        before = self.redis.hgetall(f"{KEYS}job:{JOB}")
+        for call in (lambda: self.record("A"), lambda: self.call("look", "sweep", "")):
+            with self.assertRaisesRegex(redis.ResponseError, "definition d has no step 1"):
+                call()
+        self.assertEqual(before, self.redis.hgetall(f"{KEYS}job:{JOB}"))
+        self.assertEqual("DONE", self.steer("pause"))
+
+    def test_forgotten_once_it_is_told(self):
+        self.submit(LONG)
+        self.record("A")
+        (owed,) = self.index("owed")
+        self.assertEqual(["0", "0"], self.call("forget", 0, 9))
+        self.assertEqual([JOB], self.index("settled"))
+        self.call("settle_owed", *owed.split())
+        self.assertEqual(["1", "0"], self.call("forget", 0, 9))
+        keys = [f"{KEYS}{kind}:{JOB}" for kind in ("job", "data", "hist")]
+        self.assertEqual(0, self.redis.exists(*keys))
+
+    def test_indexes_that_name_what_is_not_there(self):
+        """It is left out of them, and nobody is asked to see to it."""
+        self.submit(LONG)
+        self.record("A")
+        for name in ("due", "open"):
+            self.redis.zadd(f"{KEYS}{name}", {"another": 0, JOB: 1})
+        self.redis.zadd(f"{KEYS}owed", {"another 1": 0})
+        self.assertEqual(["0", "0"], self.expire()[4:])
+        self.assertEqual([], self.index("due"))
+        self.assertEqual(1, len(self.index("owed")))
+        mended = [self.call("sweep", "") for _ in range(3)]
+        self.assertEqual([["another", "open"], [JOB, "open"], [""]], [place[1:] for place in mended])
+        self.assertEqual([], self.index("open"))
+
+    def test_a_step_that_waits_for_nothing(self):
+        """It counts one that has arrived; a sweep finds that out, and has it sent off."""
+        self.submit(LONG, LONG, after={1: 0})
+        arrived = {"0": "A A W 1 1 - 0 0 0 0 0", "open": 1, "busy": 0}
+        self.redis.hset(f"{KEYS}job:{JOB}", mapping=arrived)
+        self.assertEqual([JOB, "1"], self.call("sweep", "")[1:])
+        self.assertIn("mended", self.events())
+        self.assertEqual(["1", JOB, "0", "1", "1", "0"], self.expire()[4:])
+        self.drive(1)
+        self.assertEqual("R", self.step(1)[2])
+        self.record("A", 1)
+        self.assertEqual(["SUCCEEDED", "0"], self.job("outcome", "busy"))
+
+    def test_looks_change_nothing(self):
+        """They answer as the call would."""
+        self.submit(SHORT, FAILS)
+        self.redis.set("skew", 5000)
+        expired = self.expire("look")
+        self.assertEqual(["1", JOB, "1", "1", "0", "0"], expired[4:])
+        self.assertEqual("R", self.step(0)[2])
+        self.assertEqual(expired[4:], self.expire()[4:])
+        self.assertEqual("M", self.step(0)[2])
+        self.redis.zadd(f"{KEYS}open", {"another": 0})
+        for _ in range(2):
+            self.assertEqual(["another", "open"], self.call("look", "sweep", "")[1:])
+        self.steer("kill")
+        (owed,) = self.index("owed")
+        self.redis.set("skew", 15000)
+        expired = self.expire("look")
+        self.assertEqual(["0", "1", *owed.split()], expired[4:])
+        self.assertEqual(expired[4:], self.expire()[4:])
+        self.call("settle_owed", *owed.split())
+        self.assertEqual(["1", "0"], self.call("look", "forget", 0, 9))
+        self.assertEqual(["1", "0"], self.call("forget", 0, 9))
+        self.assertEqual(["0", "0"], self.call("forget", 0, 9))
+
+    def test_retry_while_the_end_lays_steps_down(self):
+        """Those that it has not come to keep their timers."""
+        last = BUDGET + 49
+        self.submit(FAILS, *[CAPPED] * last)
+        self.record("T", 1)
+        self.record("T", last)
+        self.record("P")
+        self.assertEqual([f"l:{BUDGET}"], self.job("cursor"))
+        self.assertEqual(["W", "B"], [self.step(i)[2] for i in (1, last)])
+        self.assertEqual("DONE", self.steer("retry", "", 0))
+        self.drive()
+        self.assertEqual([""], self.job("cursor"))
+        self.assertEqual(["R", "B"], [self.step(i)[2] for i in (1, last)])
+
+    def test_migrate_what_is_in_flight(self):
+        """Nobody took the attempt before, and no agent has told of this one: it is withdrawn, and undone in case."""
+        self.submit(LONG)
+        self.redis.set("skew", 61000)
+        self.record("N")
+        token = self.step(0)[5]
+        self.assertEqual(["R", "2", "1"], [self.step(0)[i] for i in (2, 4, 10)])
+        self.define("e", SHORT, revert=LONG)
+        self.assertEqual("DONE", self.migrate("e", 1, 0))
+        self.assertIn("withdrawn", self.events())
+        self.assertEqual(["U", "D", "R"], self.step(0)[:3])
+        self.assertEqual("STALE", self.reply("A", token)[0])
+        self.record("D")
+        self.assertEqual(["D", "A", "R"], self.step(0)[:3])
+
+    def test_migrate_what_an_agent_has_told_of(self):
+        self.submit(LONG)
+        self.redis.set("skew", 61000)
+        self.record("N")
+        self.assertEqual("RENEWED", self.call("renew", JOB, self.step(0)[5], "0.5", "")[0])
+        self.define("e", SHORT)
+        self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
+
+    def test_migrate_to_what_is_gone(self):
+        self.submit(LONG)
+        self.assertEqual("MOVED", self.migrate("e", 1))
+
+    def test_migrated_before_its_time(self):
+        self.submit(LONG, start_at=self.now() + 3000)
+        self.define("e", LONG, LONG)
+        self.assertEqual("DONE", self.migrate("e", 2))
+        self.drive()
+        self.assertEqual(["PENDING", None], self.job("phase", "cursor"))
+        self.assertNotIn("dispatched", self.events())
+        self.redis.set("skew", 4000)
+        self.drive()
+        self.assertEqual(["R", "R"], [self.step(i)[2] for i in range(2)])
+
+    def test_migrated_after_a_retry_of_all(self):
+        """It was held meanwhile: what was parked still begins anew."""
+        self.submit(LONG, LONG)
+        self.record("T")
+        self.assertEqual(["P", "1"], [self.step(0)[2], self.step(0)[7]])
+        self.steer("pause")
+        self.assertEqual("DONE", self.retry_all())
+        self.define("e", LONG, LONG, LONG)
+        self.assertEqual("DONE", self.migrate("e", 3))
+        self.assertEqual("P", self.step(0)[2])
+        self.assertEqual("DONE", self.steer("resume"))
+        self.assertEqual(["R", "0"], [self.step(0)[2], self.step(0)[7]])
 
 
 if __name__ == "__main__":

@@ -363,6 +363,9 @@ static void random_steer(struct both *b)
 
     if (!timeline_chance(&b->t, 300000))
         return;
+    for (uint32_t i = 0; i < PLAN_DEFINITIONS; i++)
+        if (step >= b->workflows[i]->n_steps)
+            step = 0; /* which each of them has */
     if (strcmp(op.command, "resolve") == 0)
         op.state = timeline_chance(&b->t, 500000) ? 'A' : 'D';
     op.n_steps = op.state || timeline_chance(&b->t, 500000);
