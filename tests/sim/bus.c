@@ -17,6 +17,7 @@ struct wire *simbus_wire(struct simbus *bus, struct simlink *link, void (*fire)(
     w->event.fire = fire;
     w->link = link;
     w->epoch = link ? link->epoch : 0;
+    w->wipes = bus->wipes;
     return w;
 }
 
@@ -84,7 +85,7 @@ void simqueue_delete(struct simqueue *q)
 
 void simqueue_restore(struct simqueue *q)
 {
-    q->deleted = false;
+    q->deleted = q->wiped = false;
 }
 
 uint32_t simqueue_messages(const struct simqueue *q)
@@ -332,6 +333,7 @@ void simlink_open(struct simlink *link, struct simbus *bus)
     link->paused = link->blocked = false;
     list_init(&link->unacked);
     list_init(&link->publishes);
+    simlink_declare(link);
 }
 
 static void subscribe(struct simqueue *q, struct simlink *link)
@@ -352,6 +354,7 @@ void simlink_consume(struct simlink *link, struct simqueue *q, int source, uint3
         c = &link->consumers[link->n_consumers++];
     }
     *c = (struct simconsumer){.queue = q, .source = source, .prefetch = prefetch};
+    simqueue_declare(q);
     subscribe(q, link);
     dispatch(q);
 }
@@ -403,6 +406,7 @@ static void on_back(struct event *e)
     if (link->epoch != w->epoch)
         return;
     link->up = true;
+    simlink_declare(link);
     list_foreach_safe(l, &link->publishes)
         simlink_send(list_entry(l, struct publish, link));
     for (uint32_t i = 0; i < link->n_consumers; i++)

@@ -63,6 +63,7 @@ struct simlink {
     bool up;      /* connected */
     bool paused;  /* wants no deliveries */
     bool blocked; /* has heard of an alarm: sends nothing */
+    bool daemon;  /* declares all that is drover's; others what they consume */
     bool eager;   /* see struct event: of what reaches the process */
     int direct_source;
     struct simconsumer consumers[SIMLINK_CONSUMERS];
@@ -78,6 +79,9 @@ uint64_t simbus_digest(const struct simbus *bus);
 
 /* An alarm begins, and there is none yet; ends by itself after @lasts ms. */
 void simbus_alarm(struct simbus *bus, int64_t lasts);
+
+/* The broker begins anew, with nothing; the caller has all links lost then. */
+void simbus_wipe(struct simbus *bus);
 
 /* Called for each message that the broker has taken or refused, before its sender knows. */
 void simbus_watch(struct simbus *bus,

@@ -5,6 +5,7 @@
  *     bus.c          queues, what is delivered from them, links
  *     bus_publish.c  where a publish goes, and how its sender hears of that
  *     bus_alarm.c    a broker that is out of memory or disk
+ *     bus_wipe.c     a broker that loses all it had
  */
 #pragma once
 
@@ -27,6 +28,7 @@ struct simqueue {
     const char *name;
     bool dead_letters;
     bool deleted;
+    bool wiped; /* deleted with all others: declared anew by whoever would at its start */
     struct list messages;
     uint32_t n;
     struct simlink *consumers[16];
@@ -41,6 +43,7 @@ struct simbus {
     struct simqueue *queues;
     struct simlink *links[64];
     uint32_t n_links;
+    uint32_t wipes;
     struct list held; /* what waits for the end of the alarm ... */
     struct event alarm_end;
     void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome, bool lost);
@@ -62,6 +65,7 @@ struct wire {
     struct event event;
     struct simlink *link;
     uint64_t epoch;
+    uint32_t wipes; /* of the broker, when it set out */
     struct publish *publish;
     enum bus_outcome outcome;
     struct message *message;
@@ -109,3 +113,11 @@ bool simbus_alarmed(const struct simbus *bus);
 
 /* A publish that has come while there is one: arrives when it is over. */
 void simbus_hold(struct simbus *bus, struct wire *w);
+
+/* ---- bus_wipe.c ---- */
+
+/* Its process has a connection: what it declares is there, if the broker has lost it. */
+void simlink_declare(struct simlink *link);
+
+/* Likewise a queue that somebody is about to use, and may declare. */
+void simqueue_declare(struct simqueue *q);

@@ -36,16 +36,21 @@ static struct simqueue *route(struct simbus *bus, const struct bus_message *m)
     else
         snprintf(name, sizeof(name), "%s", m->exchange);
     for (q = bus->queues; q; q = q->next)
-        if (strcmp(q->name, name) == 0)
+        if (strcmp(q->name, name) == 0) {
+            if (m->actor)
+                simqueue_declare(q);
             return q->deleted ? NULL : q;
+        }
     return m->actor ? simbus_queue(bus, name, true) : NULL;
 }
 
 static void on_kept(struct event *e)
 {
     struct wire *w = container_of(e, struct wire, event);
+    struct simqueue *q = w->message->queue;
 
-    simqueue_add(w->message->queue, w->message, false);
+    if (w->wipes == q->bus->wipes)
+        simqueue_add(q, w->message, false);
 }
 
 static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_message *content,
@@ -171,6 +176,8 @@ static void on_sent(struct event *e)
     struct wire *w = container_of(e, struct wire, event);
     struct simbus *bus = w->link->bus;
 
+    if (w->wipes != bus->wipes)
+        return;
     if (!simbus_alarmed(bus) && timeline_chance(bus->t, bus->faults->alarm))
         simbus_alarm(bus, timeline_between(bus->t, 1, bus->faults->alarm_ms));
     if (simbus_alarmed(bus))

@@ -68,6 +68,15 @@ void checker_deaf(struct checker *c)
             e->excused = e->excused || (e->told && !e->heard); /* it went with the queue */
 }
 
+void checker_wiped(struct checker *c)
+{
+    checker_deaf(c);
+    for (struct job *job = c->jobs; job; job = job->hh.next)
+        job->given_up = true;
+    for (struct token *token = c->tokens; token; token = token->hh.next)
+        token->given_up = true;
+}
+
 void checker_clock_set(struct checker *c, int64_t by)
 {
     c->clock_set = true;

@@ -100,6 +100,10 @@ bool checker_lost(struct checker *c, const char *id);
 /* A queue of a client is gone: notices to it may be given up. */
 void checker_deaf(struct checker *c);
 
+/* All queues are, and what was in them: what a message of before has caused may be left to a lease.
+ */
+void checker_wiped(struct checker *c);
+
 /* True when nothing will happen any more by itself: every job has settled or is parked for good,
  * and nothing is owed. */
 bool checker_at_rest(struct checker *c);

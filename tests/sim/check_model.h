@@ -42,7 +42,7 @@ struct token {
     bool effect;                 /* a handler ended well */
     bool recorded;               /* a reply to it was */
     bool decided;                /* the store has been asked to record something of it */
-    bool given_up;               /* so was a reply to it, as poison: its lease has to do */
+    bool given_up;               /* a reply to it may be gone, or was poison: its lease has to do */
     UT_hash_handle hh;
 };
 
@@ -103,7 +103,7 @@ struct job {
     bool expired;  /* its Submit came too late */
     bool refused;  /* once: its workflow was not registered yet, or the store was full */
     bool accepted; /* the client knows */
-    bool given_up; /* a copy of its Submit was, as poison */
+    bool given_up; /* a copy of its Submit was poison, or may be gone */
     bool lost;     /* the store went back to before it was created */
     bool back;     /* where it goes */
     uint32_t turn;

@@ -67,6 +67,7 @@ static const char *const names[FEATURES_] = {
     [FEATURE_ALARM] = "the broker raises an alarm",
     [FEATURE_ALARM_BLOCKS] = "... and a process hears of it",
     [FEATURE_SURFACES] = "... and after it there is a message of a connection that is gone",
+    [FEATURE_WIPED] = "the broker loses all that it had",
     [FEATURE_QUEUE_GONE] = "a queue is deleted",
     [FEATURE_STORE_LATE] = "a call takes effect long after",
     [FEATURE_STORE_GONE] = "the store cannot be reached",

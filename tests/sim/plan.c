@@ -310,7 +310,8 @@ static void draw_faults(struct timeline *t, const struct plan *plan, struct plan
 static void draw_more_faults(struct timeline *t, const struct plan *plan, struct plan_faults *f)
 {
     f->bus.alarm = rate(t, 5 * PERCENT);
-    f->bus.alarm_ms = draw_ms(t, plan, 10, 60 * SECOND >> timeline_between(t, 0, 6));
+    f->bus.alarm_ms = draw_ms(t, plan, 10, 20 * SECOND >> timeline_between(t, 0, 4));
+    f->wipe = rate(t, PERCENT / 2);
 }
 
 static void draw_handlers(struct timeline *t, const struct plan *plan, struct plan_handlers *h)

@@ -108,6 +108,32 @@ static void strike_queue(struct world *w)
     timeline_add(w->t, &absence->end, timeline_between(w->t, 1, w->faults.outage_ms));
 }
 
+static void on_link_down(struct event *e)
+{
+    struct process *p = container_of(e, struct process, down);
+
+    if (p->alive)
+        role_bus_down(p);
+}
+
+static void lose_link(struct process *p)
+{
+    struct world *w = p->world;
+
+    simlink_lose(&p->link, timeline_between(w->t, 0, w->faults.restart_ms));
+    p->down.fire = on_link_down;
+    timeline_add(w->t, &p->down, 0);
+}
+
+static void wipe_broker(struct world *w)
+{
+    simbus_wipe(w->bus);
+    checker_wiped(w->checker);
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        if (w->processes[i].alive)
+            lose_link(&w->processes[i]);
+}
+
 enum world_verdict process_verdict(struct process *p, const char *what)
 {
     struct world *w = p->world;
@@ -121,15 +147,9 @@ enum world_verdict process_verdict(struct process *p, const char *what)
         process_kill(p, timeline_between(w->t, 0, w->faults.restart_ms));
     if (verdict == WORLD_ALARMS)
         simbus_alarm(w->bus, w->faults.bus.alarm_ms);
+    if (verdict == WORLD_WIPES)
+        wipe_broker(w);
     return verdict;
-}
-
-static void on_link_down(struct event *e)
-{
-    struct process *p = container_of(e, struct process, down);
-
-    if (p->alive)
-        role_bus_down(p);
 }
 
 static void strike_link(struct process *p)
@@ -139,10 +159,10 @@ static void strike_link(struct process *p)
     if (timeline_chance(w->t, w->faults.cut)) {
         timeline_note(w->t, FEATURE_CONNECTION_CUT);
         tell(w->t, p->name, "loses its connection");
-        simlink_lose(&p->link, timeline_between(w->t, 0, w->faults.restart_ms));
-        p->down.fire = on_link_down;
-        timeline_add(w->t, &p->down, 0);
+        lose_link(p);
     }
+    if (timeline_chance(w->t, w->faults.wipe))
+        wipe_broker(w);
     if (timeline_chance(w->t, w->faults.queue_gone))
         strike_queue(w);
 }
@@ -287,6 +307,7 @@ void process_birth(struct process *p)
     p->link.ctx = p;
     p->link.held_until = &p->held_until;
     p->link.clock = p->clock;
+    p->link.daemon = p->role != ROLE_CLIENT;
     p->link.eager = p->role == ROLE_CLIENT;
     simlink_open(&p->link, w->bus);
     role_born(p);

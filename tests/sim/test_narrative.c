@@ -28,15 +28,12 @@ struct story {
     uint32_t supervisors; /* 0: one */
 };
 
-/* What strikes only once. */
-static bool first_time;
+/* That this story has seen. */
+static unsigned strikes;
 
 static bool once(void)
 {
-    bool first = first_time;
-
-    first_time = false;
-    return first;
+    return strikes++ == 0;
 }
 
 /* ---- the stories ---- */
@@ -166,6 +163,16 @@ static enum world_verdict raise_alarm(void *ctx, const char *process, const char
                                                                                : WORLD_GOES_ON;
 }
 
+/* The Submit waits again for the scheduler that has died, and is gone with its queue. */
+static enum world_verdict wipe_broker(void *ctx, const char *process, const char *what)
+{
+    bool dies = strikes == 0 && strcmp(what, "store define") == 0;
+    bool wiped = strikes == 1 && strcmp(what, "idle") == 0;
+
+    strikes += dies || wiped;
+    return dies ? WORLD_KILLS : wiped ? WORLD_WIPES : WORLD_GOES_ON;
+}
+
 /* Nobody looks after the step of an agent that died, until the other supervisor does. */
 static enum world_verdict kill_supervisor(void *ctx, const char *process, const char *what)
 {
@@ -189,6 +196,7 @@ static const struct story stories[] = {
     {"agent_stands_still", patient, stall_agent},
     {"supervisor_dies_between_store_and_publish", chain, kill_supervisor, .supervisors = 2},
     {"broker_raises_an_alarm", patient, raise_alarm},
+    {"broker_is_wiped", patient, wipe_broker},
     {"failures_back_off", patient, fail_twice},
     {"declined_for_good", saga, decline},
     {"disabled_in_mid_flight", saga, nothing, COMMANDS({PLAN_DISABLE, 150})},
@@ -245,7 +253,7 @@ static char *tell_story(struct simstore *store, const struct story *story)
 
     if (!trace)
         abort();
-    first_time = true;
+    strikes = 0;
     timeline_init(&t, 1, trace);
     plan_story(&plan, &t, story);
     w = world_new(&(struct world_config){

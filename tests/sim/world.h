@@ -33,6 +33,7 @@ enum world_verdict {
     WORLD_GOES_ON,
     WORLD_KILLS,  /* the process dies right before this */
     WORLD_ALARMS, /* the broker raises an alarm right before this */
+    WORLD_WIPES,  /* ... loses all that it had */
     /* of a handler that starts: */
     WORLD_HANGS,  /* it will not end by itself */
     WORLD_FAILS,  /* it fails, and may be tried again */
