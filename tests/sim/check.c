@@ -506,6 +506,13 @@ bool checker_at_rest(struct checker *c)
     return true;
 }
 
+bool checker_forgot(struct checker *c, const char *id)
+{
+    const struct job *job = check_job_find(c, bytes_str(id));
+
+    return job && job->forgotten;
+}
+
 bool checker_forgotten(const struct checker *c)
 {
     for (const struct job *job = c->jobs; job; job = job->hh.next)

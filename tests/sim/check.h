@@ -97,6 +97,9 @@ void checker_went_back(struct checker *c);
 /* Whether a job was recorded, and is gone since. */
 bool checker_lost(struct checker *c, const char *id);
 
+/* Whether a job is deleted, its retention being over. */
+bool checker_forgot(struct checker *c, const char *id);
+
 /* A queue of a client is gone: notices to it may be given up. */
 void checker_deaf(struct checker *c);
 

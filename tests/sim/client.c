@@ -400,7 +400,8 @@ static void hear_answer(struct world *w, const Drover__V1__Answer *m)
 
     if (m->status)
         checker_status(w->checker, m->status);
-    if (!job || m->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB)
+    if (!job || (m->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB &&
+                 !checker_forgot(w->checker, job->id)))
         return; /* a command that overtook its Submit is given again */
     for (struct command *c = job->commands; c; c = c->older)
         if (strcmp(c->id, m->command_id) == 0)
