@@ -37,7 +37,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 21
+local BUILD = 22
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -409,6 +409,7 @@ local function settle(job, outcome, reason)
     call('ZADD', job.p .. 'failed', call('HGET', job.key, 'created') or int(job.now), job.id)
   end
   call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)
+  call('HINCRBY', job.key, 'owes', 1)
 end
 
 -- A settled job goes on.
@@ -2267,7 +2268,9 @@ local function settle_owed(keys, a)
   local p = keys[1]
   for k = 1, #a, 2 do
     call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])
-    call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1])
+    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1]) == 1 then
+      call('HINCRBY', p .. 'job:' .. a[k], 'owes', -1)
+    end
   end
   return {'SETTLED'}
 end
@@ -2664,8 +2667,7 @@ local function forget(keys, a)
     limit)
   local forgotten = 0
   for _, id in ipairs(list) do
-    local seq = call('HGET', p .. 'job:' .. id, 'seq') or ''
-    if call('ZSCORE', p .. 'owed', id .. ' ' .. seq) then
+    if tonumber(call('HGET', p .. 'job:' .. id, 'owes') or '0') > 0 then
       call('ZADD', p .. 'settled', int(now), id) -- somebody is still to hear of it
     else
       forget_job(p, id)

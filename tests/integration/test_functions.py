@@ -613,13 +613,18 @@ class Functions(unittest.TestCase):
         self.assertEqual(before, self.redis.hgetall(f"{KEYS}job:{JOB}"))
         self.assertEqual("DONE", self.steer("pause"))
 
-    def test_forgotten_once_it_is_told(self):
+    def test_forgotten_once_all_is_told(self):
+        """Also what the turns before came to."""
         self.submit(LONG)
         self.record("A")
-        (owed,) = self.index("owed")
+        self.assertEqual("DONE", self.steer("disable"))
+        succeeded, compensated = sorted(self.index("owed"), key=lambda owed: int(owed.split()[1]))
+        self.call("settle_owed", *compensated.split())
         self.assertEqual(["0", "0"], self.call("forget", 0, 9))
-        self.assertEqual([JOB], self.index("settled"))
-        self.call("settle_owed", *owed.split())
+        self.assertIn("SUCCEEDED", self.call("inspect", "notice", *succeeded.split(), 1000))
+        for _ in range(2):
+            self.call("settle_owed", *succeeded.split())
+        self.assertEqual(["0"], self.job("owes"))
         self.assertEqual(["1", "0"], self.call("forget", 0, 9))
         keys = [f"{KEYS}{kind}:{JOB}" for kind in ("job", "data", "hist")]
         self.assertEqual(0, self.redis.exists(*keys))

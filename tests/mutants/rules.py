@@ -486,6 +486,12 @@ RULES = {
             "        op_call(s, op, settle_call, settle_answered);\n        return;\n",
             SCHEDULER,
         ),
+        "a job is forgotten once its last outcome is told": (
+            FUNCTIONS,
+            "    if tonumber(call('HGET', p .. 'job:' .. id, 'owes') or '0') > 0 then\n",
+            "    if call('ZSCORE', p .. 'owed', id .. ' ' .. (call('HGET', p .. 'job:' .. id, 'seq') or '')) then\n",
+            "tests/integration/test_functions.py Functions.test_forgotten_once_all_is_told",
+        ),
         "a job that was cancelled ends as one that was taken back": (
             FUNCTIONS,
             "    elseif job.cause == 'CANCELLED' then\n",

@@ -167,8 +167,7 @@ struct checker {
     struct survivor *survivors;
     uint32_t deaths; /* of schedulers */
     uint32_t rollbacks;
-    uint32_t orphans; /* notices of jobs that are forgotten */
-    bool again;       /* calls are told that were made before */
+    bool again; /* calls are told that were made before */
     struct effects scratch;
     int64_t store_now;
     bool deaf;

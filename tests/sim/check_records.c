@@ -15,6 +15,7 @@ struct facts {
     uint64_t open;
     uint64_t busy; /* what the job says, and ... */
     uint64_t busy_steps;
+    uint64_t owes; /* notices */
 };
 
 static void compare_waiting(struct checker *c, const struct job *job, uint32_t i,
@@ -201,7 +202,7 @@ static void compare_indexes(struct checker *c, const struct job *job, int64_t du
 
 static void compare_counters(struct checker *c, const struct job *job, const struct facts *f)
 {
-    uint64_t open = 0;
+    uint64_t open = 0, owed = 0;
 
     for (uint32_t i = 0; i < job->w->n_steps; i++)
         open += !check_is_there(job, i, job->back);
@@ -209,6 +210,10 @@ static void compare_counters(struct checker *c, const struct job *job, const str
             "I13 %s: %" PRIu64 " steps open, not %" PRIu64, job->id, open, f->open);
     require(c, f->busy == f->busy_steps, "I13 %s: %" PRIu64 " steps busy, not %" PRIu64, job->id,
             f->busy_steps, f->busy);
+    for (const struct ending *e = job->last; e; e = e->older)
+        owed += e->owed;
+    require(c, f->owes == owed, "I13 %s: %" PRIu64 " notices owed, not %" PRIu64, job->id, owed,
+            f->owes);
 }
 
 /* A job is deleted when its retention is over, whole and not earlier. */
@@ -227,11 +232,8 @@ static void compare_forgotten(struct checker *c, struct job *job)
             "I13 %s: deleted in part", job->id);
     job->forgotten = true;
     timeline_note(c->t, FEATURE_FORGOTTEN);
-    for (struct ending *e = job->last; e; e = e->older) {
-        e->excused = e->excused || e->owed; /* a retention shorter than the tries of a notice */
-        c->orphans += e->owed;              /* gone when its next try is due */
-        e->owed = false;
-    }
+    for (const struct ending *e = job->last; e; e = e->older)
+        require(c, !e->owed, "I11 %s: forgotten, and somebody is still to hear of it", job->id);
 }
 
 void check_compare(struct checker *c, struct job *job, bool whole)
@@ -254,6 +256,7 @@ void check_compare(struct checker *c, struct job *job, bool whole)
         timeline_note(c->t, FEATURE_CURSOR);
     f.open = check_number(simstore_field(c->store, "open"));
     f.busy = check_number(simstore_field(c->store, "busy"));
+    f.owes = check_number(simstore_field(c->store, "owes"));
     f.going = !f.cursor && !f.pending && !job->settled && !job->ending && !*job->hold;
     require(c, finished == job->settled, "I13 %s: finished or not", job->id);
     require(c, check_number(simstore_field(c->store, "seq")) == job->seq, "I13 %s: seq", job->id);
