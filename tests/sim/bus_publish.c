@@ -155,12 +155,20 @@ static void confirm(struct simlink *link, struct publish *p, enum bus_outcome ou
     timeline_add(link->bus->t, &w->event, simbus_delay(link->bus));
 }
 
+static void name_draws(const struct wire *w, const struct bus_message *m)
+{
+    timeline_about(w->link->bus->t, "%s %s %s%s%s%s%s", w->link->name,
+                   *m->exchange ? m->exchange : m->key, text(m->type), m->job ? " " : "",
+                   text(m->job), m->step ? "/" : "", text(m->step));
+}
+
 void simbus_arrive(const struct wire *w, const struct bus_message *m)
 {
     struct simbus *bus = w->link->bus;
     bool connected = w->link->epoch == w->epoch && w->link->up;
     enum bus_outcome outcome;
 
+    name_draws(w, m);
     /* what was on the wire when the connection broke has arrived, or has not */
     if (!connected && timeline_chance(bus->t, HALF))
         return;
@@ -178,6 +186,7 @@ static void on_sent(struct event *e)
 
     if (w->wipes != bus->wipes)
         return;
+    name_draws(w, &w->publish->content);
     if (!simbus_alarmed(bus) && timeline_chance(bus->t, bus->faults->alarm))
         simbus_alarm(bus, timeline_between(bus->t, 1, bus->faults->alarm_ms));
     if (simbus_alarmed(bus))

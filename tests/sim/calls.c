@@ -72,6 +72,7 @@ static void on_back(struct event *e)
     struct call *c = container_of(e, struct call, back);
 
     list_remove(&c->link);
+    timeline_about(c->process->world->t, "%s answer to %s", c->process->name, c->function);
     if (c->process->alive && c->process->life == c->life)
         process_strike(c->process);
     if (c->process->alive && c->process->life == c->life)
@@ -209,6 +210,7 @@ static void on_call(struct event *e)
     struct process *p = c->process;
     struct world *w = p->world;
 
+    timeline_about(w->t, "%s store %s", p->name, c->function);
     if (w->kept && c->epoch == w->rollbacks && w->rollbacks < ROLLBACKS &&
         timeline_chance(w->t, w->faults.rollback))
         go_back(w);

@@ -53,10 +53,12 @@ static struct bytes submit_body(struct world *w, struct client_job *job, const s
         job->start_at = m.start_at =
             store_now(w) + w->plan->pace * timeline_between(w->t, 1, 10000);
     job->has_deadline = timeline_chance(w->t, w->plan->delayed);
-    if (job->has_deadline)
-        m.complete_by =
-            (m.start_at ? m.start_at : store_now(w)) +
-            w->plan->pace * timeline_between(w->t, 1, timeline_chance(w->t, HALF) ? 5000 : 100000);
+    if (job->has_deadline) {
+        int64_t within_ms = timeline_chance(w->t, HALF) ? 5000 : 100000;
+
+        m.complete_by = (m.start_at ? m.start_at : store_now(w)) +
+                        w->plan->pace * timeline_between(w->t, 1, within_ms);
+    }
     if (timeline_chance(w->t, w->plan->disabled))
         m.desired = DROVER__V1__STATE__STATE_DISABLED;
     if (timeline_chance(w->t, w->plan->step_events))
@@ -309,7 +311,7 @@ static void on_query(struct event *e)
 
 void client_end(struct world *w, const char *id, bool hard)
 {
-    for (uint32_t i = 0; i < w->plan->jobs; i++) {
+    for (uint32_t i = 0; i < w->n_jobs; i++) {
         struct client_job *job = &w->jobs[i];
 
         if (strcmp(job->id, id) != 0)
@@ -330,7 +332,7 @@ uint64_t clients_digest(const struct world *w)
 {
     uint64_t d = DIGEST_INIT;
 
-    for (uint32_t i = 0; i < w->plan->jobs; i++) {
+    for (uint32_t i = 0; i < w->n_jobs; i++) {
         d = digest_number(d, (uint64_t)w->jobs[i].accepted << 1 | w->jobs[i].too_late);
         for (const struct command *c = w->jobs[i].commands; c; c = c->older)
             d = digest_number(digest_str(d, c->id), c->answered);
@@ -340,7 +342,7 @@ uint64_t clients_digest(const struct world *w)
 
 bool client_is_busy(const struct world *w)
 {
-    for (uint32_t i = 0; i < w->plan->jobs; i++)
+    for (uint32_t i = 0; i < w->n_jobs; i++)
         for (const struct command *c = w->jobs[i].commands; c; c = c->older)
             if (!c->answered && !w->jobs[i].too_late)
                 return true;
@@ -351,7 +353,7 @@ bool client_is_busy(const struct world *w)
 
 static struct client_job *job_find(struct world *w, const char *id)
 {
-    for (uint32_t i = 0; i < w->plan->jobs; i++)
+    for (uint32_t i = 0; i < w->n_jobs; i++)
         if (strcmp(w->jobs[i].id, id) == 0)
             return &w->jobs[i];
     return NULL;
@@ -372,7 +374,7 @@ static void on_again(struct event *e)
 
 void clients_submit_again(struct world *w)
 {
-    for (uint32_t i = 0; i < w->plan->jobs; i++) {
+    for (uint32_t i = 0; i < w->n_jobs; i++) {
         struct client_job *job = &w->jobs[i];
 
         job->again_event.fire = on_again;
@@ -447,15 +449,26 @@ static struct process *nth_client(struct world *w, uint32_t n)
     return NULL;
 }
 
-static void job_begin(struct world *w, struct client_job *job, uint32_t i)
+/* What is not to be said counts as answered. */
+static void commands_begin(struct client_job *job)
+{
+    struct timeline *t = job->world->t;
+
+    for (struct command *c = job->commands; c; c = c->older) {
+        timeline_about(t, "%s", c->id);
+        c->answered = !timeline_keeps(t);
+    }
+}
+
+static void job_begin(struct world *w, struct client_job *job, const char *id, uint32_t i)
 {
     const struct definition *d =
         &w->definitions[timeline_between(w->t, 0, w->plan->n_definitions - 1)];
     int64_t when = w->plan->submit_after_ms + timeline_between(w->t, 0, w->plan->submit_within_ms);
 
     job->world = w;
-    job->client = nth_client(w, i % w->plan->clients);
-    job->id = effects_printf(&w->t->arena, "j%u", (unsigned)i + 1);
+    job->client = nth_client(w, i % w->counts[ROLE_CLIENT]);
+    job->id = id;
     job->definition = d;
     job->submit = (struct bus_message){
         .exchange = "drover.submit",
@@ -471,12 +484,15 @@ static void job_begin(struct world *w, struct client_job *job, uint32_t i)
     timeline_add(w->t, &job->submit_event, when);
     for (uint32_t k = 0; k < w->plan->n_commands; k++)
         steer_as_planned(job, &w->plan->commands[k], when + w->plan->commands[k].after_ms);
-    while (timeline_chance(w->t, w->plan->steers))
-        steer(job, when + w->plan->pace * timeline_between(
-                                              w->t, 0, timeline_chance(w->t, HALF) ? 3000 : 15000));
+    while (timeline_chance(w->t, w->plan->steers)) {
+        int64_t within_ms = timeline_chance(w->t, HALF) ? 3000 : 15000;
+
+        steer(job, when + w->plan->pace * timeline_between(w->t, 0, within_ms));
+    }
     if (timeline_chance(w->t, w->plan->queries))
         timeline_add(w->t, &job->query_event,
                      when + w->plan->pace * timeline_between(w->t, 0, 10000));
+    commands_begin(job);
 }
 
 void clients_begin(struct world *w)
@@ -488,6 +504,11 @@ void clients_begin(struct world *w)
             simlink_consume(&p->link, simbus_queue(w->bus, queue_of(w, p), false), 0, 0);
     }
     w->jobs = timeline_alloc(w->t, w->plan->jobs * sizeof(*w->jobs));
-    for (uint32_t i = 0; i < w->plan->jobs; i++)
-        job_begin(w, &w->jobs[i], i);
+    for (uint32_t i = 0; i < w->plan->jobs; i++) {
+        const char *id = effects_printf(&w->t->arena, "j%u", (unsigned)i + 1);
+
+        timeline_about(w->t, "%s", id);
+        if (timeline_keeps(w->t))
+            job_begin(w, &w->jobs[w->n_jobs++], id, i);
+    }
 }

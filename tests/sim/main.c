@@ -4,14 +4,17 @@
  *
  *     drover-sim --seeds 1..2000 [--jobs 2] [--twice] [--features]
  *     drover-sim --seeds 1..500000 --ledger FILE
- *     drover-sim --seed 17 [--trace]
+ *     drover-sim --seed 17 [--trace | --minimise FILE]
+ *     drover-sim --follow FILE [--trace]
  *
  * Exits with 1 when a world violates an invariant, after printing the seed, what was violated, the
  * last events before it, and the command that replays it. --twice runs each world twice and
  * compares. --features counts the worlds in which something happened, and fails where none has.
- * With a ledger the seeds are run in pieces, which need not be run again. --functions takes other
- * store functions than those it was built for. With --rollbacks the store goes back in time now and
- * then, as with fast durability.
+ * With a ledger the seeds are run in pieces, which need not be run again. --minimise keeps in FILE
+ * the least of a world that still violates the same invariant, choice by choice; --follow runs what
+ * FILE has, also where it was changed by hand. --functions takes other store functions than those
+ * it was built for. With --rollbacks the store goes back in time now and then, as with fast
+ * durability.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -26,6 +29,7 @@
 
 #include "base/log.h"
 #include "ledger.h"
+#include "minimise.h"
 #include "world.h"
 
 #define LAST_LINES 60
@@ -41,7 +45,9 @@ struct options {
     bool twice;
     bool rollbacks;
     bool features;
-    const char *ledger; /* NULL: none */
+    const char *ledger;   /* NULL: none */
+    const char *minimise; /* where to; NULL: not */
+    const char *follow;   /* NULL: chance */
     unsigned jobs;
     const char *functions;
 };
@@ -57,8 +63,8 @@ struct totals {
 
 /* ---- one world ---- */
 
-static void run_world(const struct options *o, struct simstore *store, uint64_t seed, FILE *trace,
-                      struct world_result *out)
+static void run_world(const struct options *o, struct simstore *store, uint64_t seed,
+                      struct choices *choices, FILE *trace, struct world_result *out)
 {
     struct timeline t;
     struct plan plan;
@@ -67,6 +73,7 @@ static void run_world(const struct options *o, struct simstore *store, uint64_t 
     timeline_init(&t, seed, trace);
     plan_draw(&plan, &t, seed);
     plan.faults.rollback = o->rollbacks ? ROLLBACK_RATE : 0;
+    t.choices = choices;
     w = world_new(&(struct world_config){.plan = &plan, .timeline = &t, .store = store});
     world_run(w, out);
     if (trace && *out->violation)
@@ -85,6 +92,11 @@ static void print_tail(char *text, size_t len)
     fwrite(text + from, 1, len - from, stdout);
 }
 
+static const char *more(const struct options *o)
+{
+    return o->rollbacks ? " --rollbacks" : "";
+}
+
 static void explain(const struct options *o, struct simstore *store, uint64_t seed,
                     const char *violation)
 {
@@ -95,12 +107,13 @@ static void explain(const struct options *o, struct simstore *store, uint64_t se
 
     if (!trace)
         abort();
-    run_world(o, store, seed, trace, &again);
+    run_world(o, store, seed, NULL, trace, &again);
     fclose(trace);
     printf("seed %" PRIu64 ": %s\nthe last events:\n", seed, violation);
     print_tail(text, len);
-    printf("seed %" PRIu64 ": %s\nreplay: %s --seed %" PRIu64 " --trace%s\n", seed, violation,
-           o->program, seed, o->rollbacks ? " --rollbacks" : "");
+    printf("seed %" PRIu64 ": %s\nreplay: %s --seed %" PRIu64 " --trace%s\n"
+           "minimise: %s --seed %" PRIu64 " --minimise world.txt%s\n",
+           seed, violation, o->program, seed, more(o), o->program, seed, more(o));
     fflush(stdout);
     free(text);
 }
@@ -110,9 +123,9 @@ static bool run_seed(const struct options *o, struct simstore *store, uint64_t s
 {
     struct world_result result, again;
 
-    run_world(o, store, seed, o->trace ? stdout : NULL, &result);
+    run_world(o, store, seed, NULL, o->trace ? stdout : NULL, &result);
     if (o->twice) {
-        run_world(o, store, seed, NULL, &again);
+        run_world(o, store, seed, NULL, NULL, &again);
         if (again.hash != result.hash && !*result.violation)
             snprintf(result.violation, sizeof(result.violation), "two runs differ");
     }
@@ -131,6 +144,95 @@ static bool run_seed(const struct options *o, struct simstore *store, uint64_t s
         explain(o, store, seed, result.violation);
     }
     return false;
+}
+
+/* ---- the least of one ---- */
+
+struct one {
+    const struct options *o;
+    struct simstore *store;
+    uint64_t seed;
+    FILE *trace;
+};
+
+static void run_one(void *ctx, struct choices *choices, struct world_result *out)
+{
+    const struct one *one = ctx;
+
+    run_world(one->o, one->store, one->seed, choices, one->trace, out);
+}
+
+static void report_least(const struct options *o, const struct minimise_result *r)
+{
+    printf("%s\n%" PRIu32 " choices, %" PRIu64 " events; at first %" PRIu32 " and %" PRIu64
+           "; %" PRIu32 " worlds\nfollow: %s --follow %s --trace   # hash %016" PRIx64 "\n",
+           r->after.violation, r->choices_after, r->after.events, r->choices_before,
+           r->before.events, r->worlds, o->program, o->minimise, r->after.hash);
+}
+
+static bool write_world(const struct one *one, const struct choices *choices)
+{
+    FILE *out = fopen(one->o->minimise, "w");
+
+    if (!out)
+        return false;
+    fprintf(out, "seed %" PRIu64 "%s\n", one->seed, more(one->o));
+    choices_write(choices, out);
+    return fclose(out) == 0;
+}
+
+/* Return: 1 when a world violates something, as without. */
+static int run_minimise(struct one *one)
+{
+    struct choices *choices = choices_new();
+    struct minimise_result result;
+    int status = 0;
+
+    if (minimise(choices, run_one, one, &result)) {
+        choices_write(choices, stdout);
+        report_least(one->o, &result);
+        status = write_world(one, choices) ? 1 : 74;
+    } else {
+        printf("seed %" PRIu64 " violates nothing\n", one->seed);
+    }
+    choices_free(choices);
+    return status;
+}
+
+/* The first line tells the seed. */
+static bool read_world(struct options *o, struct one *one, struct choices *choices)
+{
+    FILE *in = fopen(o->follow, "r");
+    char line[1024], rest[32] = "";
+    bool good;
+
+    if (!in)
+        return false;
+    good = fgets(line, sizeof(line), in) &&
+           sscanf(line, "seed %" SCNu64 " %31s", &one->seed, rest) >= 1;
+    o->rollbacks = strcmp(rest, "--rollbacks") == 0;
+    while (good && fgets(line, sizeof(line), in))
+        good = choices_parse(choices, line);
+    fclose(in);
+    return good;
+}
+
+static int run_follow(struct options *o, struct one *one)
+{
+    struct choices *choices = choices_new();
+    struct world_result result = {0};
+    bool good = read_world(o, one, choices);
+
+    if (good) {
+        choices_follow(choices, UINT64_MAX);
+        run_one(one, choices, &result);
+        printf("%s: %s, hash %016" PRIx64 "\n", o->follow,
+               *result.violation ? result.violation : "violates nothing", result.hash);
+    } else {
+        fprintf(stderr, "%s holds no world\n", o->follow);
+    }
+    choices_free(choices);
+    return good ? *result.violation != 0 : 65;
 }
 
 /* ---- many ---- */
@@ -287,14 +389,21 @@ static int run_all(const struct options *o)
     return status;
 }
 
-static int run_single(const struct options *o)
+static int run_single(struct options *o)
 {
     struct simstore *store = simstore_new(o->functions);
+    struct one one = {o, store, o->first, o->trace ? stdout : NULL};
     struct totals totals = {0};
-    bool good = run_seed(o, store, o->first, &totals);
+    int status;
 
+    if (o->follow)
+        status = run_follow(o, &one);
+    else if (o->minimise)
+        status = run_minimise(&one);
+    else
+        status = run_seed(o, store, o->first, &totals) ? 0 : 1;
     simstore_free(store);
-    return good ? 0 : 1;
+    return status;
 }
 
 static int usage(const char *program)
@@ -303,8 +412,10 @@ static int usage(const char *program)
             "usage: %s --seeds A..B [--jobs N] [--twice] [--rollbacks] [--functions FILE] "
             "[--ledger FILE] "
             "[--features]\n"
-            "       %s --seed N [--trace] [--twice] [--functions FILE]\n",
-            program, program);
+            "       %s --seed N [--trace] [--twice | --minimise FILE] [--rollbacks] "
+            "[--functions FILE]\n"
+            "       %s --follow FILE [--trace] [--functions FILE]\n",
+            program, program, program);
     return 64;
 }
 
@@ -320,7 +431,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
         {"jobs", required_argument, NULL, 'j'},      {"trace", no_argument, NULL, 't'},
         {"twice", no_argument, NULL, '2'},           {"rollbacks", no_argument, NULL, 'r'},
         {"functions", required_argument, NULL, 'f'}, {"ledger", required_argument, NULL, 'l'},
-        {"features", no_argument, NULL, 'e'},        {0},
+        {"features", no_argument, NULL, 'e'},        {"minimise", required_argument, NULL, 'm'},
+        {"follow", required_argument, NULL, 'w'},    {0},
     };
     bool given = false;
 
@@ -343,6 +455,11 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->ledger = optarg;
         } else if (c == 'e') {
             o->features = true;
+        } else if (c == 'm') {
+            o->minimise = optarg;
+        } else if (c == 'w') {
+            given = o->single = true;
+            o->follow = optarg;
         } else {
             return false;
         }

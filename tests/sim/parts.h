@@ -100,8 +100,10 @@ struct world {
     void *script_ctx;
     struct process *processes;
     uint32_t n_processes;
+    uint32_t counts[ROLES_]; /* of them */
     struct definition definitions[PLAN_DEFINITIONS];
     struct client_job *jobs;
+    uint32_t n_jobs;
     struct simqueue *replies;
     struct replay *kept; /* the store's calls; NULL where it never goes back */
     uint32_t rollbacks;  /* times that it did */

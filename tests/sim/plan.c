@@ -182,8 +182,7 @@ static void draw_steps(struct timeline *t, const struct plan *plan, Drover__V1__
     }
 }
 
-/* Without one step; nothing waits for it any more. */
-static void leave_out(struct timeline *t, Drover__V1__Workflow *w, const char *gone)
+void plan_leave_out(struct timeline *t, Drover__V1__Workflow *w, const char *gone)
 {
     size_t kept = 0;
 
@@ -234,7 +233,7 @@ static Drover__V1__Workflow *draw_newer(struct timeline *t, const struct plan *p
         w->steps[i] = &steps[i];
     }
     if (w->n_steps > 1 && timeline_chance(t, 50 * PERCENT))
-        leave_out(t, w, w->steps[timeline_between(t, 0, (int64_t)w->n_steps - 1)]->name);
+        plan_leave_out(t, w, w->steps[timeline_between(t, 0, (int64_t)w->n_steps - 1)]->name);
     if (timeline_chance(t, 50 * PERCENT))
         put_in(t, plan, w);
     for (size_t i = 0; i < w->n_steps / 2 && timeline_chance(t, 70 * PERCENT); i++) {

@@ -114,3 +114,6 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed);
 /* A workflow with @n steps named s0, s1, … of actor a0, without dependencies or policies. */
 Drover__V1__Workflow *plan_workflow(struct timeline *t, uint32_t n);
 void plan_after(struct timeline *t, Drover__V1__Workflow *w, uint32_t step, uint32_t dependency);
+
+/* Without the step of this name, a pointer of its own; nothing waits for it any more. */
+void plan_leave_out(struct timeline *t, Drover__V1__Workflow *w, const char *gone);

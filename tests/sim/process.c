@@ -178,11 +178,13 @@ static void arm(struct process *p, int64_t next)
 void process_perform(struct process *p, int64_t next_tick)
 {
     struct world *w = p->world;
+    const char *what = "nothing";
 
     for (size_t i = 0; i < p->out.n; i++) {
         const struct effect *e = &p->out.items[i];
-        const char *what = w->script || w->t->trace ? describe(w, e) : "";
 
+        what = w->script || w->t->trace || w->t->choices ? describe(w, e) : "";
+        timeline_about(w->t, "%s %s", p->name, what);
         if (process_verdict(p, what) == WORLD_KILLS)
             return;
         if (e->type == EFFECT_PUBLISH || e->type == EFFECT_ACK)
@@ -193,6 +195,7 @@ void process_perform(struct process *p, int64_t next_tick)
         strike_link(p);
     }
     effects_reset(&p->out);
+    timeline_about(w->t, "%s idle after %s", p->name, what);
     if (process_verdict(p, "idle") != WORLD_KILLS)
         arm(p, next_tick);
 }
@@ -257,6 +260,7 @@ static void on_delivery(void *ctx, const struct bus_delivery *d, const char *typ
     struct process *p = ctx;
     uint64_t life = p->life;
 
+    timeline_about(p->world->t, "%s gets %s", p->name, type);
     process_strike(p);
     if (!p->alive || p->life != life)
         return;
@@ -292,6 +296,7 @@ void process_birth(struct process *p)
     struct world *w = p->world;
 
     tell(w->t, p->name, "starts");
+    timeline_about(w->t, "%s starts", p->name);
     p->alive = true;
     p->life++;
     p->heard = DIGEST_INIT;

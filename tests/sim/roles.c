@@ -14,7 +14,7 @@ static struct rng rng_of(struct process *p)
 {
     struct rng rng;
 
-    rng_seed(&rng, rng_next(&p->world->t->rng));
+    rng_seed(&rng, timeline_seed(p->world->t));
     return rng;
 }
 
@@ -143,7 +143,8 @@ static bool serves(const struct process *p, uint32_t actor)
 {
     const struct plan *plan = p->world->plan;
 
-    return actor % plan->agents == p->index || ((plan->seed >> (actor + 3 * p->index)) & 3) == 0;
+    return actor % p->world->counts[ROLE_AGENT] == p->index ||
+           ((plan->seed >> (actor + 3 * p->index)) & 3) == 0;
 }
 
 /* Runs that die with their agent, after they took effect. */
@@ -371,6 +372,7 @@ static void handler_start(struct process *p, struct agent_run *run)
     h->older = p->handlers;
     p->handlers = h;
     run->driver = h;
+    timeline_about(w->t, "%s start %s", p->name, h->label);
     note_two_runs(w, h, run->request);
     checker_run(w->checker, run->request, process_now(p) < run->deadline);
     tell(w->t, p->name, "start %s", h->label);

@@ -50,8 +50,9 @@ bool timeline_step(struct timeline *t)
 
     if (t->explorer)
         return explorer_step(t->explorer, t);
-    if (!n)
+    if (!n || (t->choices && t->events >= choices_most_events(t->choices)))
         return false;
+    timeline_about(t, "%s", "");
     e = container_of(n, struct event, node);
     heap_remove(&t->heap, n);
     t->now = n->when;
@@ -64,23 +65,71 @@ bool timeline_step(struct timeline *t)
     return true;
 }
 
-int64_t timeline_between(struct timeline *t, int64_t least, int64_t most)
+/* Return: one of 0 to @n - 1. */
+static uint64_t draw(struct timeline *t, uint64_t n, const char *function, const char *what)
+{
+    uint64_t outcome;
+
+    if (!t->choices)
+        return rng_below(&t->rng, n);
+    if (choices_due(t->choices, t->now, function, what, &outcome))
+        return outcome < n ? outcome : n - 1;
+    outcome = rng_below(&t->rng, n);
+    choices_record(t->choices, t->now, outcome);
+    return outcome;
+}
+
+int64_t timeline_between_(struct timeline *t, int64_t least, int64_t most, const char *function,
+                          const char *what)
 {
     if (t->explorer)
         return least;
-    return least + (int64_t)rng_below(&t->rng, (uint64_t)(most - least + 1));
+    return least + (int64_t)draw(t, (uint64_t)(most - least + 1), function, what);
 }
 
-uint32_t timeline_choose(struct timeline *t, uint32_t n)
+uint32_t timeline_choose_(struct timeline *t, uint32_t n, const char *function, const char *what)
 {
-    return t->explorer ? explorer_choose(t->explorer, n) : (uint32_t)timeline_between(t, 0, n - 1);
+    return t->explorer ? explorer_choose(t->explorer, n) : (uint32_t)draw(t, n, function, what);
 }
 
-bool timeline_chance(struct timeline *t, uint32_t millionths)
+bool timeline_chance_(struct timeline *t, uint32_t millionths, const char *function,
+                      const char *what)
 {
+    uint64_t outcome;
+
     if (t->explorer)
         return explorer_chance(t->explorer, millionths);
-    return millionths > 0 && rng_below(&t->rng, 1000000) < millionths;
+    if (millionths == 0)
+        return false;
+    if (!t->choices)
+        return rng_below(&t->rng, 1000000) < millionths;
+    if (!choices_due(t->choices, t->now, function, what, &outcome)) {
+        outcome = rng_below(&t->rng, 1000000) < millionths;
+        choices_record(t->choices, t->now, outcome);
+    }
+    return outcome;
+}
+
+bool timeline_keeps_(struct timeline *t, const char *function)
+{
+    uint64_t outcome = true;
+
+    if (t->choices && !choices_due(t->choices, t->now, function, "", &outcome))
+        choices_record(t->choices, t->now, outcome);
+    return outcome;
+}
+
+uint64_t timeline_seed_(struct timeline *t, const char *function)
+{
+    uint64_t outcome;
+
+    if (!t->choices)
+        return rng_next(&t->rng);
+    if (choices_due(t->choices, t->now, function, "", &outcome))
+        return outcome ? outcome : choices_number(t->choices);
+    outcome = rng_next(&t->rng);
+    choices_record(t->choices, t->now, outcome);
+    return outcome;
 }
 
 void timeline_mix(struct timeline *t, struct bytes b)

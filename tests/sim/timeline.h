@@ -19,6 +19,7 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "choices.h"
 #include "digest.h"
 #include "feature.h"
 #include "model/effect.h"
@@ -45,6 +46,7 @@ struct timeline {
     bool seen[FEATURES_];
     FILE *trace;               /* NULL: nobody reads */
     struct explorer *explorer; /* decides instead of chance; NULL: nobody does */
+    struct choices *choices;   /* of chance: recorded, or followed; NULL: neither */
 };
 
 void timeline_init(struct timeline *t, uint64_t seed, FILE *trace);
@@ -61,14 +63,37 @@ void timeline_cancel(struct timeline *t, struct event *e);
 /* Lets the next event happen. Return: false where there is none. */
 bool timeline_step(struct timeline *t);
 
+/* Each draw is known by the function that draws, and the text of what it is for; see choices.h. */
+
 /* Uniform from @least to @most, both included; @least where an explorer decides. */
-int64_t timeline_between(struct timeline *t, int64_t least, int64_t most);
+#define timeline_between(t, least, most) timeline_between_(t, least, most, __func__, #most)
 
 /* Uniform from 0 to @n - 1; an explorer takes every way. */
-uint32_t timeline_choose(struct timeline *t, uint32_t n);
+#define timeline_choose(t, n) timeline_choose_(t, n, __func__, #n)
 
 /* True in @millionths of a million cases. */
-bool timeline_chance(struct timeline *t, uint32_t millionths);
+#define timeline_chance(t, millionths) timeline_chance_(t, millionths, __func__, #millionths)
+
+/* Of something that need not be: false where it was taken back. */
+#define timeline_keeps(t) timeline_keeps_(t, __func__)
+
+/* For the random numbers of a machine. */
+#define timeline_seed(t) timeline_seed_(t, __func__)
+
+/* Whom or what the next draws are about, until this event is over; printf(). */
+#define timeline_about(t, ...)                                                                     \
+    do {                                                                                           \
+        if ((t)->choices)                                                                          \
+            choices_about((t)->choices, __VA_ARGS__);                                              \
+    } while (0)
+
+int64_t timeline_between_(struct timeline *t, int64_t least, int64_t most, const char *function,
+                          const char *what);
+uint32_t timeline_choose_(struct timeline *t, uint32_t n, const char *function, const char *what);
+bool timeline_chance_(struct timeline *t, uint32_t millionths, const char *function,
+                      const char *what);
+bool timeline_keeps_(struct timeline *t, const char *function);
+uint64_t timeline_seed_(struct timeline *t, const char *function);
 
 /* Something that worlds are to show has happened in this one. */
 static inline void timeline_note(struct timeline *t, enum feature feature)

@@ -10,17 +10,30 @@
 #define PROBE_MS 500     /* between two looks whether all is at rest */
 #define CLOCKS_MS 100000 /* monotonic clocks begin anywhere up to here */
 
+/* One of each kind has to be there. */
+static uint32_t processes_count(struct world *w, const char *name, uint32_t planned)
+{
+    for (uint32_t n = 1; n < planned; n++) {
+        timeline_about(w->t, "%s-%u", name, (unsigned)n + 1);
+        if (!timeline_keeps(w->t))
+            return n;
+    }
+    return planned;
+}
+
 static void processes_new(struct world *w)
 {
     static const char *const names[ROLES_] = {"scheduler", "agent", "supervisor", "client"};
-    const uint32_t counts[ROLES_] = {w->plan->schedulers, w->plan->agents, w->plan->supervisors,
-                                     w->plan->clients};
+    const uint32_t planned[ROLES_] = {w->plan->schedulers, w->plan->agents, w->plan->supervisors,
+                                      w->plan->clients};
 
-    for (int role = 0; role < ROLES_; role++)
-        w->n_processes += counts[role];
+    for (int role = 0; role < ROLES_; role++) {
+        w->counts[role] = processes_count(w, names[role], planned[role]);
+        w->n_processes += w->counts[role];
+    }
     w->processes = timeline_alloc(w->t, w->n_processes * sizeof(*w->processes));
     for (uint32_t role = 0, at = 0; role < ROLES_; role++) {
-        for (uint32_t i = 0; i < counts[role]; i++) {
+        for (uint32_t i = 0; i < w->counts[role]; i++) {
             struct process *p = &w->processes[at++];
 
             p->world = w;
@@ -45,11 +58,24 @@ static struct workflow *definition_new(const Drover__V1__Workflow *message)
     return w;
 }
 
+/* All but the first step may be missing. */
+static void choose_steps(struct world *w, Drover__V1__Workflow *m, uint32_t n, const char *version)
+{
+    for (size_t i = m->n_steps - 1; i > 0; i--) {
+        timeline_about(w->t, "%sdefinition %u %s", version, (unsigned)n + 1, m->steps[i]->name);
+        if (!timeline_keeps(w->t))
+            plan_leave_out(w->t, m, m->steps[i]->name);
+    }
+}
+
 static void definitions_new(struct world *w)
 {
     for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
         const struct plan_definition *d = &w->plan->definitions[i];
 
+        choose_steps(w, d->message, i, "");
+        if (d->newer)
+            choose_steps(w, d->newer, i, "newer ");
         w->definitions[i].workflow = definition_new(d->message);
         w->definitions[i].newer = d->newer ? definition_new(d->newer) : NULL;
         w->definitions[i].registered = d->registered;

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choices.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "digest.h"
+
+#define NAME_MAX 512
+#define TABLE_MIN 1024
+
+/* Numbers by keys, none of which is 0. */
+struct table {
+    struct slot {
+        uint64_t key;
+        uint32_t number;
+    } * slots;
+    uint32_t n, size; /* a power of two */
+};
+
+struct choices {
+    struct choice *items;
+    uint32_t n, size;
+    struct table counts; /* draws so far, by name */
+    struct table places; /* in items, by name and n-th */
+    bool followed;
+    uint64_t most_events;
+    char about[NAME_MAX];
+    char name[NAME_MAX]; /* of the draw that is due */
+    uint32_t site;
+    uint32_t nth;
+};
+
+static void *or_die(void *memory)
+{
+    if (!memory)
+        abort();
+    return memory;
+}
+
+/* ---- table ---- */
+
+static uint32_t *table_at(struct table *t, uint64_t key);
+
+static void table_grow(struct table *t)
+{
+    struct table bigger = {.size = t->size ? 2 * t->size : TABLE_MIN};
+
+    bigger.slots = or_die(calloc(bigger.size, sizeof(*bigger.slots)));
+    for (uint32_t i = 0; i < t->size; i++)
+        if (t->slots[i].key)
+            *table_at(&bigger, t->slots[i].key) = t->slots[i].number;
+    free(t->slots);
+    *t = bigger;
+}
+
+/* Found, or made with 0; valid until the next call. */
+static uint32_t *table_at(struct table *t, uint64_t key)
+{
+    uint32_t i;
+
+    if (2 * t->n >= t->size)
+        table_grow(t);
+    i = (uint32_t)key & (t->size - 1);
+    while (t->slots[i].key && t->slots[i].key != key)
+        i = (i + 1) & (t->size - 1);
+    if (!t->slots[i].key) {
+        t->slots[i].key = key;
+        t->n++;
+    }
+    return &t->slots[i].number;
+}
+
+static void table_clear(struct table *t)
+{
+    if (t->n > 0)
+        memset(t->slots, 0, t->size * sizeof(*t->slots));
+    t->n = 0;
+}
+
+static uint64_t key_of(const char *name, uint32_t nth)
+{
+    return digest_number(digest_str(DIGEST_INIT, name), nth) | 1;
+}
+
+/* ---- the list ---- */
+
+struct choices *choices_new(void)
+{
+    return or_die(calloc(1, sizeof(struct choices)));
+}
+
+struct choices *choices_free(struct choices *c)
+{
+    if (!c)
+        return NULL;
+    for (uint32_t i = 0; i < c->n; i++)
+        free((char *)c->items[i].name);
+    free(c->items);
+    free(c->counts.slots);
+    free(c->places.slots);
+    free(c);
+    return NULL;
+}
+
+/* Where each one stands, from 1 on. */
+static void place(struct choices *c)
+{
+    table_clear(&c->places);
+    for (uint32_t i = 0; i < c->n; i++)
+        *table_at(&c->places, key_of(c->items[i].name, c->items[i].nth)) = i + 1;
+}
+
+void choices_follow(struct choices *c, uint64_t most_events)
+{
+    place(c);
+    c->followed = true;
+    c->most_events = most_events;
+    table_clear(&c->counts);
+    for (uint32_t i = 0; i < c->n; i++)
+        c->items[i].met = false;
+}
+
+uint64_t choices_most_events(const struct choices *c)
+{
+    return c->followed ? c->most_events : UINT64_MAX;
+}
+
+struct choice *choices_items(const struct choices *c, uint32_t *n)
+{
+    *n = c->n;
+    return c->items;
+}
+
+static void add(struct choices *c, const struct choice *item)
+{
+    if (c->n == c->size) {
+        c->size = c->size ? 2 * c->size : 256;
+        c->items = or_die(realloc(c->items, c->size * sizeof(*c->items)));
+    }
+    c->items[c->n] = *item;
+    c->items[c->n++].name = or_die(strdup(item->name));
+}
+
+void choices_drop(struct choices *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->items[i].taken_back || !c->items[i].met)
+            free((char *)c->items[i].name);
+        else
+            c->items[n++] = c->items[i];
+    }
+    c->n = n;
+}
+
+void choices_write(const struct choices *c, FILE *out)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        fprintf(out, "t=%" PRId64 " %" PRIu64 " #%" PRIu32 " %s\n", c->items[i].at,
+                c->items[i].outcome, c->items[i].nth, c->items[i].name);
+}
+
+bool choices_parse(struct choices *c, const char *line)
+{
+    struct choice item = {0};
+    char name[NAME_MAX];
+
+    if (sscanf(line, "t=%" SCNd64 " %" SCNu64 " #%" SCNu32 " %511[^\n]", &item.at, &item.outcome,
+               &item.nth, name) != 4)
+        return false;
+    item.name = name;
+    item.site = (uint32_t)strcspn(name, ",");
+    add(c, &item);
+    return true;
+}
+
+/* ---- draws ---- */
+
+void choices_about(struct choices *c, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(c->about, sizeof(c->about), format, args);
+    va_end(args);
+}
+
+/* What stands behind the last "." or "->" of an expression. */
+static const char *last_member(const char *expression)
+{
+    const char *from = expression;
+
+    for (const char *p = expression; *p; p++)
+        if (*p == '.' || *p == '>')
+            from = p + 1;
+    return from;
+}
+
+/* Formatted by hand, as it is done for each draw. */
+static void set_name(struct choices *c, const char *function, const char *what)
+{
+    char *at = stpcpy(c->name, function);
+
+    if (*what)
+        at = stpcpy(stpcpy(at, " "), last_member(what));
+    c->site = (uint32_t)(at - c->name);
+    if (*c->about)
+        snprintf(at, sizeof(c->name) - c->site, ", %s", c->about);
+}
+
+bool choices_due(struct choices *c, int64_t now, const char *function, const char *what,
+                 uint64_t *outcome)
+{
+    uint32_t found;
+
+    set_name(c, function, what);
+    c->nth = ++*table_at(&c->counts, key_of(c->name, 0));
+    if (!c->followed)
+        return false;
+    found = *table_at(&c->places, key_of(c->name, c->nth));
+    *outcome = 0;
+    if (found > 0 && !c->items[found - 1].taken_back) {
+        c->items[found - 1].met = true;
+        c->items[found - 1].at = now;
+        *outcome = c->items[found - 1].outcome;
+    }
+    return true;
+}
+
+void choices_record(struct choices *c, int64_t now, uint64_t outcome)
+{
+    struct choice item = {
+        .name = c->name, .site = c->site, .nth = c->nth, .outcome = outcome, .at = now};
+
+    if (outcome > 0)
+        add(c, &item);
+}
+
+uint64_t choices_number(const struct choices *c)
+{
+    return key_of(c->name, c->nth);
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "minimise.h"
+
+#include <string.h>
+
+#define MINIMISE_TIMES                                                                             \
+    10 /* times as many as at first, before a world counts as one without an end                   \
+        */
+
+struct search {
+    struct choices *choices;
+    minimise_run *run;
+    void *ctx;
+    struct minimise_result *out;
+};
+
+/* An invariant is known by its number: the first word. */
+static bool is_same(const char *violation, const char *other)
+{
+    size_t len = strcspn(other, " ");
+
+    return *violation && strcspn(violation, " ") == len && strncmp(violation, other, len) == 0;
+}
+
+static bool violates(struct search *s)
+{
+    struct world_result result;
+
+    s->out->worlds++;
+    choices_follow(s->choices, MINIMISE_TIMES * s->out->before.events);
+    s->run(s->ctx, s->choices, &result);
+    if (!is_same(result.violation, s->out->before.violation))
+        return false;
+    s->out->after = result;
+    return true;
+}
+
+/* Without what is taken back now. Return: whether it is gone; else it is back. */
+static bool attempt(struct search *s)
+{
+    struct choice *items;
+    uint32_t n;
+
+    if (violates(s)) {
+        choices_drop(s->choices);
+        return true;
+    }
+    items = choices_items(s->choices, &n);
+    for (uint32_t i = 0; i < n; i++)
+        items[i].taken_back = false;
+    return false;
+}
+
+static bool same_site(const struct choice *a, const struct choice *b)
+{
+    return a->site == b->site && strncmp(a->name, b->name, a->site) == 0;
+}
+
+/* All choices of the site of the @first, where that is the first of them. */
+static bool take_site_back(struct search *s, uint32_t first)
+{
+    uint32_t n;
+    struct choice *items = choices_items(s->choices, &n);
+
+    for (uint32_t i = 0; i < first; i++)
+        if (same_site(&items[i], &items[first]))
+            return false;
+    for (uint32_t i = first; i < n; i++)
+        items[i].taken_back = same_site(&items[i], &items[first]);
+    return attempt(s);
+}
+
+static uint32_t count(const struct search *s)
+{
+    uint32_t n;
+
+    choices_items(s->choices, &n);
+    return n;
+}
+
+static void cut_sites(struct search *s)
+{
+    for (uint32_t first = 0; first < count(s);)
+        if (!take_site_back(s, first))
+            first++;
+}
+
+static bool take_piece_back(struct search *s, uint32_t first, uint32_t size)
+{
+    uint32_t n;
+    struct choice *items = choices_items(s->choices, &n);
+
+    for (uint32_t i = first; i < n && i - first < size; i++)
+        items[i].taken_back = true;
+    return attempt(s);
+}
+
+static void cut_pieces(struct search *s)
+{
+    for (uint32_t size = count(s) / 2; size > 0; size /= 2)
+        for (uint32_t first = 0; first < count(s);)
+            if (!take_piece_back(s, first, size))
+                first += size;
+}
+
+/* The same at an earlier draw of its name: what strikes sooner needs less before it. */
+static bool bring_forward(struct search *s, uint32_t i, uint32_t nth)
+{
+    uint32_t n;
+    struct choice *item = &choices_items(s->choices, &n)[i];
+    uint32_t before = item->nth;
+
+    if (nth == 0 || nth == before)
+        return false;
+    item->nth = nth;
+    if (attempt(s))
+        return true;
+    item->nth = before;
+    return false;
+}
+
+/* Return: whether any was brought forward. */
+static bool bring_all_forward(struct search *s)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < count(s); i++) {
+        uint32_t n;
+
+        any |=
+            bring_forward(s, i, 1) || bring_forward(s, i, choices_items(s->choices, &n)[i].nth / 2);
+    }
+    return any;
+}
+
+bool minimise(struct choices *choices, minimise_run *run, void *ctx, struct minimise_result *out)
+{
+    struct search s = {.choices = choices, .run = run, .ctx = ctx, .out = out};
+    uint32_t before;
+    bool better;
+
+    *out = (struct minimise_result){0};
+    run(ctx, choices, &out->before);
+    out->choices_before = count(&s);
+    if (!*out->before.violation || !violates(&s))
+        return false;
+    choices_drop(choices);
+    do {
+        before = count(&s);
+        cut_sites(&s);
+        cut_pieces(&s);
+        better = bring_all_forward(&s) || count(&s) < before;
+    } while (better);
+    out->choices_after = count(&s);
+    return true;
+}

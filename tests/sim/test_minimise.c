@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The minimiser, over worlds of all kinds, with a violation that is made up: a message was lost,
+ * and a connection cut.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "minimise.h"
+
+#define SEEDS_MAX 200
+#define EVENTS_MAX 1000 /* of a world that is cut here: larger ones take seconds */
+#define PERCENT 10000   /* millionths */
+
+struct fixture {
+    struct simstore *store;
+    uint64_t seed;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return -1;
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    f->store = simstore_new(SIM_DROVER_LUA);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    simstore_free(f->store);
+    free(f);
+    return 0;
+}
+
+static void run(void *ctx, struct choices *choices, struct world_result *out)
+{
+    struct fixture *f = ctx;
+    struct timeline t;
+    struct plan plan;
+    struct world *w;
+
+    timeline_init(&t, f->seed, NULL);
+    plan_draw(&plan, &t, f->seed);
+    plan.faults.bus.lost = 5 * PERCENT;
+    plan.faults.cut = PERCENT;
+    t.choices = choices;
+    w = world_new(&(struct world_config){.plan = &plan, .timeline = &t, .store = f->store});
+    world_run(w, out);
+    world_free(w);
+    timeline_deinit(&t);
+    if (!*out->violation && out->seen[FEATURE_MESSAGE_LOST] && out->seen[FEATURE_CONNECTION_CUT])
+        snprintf(out->violation, sizeof(out->violation), "X1 seed %d", (int)f->seed);
+}
+
+/* The next seed in which that happens soon. */
+static void find_world(struct fixture *f)
+{
+    struct world_result result;
+
+    do {
+        f->seed++;
+        assert_true(f->seed < SEEDS_MAX);
+        run(f, NULL, &result);
+    } while (!*result.violation || result.events > EVENTS_MAX);
+}
+
+static uint32_t count_site(const struct choices *choices, const char *site)
+{
+    uint32_t n, found = 0;
+    const struct choice *items = choices_items(choices, &n);
+
+    for (uint32_t i = 0; i < n; i++)
+        found += strncmp(items[i].name, site, strlen(site)) == 0;
+    return found;
+}
+
+/* What it is about and nothing else: without any one of the choices it is not violated. */
+static void assert_least(struct fixture *f, struct choices *choices, uint64_t most_events)
+{
+    struct world_result result;
+    uint32_t n;
+    struct choice *items = choices_items(choices, &n);
+
+    for (uint32_t i = 0; i < n; i++) {
+        items[i].taken_back = true;
+        choices_follow(choices, most_events);
+        run(f, choices, &result);
+        assert_string_equal(result.violation, "");
+        items[i].taken_back = false;
+    }
+}
+
+static void test_least(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int i = 0; i < 3; i++) {
+        struct choices *choices = choices_new();
+        struct minimise_result r;
+        uint32_t n;
+
+        find_world(f);
+        assert_true(minimise(choices, run, f, &r));
+        assert_string_equal(r.after.violation, r.before.violation);
+        assert_int_equal(count_site(choices, "broker_take lost,"), 1);
+        assert_int_equal(count_site(choices, "strike_link cut,"), 1);
+        choices_items(choices, &n);
+        assert_int_equal(n, r.choices_after);
+        assert_true(2 * n < r.choices_before);
+        assert_least(f, choices, MINIMISE_TIMES * r.before.events);
+        choices_free(choices);
+    }
+}
+
+/* What was recorded of a world is that world, to the last byte; so is what was written of it. */
+static void test_followed(void **state)
+{
+    struct fixture *f = *state;
+
+    for (f->seed = 1; f->seed <= 30; f->seed++) {
+        struct choices *choices = choices_new(), *read = choices_new();
+        struct world_result drawn, recorded, followed;
+        char *text = NULL;
+        size_t len = 0;
+        FILE *out = open_memstream(&text, &len);
+
+        assert_non_null(out);
+        run(f, NULL, &drawn);
+        run(f, choices, &recorded);
+        assert_int_equal(recorded.hash, drawn.hash);
+        choices_write(choices, out);
+        fclose(out);
+        for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;)
+            assert_true(choices_parse(read, line));
+        choices_follow(read, UINT64_MAX);
+        run(f, read, &followed);
+        assert_int_equal(followed.hash, drawn.hash);
+        free(text);
+        choices_free(choices);
+        choices_free(read);
+    }
+}
+
+static void test_same_again(void **state)
+{
+    struct fixture *f = *state;
+    struct choices *one = choices_new(), *other = choices_new();
+    struct minimise_result first, second;
+
+    f->seed = 0;
+    find_world(f);
+    assert_true(minimise(one, run, f, &first));
+    assert_true(minimise(other, run, f, &second));
+    assert_int_equal(first.after.hash, second.after.hash);
+    assert_int_equal(first.worlds, second.worlds);
+    choices_free(one);
+    choices_free(other);
+}
+
+static void test_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct choices *choices = choices_new();
+    struct world_result result;
+    struct minimise_result r;
+
+    f->seed = 0;
+    do {
+        f->seed++;
+        run(f, NULL, &result);
+    } while (*result.violation);
+    assert_false(minimise(choices, run, f, &r));
+    choices_free(choices);
+}
+
+static void test_lines(void **state)
+{
+    struct choices *choices = choices_new();
+
+    (void)state;
+    assert_true(choices_parse(choices, "t=5 1 #2 strike_link cut, agent-1 ack\n"));
+    assert_false(choices_parse(choices, "strike_link cut, agent-1 ack"));
+    assert_false(choices_parse(choices, "t=5 1 strike_link cut"));
+    choices_free(choices);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_least),   cmocka_unit_test(test_followed),
+        cmocka_unit_test(test_nothing), cmocka_unit_test(test_same_again),
+        cmocka_unit_test(test_lines),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
