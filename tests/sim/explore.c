@@ -25,6 +25,7 @@ struct common {
     bool stop;        /* something was violated, or has crashed */
     bool crashed;
     bool full;
+    bool left_off;
     bool told; /* the violation is being written */
     char violation[512];
     char path[EXPLORE_PATH_MAX];
@@ -331,6 +332,23 @@ static struct common *common_new(unsigned bits, size_t *size)
     return c;
 }
 
+static struct common *timed; /* what the alarm ends */
+
+static void on_alarm(int signal)
+{
+    timed->left_off = timed->stop = true;
+}
+
+static void leave_off_after(struct common *c, unsigned s)
+{
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+
+    timed = c;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    alarm(s);
+}
+
 /* Return: whether it went well. */
 static bool run_apart(struct explorer *x, void (*run)(void *ctx, struct explorer *x), void *ctx)
 {
@@ -365,12 +383,19 @@ int explore(const struct explore_config *config, void (*run)(void *ctx, struct e
     x->replay = config->replay;
     x->alone = config->replay;
     memcpy(x->left, config->budgets, sizeof(x->left));
+    if (config->longest_s > 0)
+        leave_off_after(c, config->longest_s);
     if (x->alone)
         run(ctx, x);
     else if (!run_apart(x, run, ctx))
         c->crashed = true;
     *out = (struct explore_result){
-        .states = c->states, .events = c->events, .ends = c->ends, .full = c->full};
+        .states = c->states,
+        .events = c->events,
+        .ends = c->ends,
+        .full = c->full,
+        .left_off = c->left_off,
+    };
     memcpy(out->violation, c->violation, sizeof(out->violation));
     memcpy(out->path, c->path, sizeof(out->path));
     crashed = c->crashed;

@@ -46,6 +46,7 @@ struct explore_config {
     int64_t late_ms;     /* that pass where the budget of time pays for it */
     unsigned jobs;       /* processes that explore at the same time */
     unsigned table_bits; /* room for 2^bits states, 8 bytes each */
+    unsigned longest_s;  /* after which it leaves off; 0: never */
     const char *replay;  /* choices of one way, as in explore_result; NULL: all ways */
 };
 
@@ -54,6 +55,7 @@ struct explore_result {
     uint64_t events;
     uint64_t ends; /* ways that came to rest */
     bool full;     /* the table was: what was seen is forgotten */
+    bool left_off; /* not all ways were gone */
     char violation[512];
     char path[EXPLORE_PATH_MAX]; /* to the violation, a letter a choice */
 };

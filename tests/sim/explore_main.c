@@ -4,11 +4,13 @@
  *
  *     drover-explore [--steps 3] [--schedulers 2] [--agents 2] [--supervisors 2] [--flips 1]
  *                    [--budget crash=1,lost=1,time=2] [--jobs 2] [--functions FILE]
+ *                    [--seconds N]
  *     drover-explore … --path abac… --trace
  *
  * A chain of steps, each with a revert, and two of every daemon that nobody elects. Prints how many
- * states there are, and how many ways came to rest. Exits with 1 when one violates an invariant,
- * after printing what was violated, and the path that replays it.
+ * states there are, and how many ways came to rest; after --seconds it leaves off, and says so.
+ * Exits with 1 when one violates an invariant, after printing what was violated, and the path that
+ * replays it.
  */
 #include <assert.h>
 #include <getopt.h>
@@ -170,12 +172,19 @@ static bool parse_budgets(struct options *o, char *text)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"steps", required_argument, NULL, 'n'},     {"schedulers", required_argument, NULL, 's'},
-        {"agents", required_argument, NULL, 'a'},    {"supervisors", required_argument, NULL, 'u'},
-        {"flips", required_argument, NULL, 'f'},     {"budget", required_argument, NULL, 'b'},
-        {"jobs", required_argument, NULL, 'j'},      {"path", required_argument, NULL, 'p'},
-        {"trace", no_argument, NULL, 't'},           {"bits", required_argument, NULL, '2'},
-        {"functions", required_argument, NULL, 'F'}, {0},
+        {"steps", required_argument, NULL, 'n'},
+        {"schedulers", required_argument, NULL, 's'},
+        {"agents", required_argument, NULL, 'a'},
+        {"supervisors", required_argument, NULL, 'u'},
+        {"flips", required_argument, NULL, 'f'},
+        {"budget", required_argument, NULL, 'b'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"path", required_argument, NULL, 'p'},
+        {"trace", no_argument, NULL, 't'},
+        {"bits", required_argument, NULL, '2'},
+        {"functions", required_argument, NULL, 'F'},
+        {"seconds", required_argument, NULL, 'S'},
+        {0},
     };
 
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -212,6 +221,9 @@ static bool parse_options(struct options *o, int argc, char **argv)
         case '2':
             o->explore.table_bits = number;
             break;
+        case 'S':
+            o->explore.longest_s = number;
+            break;
         case 't':
             o->trace = true;
             break;
@@ -231,7 +243,7 @@ static int usage(const char *program)
     fprintf(stderr,
             "usage: %s [--steps N] [--schedulers N] [--agents N] [--supervisors N] [--flips N]\n"
             "       [--budget NAME=N,…] [--jobs N] [--bits N] [--functions FILE]\n"
-            "       [--path PATH [--trace]]\nbudgets:",
+            "       [--seconds N] [--path PATH [--trace]]\nbudgets:",
             program);
     for (uint32_t i = 1; i < EXPLORE_BUDGETS_; i++)
         fprintf(stderr, " %s", explore_budget_name(i));
@@ -270,7 +282,9 @@ int main(int argc, char **argv)
     simstore_free(run.store);
     printf("%" PRIu64 " states, %" PRIu64 " events, %" PRIu64 " ways to rest, %.1f s%s\n",
            result.states, result.events, result.ends, now_s() - began,
-           result.full ? "; the table was full" : "");
+           result.left_off ? ", left off"
+           : result.full   ? "; the table was full"
+                           : "");
     if (status == 2)
         printf("a process crashed\n");
     if (status == 1)
