@@ -37,7 +37,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 22
+local BUILD = 23
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -936,7 +936,7 @@ end
 
 -- Forward runs of the whole job that are allowed, counting those after a compensation.
 local function may_try_again(job)
-  local tries = tonumber(match(call('HGET', job.def.key, 'job') or '', '^%u (%d+)') or '1')
+  local tries = tonumber(match(call('HGET', job.def.key, 'job'), '^%u (%d+)'))
   local tried = tonumber(call('HGET', job.key, 'tried') or '1')
   local late = job.late or job.complete_by > 0 and job.now >= job.complete_by
   return tried < tries and not late, tried
@@ -1606,7 +1606,7 @@ local function expire_step(job, i, text, hold, clock, named)
     rec.current = 'U'
     note(job, 'expired', i, rec.attempt, rec.token)
     rec.token = '-'
-  elseif rec.state == 'W' or rec.state == 'F' or rec.till == 0 then
+  elseif rec.till == 0 then
     return nil
   elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + NAMED_AGAIN) then
     return rec.till -- a mark that lies further ahead was made before the clock stepped back
@@ -1770,7 +1770,7 @@ local function put_on_hold(job, kind, said)
 end
 
 local function on_deadline(job)
-  local recourse = match(call('HGET', job.def.key, 'job') or '', '^%u') or 'P'
+  local recourse = match(call('HGET', job.def.key, 'job'), '^%u')
   set(job, 'late', true)
   job.changed.late = '1'
   if recourse == 'C' then
@@ -1817,7 +1817,7 @@ local function drive_job(keys, a)
     local text = i < job.n and call('HGET', job.key, a[k])
     if text then
       local rec = record_of(job, i, text)
-      if rec.state == 'M' and not finished(job) then
+      if rec.state == 'M' then
         drive_marked(job, i, rec, fresh)
       elseif rec.state == 'R' and a[4] == '1' then
         flying[#flying + 1] = i
@@ -2257,7 +2257,7 @@ local function steer(keys, a)
     end
   end
   put_driven(out, code, job)
-  put(out, why or '-', int(job.n > 0 and tonumber(i) or NO_STEP))
+  put(out, why or '-', int(tonumber(i) or NO_STEP))
   return out
 end
 

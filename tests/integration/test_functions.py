@@ -66,7 +66,7 @@ class Functions(unittest.TestCase):
     def call(self, name, *arguments):
         return self.redis.fcall(f"drover1_{name}", 1, KEYS, *arguments)
 
-    def define(self, name, *steps, after=None, take=None, revert="", tries=1, complete_within=0):
+    def define(self, name, *steps, after=None, take=None, revert="", on_deadline="P", tries=1, complete_within=0):
         """A definition of steps with these terms; `after`: a step -> the one before it; `take`: a step -> those
         whose results it takes. What they are taken back by, if they are, is the same for all."""
         after, take = after or {}, take or {}
@@ -78,7 +78,7 @@ class Functions(unittest.TestCase):
             taken = " ".join(map(str, take.get(i, [])))
             lines += [str(i), f"{terms}|{counts}|{taken}|{after.get(i, '')}|{' '.join(next_)}", f"v{i}", revert]
         self.assertEqual("DEFINED", self.call(
-            "define", name, "", 0, len(steps), "", 1, 0, "job", f"P {tries} {complete_within}", *lines)[0])
+            "define", name, "", 0, len(steps), "", 1, 0, "job", f"{on_deadline} {tries} {complete_within}", *lines)[0])
 
     def submit(self, *steps, start_at=0, complete_by=0, labels="", **definition):
         """A job of these steps, which do not depend on each other; all of them are out."""
@@ -542,6 +542,7 @@ class Functions(unittest.TestCase):
         for token in ("", "0", "0.x", "1.00", "0.00"):
             self.assertEqual("STALE", self.reply("A", token)[0])
             self.assertEqual("UNKNOWN_JOB", self.reply("A", token, job="another")[0])
+            self.assertNotEqual("RENEWED", self.call("renew", JOB, token, "0.5", "")[0])
         self.assertEqual(["D", "R"], self.step(0)[0:3:2])
 
     def test_no_room_for_more_data(self):
@@ -636,6 +637,9 @@ class Functions(unittest.TestCase):
         for name in ("due", "open"):
             self.redis.zadd(f"{KEYS}{name}", {"another": 0, JOB: 1})
         self.redis.zadd(f"{KEYS}owed", {"another 1": 0})
+        self.redis.zadd(f"{KEYS}settled", {"another": 0})
+        self.assertEqual(["1", "1"], self.call("forget", 0, 1))
+        self.assertEqual([JOB], self.index("settled"))
         self.assertEqual(["0", "0"], self.expire()[4:])
         self.assertEqual([], self.index("due"))
         self.assertEqual(1, len(self.index("owed")))
@@ -644,17 +648,30 @@ class Functions(unittest.TestCase):
         self.assertEqual([], self.index("open"))
 
     def test_a_step_that_waits_for_nothing(self):
-        """It counts one that has arrived; a sweep finds that out, and has it sent off."""
-        self.submit(LONG, LONG, after={1: 0})
-        arrived = {"0": "A A W 1 1 - 0 0 0 0 0", "open": 1, "busy": 0}
-        self.redis.hset(f"{KEYS}job:{JOB}", mapping=arrived)
-        self.assertEqual([JOB, "1"], self.call("sweep", "")[1:])
-        self.assertIn("mended", self.events())
-        self.assertEqual(["1", JOB, "0", "1", "1", "0"], self.expire()[4:])
-        self.drive(1)
-        self.assertEqual("R", self.step(1)[2])
-        self.record("A", 1)
-        self.assertEqual(["SUCCEEDED", "0"], self.job("outcome", "busy"))
+        """It counts one that has arrived, or nobody has sent it off; a sweep finds that out, and has it done."""
+        for waiting in range(2):
+            self.redis.flushall()
+            self.submit(LONG, LONG, after={1: 0})
+            steps = {"0": "A A W 1 1 - 0 0 0 0 0", "1": f"D A W 0 0 - 0 0 0 {waiting} 0"}
+            self.redis.hset(f"{KEYS}job:{JOB}", mapping={**steps, "open": 1, "busy": 0})
+            self.assertEqual([JOB, "1"], self.call("sweep", "")[1:])
+            self.assertIn("mended", self.events())
+            self.assertEqual(["1", JOB, "0", "1", "1", "0"], self.expire()[4:])
+            self.drive(1)
+            self.assertEqual("R", self.step(1)[2])
+            self.record("A", 1)
+            self.assertEqual(["SUCCEEDED", "0"], self.job("outcome", "busy"))
+
+    def test_a_job_that_is_not_looked_at_in_time(self):
+        """It is not among those that are due, or too late; a sweep has it looked at at once."""
+        self.submit(LONG)
+        self.assertEqual([JOB], self.call("sweep", "")[1:])
+        for lose in (lambda: self.redis.zrem(f"{KEYS}due", JOB), lambda: self.redis.zadd(f"{KEYS}due", {JOB: FAR})):
+            lose()
+            self.assertEqual([JOB, "due"], self.call("sweep", "")[1:])
+            self.assertLessEqual(int(self.redis.zscore(f"{KEYS}due", JOB)), self.now())
+            self.expire()
+            self.assertEqual([JOB], self.call("sweep", "")[1:])
 
     def test_looks_change_nothing(self):
         """They answer as the call would."""
@@ -743,6 +760,106 @@ class Functions(unittest.TestCase):
         self.assertEqual("P", self.step(0)[2])
         self.assertEqual("DONE", self.steer("resume"))
         self.assertEqual(["R", "0"], [self.step(0)[2], self.step(0)[7]])
+
+    def test_migrate_what_does_not_go_forward(self):
+        self.submit(FAILS, LONG)
+        self.define("e", LONG, LONG, LONG)
+        self.record("P")
+        self.assertEqual(("WRONG_STATE", "ENDING"), self.migrate("e", 3))
+        self.steer("disable")
+        self.assertEqual(("WRONG_STATE", "BACK"), self.migrate("e", 3))
+
+    def test_a_paused_job_is_not_tried_again(self):
+        """All is undone, but it has another try: that begins once it is resumed."""
+        self.submit(LONG, UNDOES, after={1: 0}, revert=LONG, tries=2)
+        self.record("A")
+        self.record("P", 1)
+        self.record("D", 1)
+        self.steer("pause")
+        self.record("D")
+        self.assertEqual(["PROCESSING", "D", "0"], self.job("phase", "desired", "open"))
+        self.assertEqual("DONE", self.steer("resume"))
+        self.assertEqual(["PROCESSING", "A"], self.job("phase", "desired"))
+        self.assertEqual(["A", "R"], self.step(0)[1:3])
+
+    def test_a_failed_job_is_paused_and_resumed(self):
+        """It stays FAILED; nothing is sent."""
+        self.submit(FAILS)
+        self.record("P")
+        self.steer("pause")
+        self.assertEqual("DONE", self.steer("resume"))
+        self.assertEqual(["ERROR", "", None], self.job("phase", "hold", "cursor"))
+        self.assertEqual(1, self.events().count("dispatched"))
+        self.assertEqual(("WRONG_STATE", "FAILED"), self.steer("resume"))
+
+    def test_past_its_time(self):
+        """The job is held, ends or goes back, as its definition says."""
+        for on_deadline, fields in (("P", ["deadline", None, "A"]), ("F", [None, "DEADLINE", "A"]),
+                                    ("C", [None, "", "D"])):
+            self.redis.flushall()
+            self.submit(LONG, on_deadline=on_deadline, complete_by=self.now() + 60000)
+            self.redis.set("skew", 60000)
+            self.drive()
+            self.assertEqual(fields, self.job("hold", "ending", "desired"))
+
+    def test_retry_all_while_the_job_ends(self):
+        """It has no step that failed, but goes on all the same."""
+        self.submit(LONG, LONG, after={1: 0}, on_deadline="F", complete_by=self.now() + 60000)
+        self.redis.set("skew", 60000)
+        self.drive()
+        self.assertEqual(["DEADLINE"], self.job("ending"))
+        self.assertEqual("DONE", self.retry_all())
+        self.assertEqual([""], self.job("ending"))
+        self.record("A")
+        self.assertEqual("R", self.step(1)[2])
+
+    def test_other_arguments_on_the_way_back(self):
+        """What waits for its undo is not to be done."""
+        self.submit(LONG, LONG, after={1: 0}, revert=LONG)
+        self.record("A")
+        self.record("A", 1)
+        self.steer("disable")
+        self.assertEqual(["A", "W"], self.step(0)[0:3:2])
+        self.assertEqual(("WRONG_STATE", "NOT_FAILED"), self.steer("retry", "other arguments", 0))
+
+    def test_retry_all_once_more(self):
+        """The first has not come to all steps, and what it began has been parked again."""
+        last = BUDGET + 49
+        self.submit(*[LONG] * (last + 1))
+        self.record("T")
+        self.record("T", last)
+        self.assertEqual("DONE", self.retry_all())
+        self.assertEqual(["R", "P"], [self.step(i)[2] for i in (0, last)])
+        self.steer("pause")
+        self.record("T")
+        self.assertEqual("DONE", self.retry_all())
+        self.steer("resume")
+        for _ in range(3):
+            self.drive()
+        self.assertEqual(["R", "R"], [self.step(i)[2] for i in (0, last)])
+        self.assertEqual([""], self.job("cursor"))
+
+    def test_more_failed_steps_than_are_listed(self):
+        """All of them count."""
+        self.submit(LONG, LONG, revert=FAILS)
+        self.record("A", 0)
+        self.record("A", 1)
+        self.steer("disable")
+        self.record("P", 0)
+        listed = "9" * 1000
+        self.redis.hset(f"{KEYS}job:{JOB}", "failed", listed)
+        self.record("P", 1)
+        self.assertEqual(["COMPENSATION_FAILED", listed, "0 2"], self.job("outcome", "failed", "stuck"))
+
+    def test_results_that_a_notice_has_no_room_for(self):
+        """They are told to be there; smaller ones behind them are told whole."""
+        self.submit(LONG, LONG, LONG)
+        for i, result in enumerate(("0123456789", "", "abcde")):
+            self.record("A", i, result)
+        (owed,) = self.index("owed")
+        for room, results in ((15, ["0123456789", "abcde"]), (14, ["0123456789", ""]), (9, ["", "abcde"])):
+            answer = self.call("inspect", "notice", *owed.split(), room, 0, 1, 2)
+            self.assertEqual(["2", "0", results[0], "2", results[1]], answer[-5:])
 
 
 if __name__ == "__main__":

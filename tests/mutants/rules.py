@@ -509,7 +509,47 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_turned_before_its_time",
         ),
     },
+    "What indexes and counters say wrongly is mended": {
+        "a sweep leaves a step that waits for nothing": (
+            FUNCTIONS,
+            "          set_state(job, i, rec, 'M', job.now)\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_a_step_that_waits_for_nothing",
+        ),
+        "a sweep trusts the index of what is due": (
+            FUNCTIONS,
+            "  elseif not score or tonumber(score) > job.due or job.due > latest then\n",
+            "  elseif job.due > latest then\n",
+            "tests/integration/test_functions.py Functions.test_a_job_that_is_not_looked_at_in_time",
+        ),
+        "a notice of a job that is gone stays owed": (
+            FUNCTIONS,
+            "      call('ZREM', p .. 'owed', member)\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_indexes_that_name_what_is_not_there",
+        ),
+    },
+    "Input and results of a job take 64 MiB at most": {
+        "a result may be too much": (
+            FUNCTIONS,
+            "  if rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_no_room_for_more_data",
+        ),
+        "what a person adds may be too much": (
+            FUNCTIONS,
+            "  elseif job.bytes + #result > DATA_MAX then\n",
+            "  elseif false then\n",
+            "tests/integration/test_functions.py Functions.test_no_room_for_more_data",
+        ),
+    },
     "A job is tried as often as tries says, and not after a person took it back": {
+        "a paused job is tried again": (
+            FUNCTIONS,
+            "      if job.hold == '' then\n        try_again(job, tried)",
+            "      if true then\n        try_again(job, tried)",
+            "tests/integration/test_functions.py Functions.test_a_paused_job_is_not_tried_again",
+        ),
         "a tried job is tried for ever": (
             FUNCTIONS,
             "  return tried < tries and not late, tried",
@@ -642,6 +682,12 @@ RULES = {
         ),
     },
     "Retry: failed and parked steps begin anew, never one in flight; with other arguments none that may have taken effect": {
+        "a retry of all adds nothing to one that is under way": (
+            FUNCTIONS,
+            "  if not last or last.from ~= kind or last.offset > 0 then\n",
+            "  if not last or last.from ~= kind then\n",
+            "tests/integration/test_functions.py Functions.test_retry_all_once_more",
+        ),
         "a retry of a step leaves its counters": (
             FUNCTIONS,
             "  forgive(rec)\n  rest(",
@@ -733,6 +779,18 @@ RULES = {
         ),
     },
     "Migrate: steps not yet begun take the newer definition, and no other; what may have been begun is undone first": {
+        "a migration loses a retry of all": (
+            FUNCTIONS,
+            "    if work.from == 'y' then -- a Retry of all\n",
+            "    if false then\n",
+            "tests/integration/test_functions.py Functions.test_migrated_after_a_retry_of_all",
+        ),
+        "a step is migrated although its agent has told of it": (
+            FUNCTIONS,
+            " and sub(progress or '', 1, #rec.token) ~= rec.token\n",
+            "\n",
+            "tests/integration/test_functions.py Functions.test_migrate_what_an_agent_has_told_of",
+        ),
         "what nobody began counts as begun once a person has spoken of it": (
             FUNCTIONS,
             "  if rec.unstarted < rec.attempt then\n    rec.unstarted = 0",
@@ -957,16 +1015,16 @@ RULES = {
     "Leases are counted once, however many supervisors look": {
         "a Recover that comes twice acts twice": (
             FUNCTIONS,
-            "      if rec.state == 'M' and not finished(job) then\n",
-            "      if rec.state ~= 'R' and not finished(job) then\n",
+            "      if rec.state == 'M' then\n",
+            "      if rec.state ~= 'R' then\n",
         ),
         "a lease expires again while nobody has driven it": (
             FUNCTIONS,
-            "    rec.token = '-'\n  elseif rec.state == 'W'",
+            "    rec.token = '-'\n  elseif rec.till == 0",
             "    rec.token = '-'\n"
             "  elseif rec.state == 'M' and rec.till <= job.now then\n"
             "    rec.expiries = rec.expiries + 1\n"
-            "  elseif rec.state == 'W'",
+            "  elseif rec.till == 0",
         ),
     },
     "Partitions are shared fairly among the supervisors that live, and taken over from those that do not": {
