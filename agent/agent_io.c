@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "io/driver.h"
 #include "io/failpoint.h"
+#include "model/trace.h"
 
 struct agent_io {
     uv_loop_t *loop;
@@ -88,6 +89,8 @@ static void on_done(struct handler_run *run, const struct agent_result *result)
     struct agent_io *io = run->context;
     struct agent_event event = {.type = AGENT_DONE, .id = run->run->id, .result = result};
 
+    if (log_enabled(LOG_DEBUG))
+        trace_run("end", run->run->request, result->ok ? "ok" : result->class, driver_trace, NULL);
     list_remove(&run->link);
     if (io->closed) { /* the broker delivers it again */
         stopped_if_last(io);
@@ -141,8 +144,11 @@ static void start(struct agent_io *io, struct agent_run *run)
 static void on_role(void *context, const struct effect *effect)
 {
     struct agent_run *run = effect->role.object;
+    bool starts = effect->role.what == AGENT_START;
     struct handler_run *started;
 
+    if (log_enabled(LOG_DEBUG))
+        trace_run(starts ? "start" : "stop", run->request, NULL, driver_trace, NULL);
     switch ((enum agent_effect)effect->role.what) {
     case AGENT_START:
         start(context, run);

@@ -10,12 +10,11 @@
 
 /* Up to PIPE_BUF, a write to a pipe is whole: processes that share one do not mix their lines. */
 #define LINE_LIMIT 4096
-/* Of one text value, before escaping: leaves room for what else the line has to say. */
-#define VALUE_LIMIT 1024
 /* What log_write() puts behind the last field: the mark of a cut line, the end. */
 #define LINE_END 32
 
 static_assert(LINE_LIMIT <= PIPE_BUF, "a line goes through a pipe in one piece");
+static_assert(LOG_VALUE_MAX < LINE_LIMIT / 2, "a value leaves room for what else there is to say");
 
 struct level_name {
     const char *text;
@@ -60,40 +59,22 @@ int log_level_parse(const char *word, enum log_level *out)
     return 1;
 }
 
-/* True for a text that nobody can mistake for more than one word. */
-static bool is_word(const char *s, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (s[i] <= ' ' || s[i] > '~' || s[i] == '"' || s[i] == '=' || s[i] == '\\')
-            return false;
-    }
-    return len > 0;
-}
-
-static void put_name(struct buf *line, const char *name)
-{
-    if (log_config.format == LOG_TEXT)
-        buf_printf(line, " %s=", name);
-    else if (strcmp(name, "job") == 0 || strcmp(name, "step") == 0)
-        buf_printf(line, ",\"drover.%s.id\":", name);
-    else
-        buf_printf(line, ",\"drover.%s\":", name);
-}
-
 /* Returns false where it cut the value. */
-static bool put_value(struct buf *line, const struct log_field *field)
+static bool put_json(struct buf *line, const struct log_field *field)
 {
+    const char *name = field->name;
+    bool id = strcmp(name, "job") == 0 || strcmp(name, "step") == 0;
     size_t len;
 
+    if (field->type == LOG_FIELD_STR && !field->s)
+        return true;
+    buf_printf(line, ",\"drover.%s%s\":", name, id ? ".id" : "");
     if (field->type == LOG_FIELD_INT) {
         buf_printf(line, "%lld", (long long)field->i);
         return true;
     }
-    len = strnlen(field->s, VALUE_LIMIT);
-    if (log_config.format == LOG_TEXT && is_word(field->s, len))
-        buf_append(line, field->s, len);
-    else
-        buf_json(line, field->s, len);
+    len = strnlen(field->s, LOG_VALUE_MAX);
+    buf_json(line, field->s, len);
     return field->s[len] == '\0';
 }
 
@@ -101,12 +82,9 @@ static bool put_value(struct buf *line, const struct log_field *field)
 static bool put_field(struct buf *line, const struct log_field *field)
 {
     size_t before = line->len;
-    bool whole;
+    bool whole =
+        log_config.format == LOG_JSON ? put_json(line, field) : log_field_print(line, field);
 
-    if (field->type == LOG_FIELD_STR && !field->s)
-        return true;
-    put_name(line, field->name);
-    whole = put_value(line, field);
     if (line->len > LINE_LIMIT - LINE_END) {
         line->len = before;
         return false;
@@ -132,7 +110,7 @@ static void put_head_json(struct buf *line, enum log_level level, const char *ev
     buf_printf(line, ",\"service.name\":\"drover-%s\"", log_config.service);
     if (log_config.instance) {
         buf_puts(line, ",\"service.instance.id\":");
-        buf_json(line, log_config.instance, strnlen(log_config.instance, VALUE_LIMIT / 6));
+        buf_json(line, log_config.instance, strnlen(log_config.instance, LOG_VALUE_MAX / 6));
     }
     buf_printf(line, ",\"event.name\":\"%s\"", event);
 }

@@ -18,7 +18,9 @@
  */
 #pragma once
 
-#include <stdint.h>
+#include <stdbool.h>
+
+#include "base/log_field.h"
 
 enum log_level {
     LOG_DEBUG,
@@ -31,21 +33,6 @@ enum log_format {
     LOG_TEXT,
     LOG_JSON,
 };
-
-struct log_field {
-    const char *name;
-    enum {
-        LOG_FIELD_STR,
-        LOG_FIELD_INT,
-    } type;
-    const char *s; /* NULL: the field is left out */
-    int64_t i;
-};
-
-#define LOG_S(name_, value_)                                                                       \
-    ((struct log_field){.name = (name_), .type = LOG_FIELD_STR, .s = (value_)})
-#define LOG_I(name_, value_)                                                                       \
-    ((struct log_field){.name = (name_), .type = LOG_FIELD_INT, .i = (int64_t)(value_)})
 
 struct log_config {
     const char *service;  /* "scheduler"; kept, not copied */
@@ -65,6 +52,12 @@ int log_level_parse(const char *word, enum log_level *out);
 extern _Atomic enum log_level log_level_; /* for the macros only */
 
 void log_write(enum log_level level, const char *event, const struct log_field *fields, int n);
+
+/* For what is made only where somebody reads it. */
+static inline bool log_enabled(enum log_level level)
+{
+    return level >= log_level_;
+}
 
 #define log_event(level, event, ...)                                                               \
     do {                                                                                           \

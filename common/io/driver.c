@@ -12,6 +12,7 @@
 #include "io/daemon.h"
 #include "io/health.h"
 #include "io/vitals.h"
+#include "model/trace.h"
 #include "model/wire.h"
 
 #define FLUSH_MS 2000 /* for what the bus still holds when the machine is idle */
@@ -57,6 +58,8 @@ struct call_context {
     struct list link;
     struct driver *driver;
     uint64_t id;
+    const char *function;
+    struct store_answer *args; /* a copy, as its items; NULL where nobody reads the trace */
 };
 
 int64_t driver_now(void)
@@ -81,6 +84,11 @@ struct store *driver_store(struct driver *d)
 
 /* ---- effects ---- */
 
+void driver_trace(void *ctx, const char *event, const struct log_field *fields, int n)
+{
+    log_write(LOG_DEBUG, event, fields, n);
+}
+
 static void on_answer(void *ctx, const struct store_answer *answer);
 
 static void perform_store(struct driver *d, const struct effect *e)
@@ -94,6 +102,11 @@ static void perform_store(struct driver *d, const struct effect *e)
     list_init(&call->link);
     call->driver = d;
     call->id = e->id;
+    call->function = e->store.function; /* a literal */
+    call->args = NULL;
+    if (log_enabled(LOG_DEBUG))
+        call->args = store_answer_copy(
+            &(struct store_answer){.items = e->store.args, .n = (uint32_t)e->store.n});
     if (store_call(d->store, e->store.partition, e->store.function, e->store.args, e->store.n,
                    on_answer, call))
         abort();
@@ -101,6 +114,8 @@ static void perform_store(struct driver *d, const struct effect *e)
 
 static void perform(struct driver *d, const struct effect *e)
 {
+    if (log_enabled(LOG_DEBUG))
+        trace_effect(e, driver_trace, NULL);
     switch (e->type) {
     case EFFECT_STORE:
         perform_store(d, e);
@@ -179,6 +194,11 @@ static void on_answer(void *ctx, const struct store_answer *answer)
     struct call_context *call = ctx;
     struct driver *d = call->driver;
 
+    if (call->args)
+        trace_call(call->function, call->args->items, (int)call->args->n, answer, driver_trace,
+                   NULL);
+    free(call->args);
+    call->args = NULL;
     if (!d->closing)
         driver_perform(d, d->machine->answer(d->object, driver_now(), call->id, answer, &d->out));
     list_append(&d->calls, &call->link);
@@ -188,6 +208,8 @@ static void on_delivery(void *ctx, struct bus_delivery *delivery)
 {
     struct driver *d = ctx;
 
+    if (log_enabled(LOG_DEBUG))
+        trace_delivery(delivery, driver_trace, NULL);
     if (!d->closing)
         driver_perform(d, d->machine->delivery(d->object, driver_now(), delivery, &d->out));
     bus_delivery_free(delivery);
@@ -197,6 +219,8 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
 {
     struct driver *d = ctx;
 
+    if (log_enabled(LOG_DEBUG))
+        trace_outcome(outcome, driver_trace, NULL);
     if (!d->closing)
         driver_perform(d, d->machine->outcome(d->object, driver_now(), id, outcome, &d->out));
 }

@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/log_field.h"
 #include "io/bus.h"
 #include "io/config.h"
 #include "io/metrics.h"
@@ -82,6 +83,10 @@ int64_t driver_now(void);
 
 struct bus *driver_bus(struct driver *d);     /* NULL before the store was up */
 struct store *driver_store(struct driver *d); /* NULL for a role without one */
+
+/* A trace_fn that logs, at debug, where log_enabled(): what comes in and what the driver performs
+ * is told by itself, EFFECT_ROLE by the role. */
+void driver_trace(void *ctx, const char *event, const struct log_field *fields, int n);
 
 /* A role that consumes nothing has no pulse but the questions it asks: the broker has answered one,
  * after so long. */

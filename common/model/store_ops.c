@@ -225,10 +225,12 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     emit(&a, id, partition, "submit");
 }
 
+#define RECORD_ARGS 11 /* of each */
+
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n)
 {
-    struct args a = args_new(fx, 1 + 11 * n);
+    struct args a = args_new(fx, 1 + RECORD_ARGS * n);
 
     put_str(&a, by);
     for (int i = 0; i < n; i++) {
@@ -298,6 +300,88 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct
         put_steps(&a, op);
     }
     emit(&a, id, partition, "steer");
+}
+
+static int64_t step_number(struct bytes b)
+{
+    int64_t step;
+
+    return bytes_to_i64(b, &step) ? step : -1;
+}
+
+const char *op_kind_name(char kind)
+{
+    switch ((enum op_kind)kind) {
+    case OP_ACTIVE:
+        return "ACTIVE";
+    case OP_DISABLED:
+        return "DISABLED";
+    case OP_TRANSIENT:
+        return "TRANSIENT";
+    case OP_PERMANENT:
+        return "PERMANENT";
+    case OP_UNSENDABLE:
+        return "UNSENDABLE";
+    case OP_DEFERRED:
+        return "DEFERRED";
+    case OP_UNSTARTED:
+        return "UNSTARTED";
+    case OP_UNSENT:
+        return "UNSENT";
+    case OP_UNROUTABLE:
+        return "UNROUTABLE";
+    case OP_REFUSED:
+        return "REFUSED";
+    }
+    return NULL;
+}
+
+/* A step's token begins with its number. */
+static bool about_record(const struct bytes *args, int n, int i, struct ops_about *out)
+{
+    const struct bytes *record = args + 1 + (size_t)i * RECORD_ARGS;
+    const uint8_t *dot;
+    const char *name;
+
+    if (n < 1 + (i + 1) * RECORD_ARGS)
+        return false;
+    dot = memchr(record[2].data, '.', record[2].len);
+    name = record[0].len == 1 ? op_kind_name((char)record[0].data[0]) : NULL;
+    out->what = name ? bytes_str(name) : BYTES_EMPTY;
+    out->job = record[1];
+    if (dot)
+        out->step = step_number(bytes_of(record[2].data, (size_t)(dot - record[2].data)));
+    return true;
+}
+
+bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out)
+{
+    static const char *const of_jobs[] = {"submit", "drive", "steer", "renew"};
+    static const char *const of_others[] = {"told", "suspect"};
+
+    *out = (struct ops_about){.step = -1};
+    if (strcmp(function, "record") == 0)
+        return about_record(args, n, i, out);
+    if (strcmp(function, "settle_owed") == 0 && 2 * i < n) {
+        out->job = args[2 * (size_t)i];
+        return true;
+    }
+    if (i > 0)
+        return false;
+    if (strcmp(function, "inspect") == 0) {
+        out->what = args[0];
+        if (bytes_is(args[0], "job") || bytes_is(args[0], "notice") || bytes_is(args[0], "history"))
+            out->job = args[1];
+    }
+    for (size_t k = 0; k < array_size(of_jobs); k++)
+        if (strcmp(function, of_jobs[k]) == 0)
+            out->job = args[0];
+    for (size_t k = 0; k < array_size(of_others); k++)
+        if (strcmp(function, of_others[k]) == 0)
+            out->other = args[0];
+    if (strcmp(function, "steer") == 0 || strcmp(function, "told") == 0)
+        out->what = args[1];
+    return true;
 }
 
 /* ---- reading ---- */

@@ -104,6 +104,9 @@ enum op_kind {
     OP_REFUSED = 'K',    /* the broker refused it, or no queue took it when it was sent again */
 };
 
+/* "ACTIVE" and so on; NULL where there is no such one. */
+const char *op_kind_name(char kind);
+
 struct op_record {
     enum op_kind kind;
     const char *job;
@@ -199,6 +202,17 @@ struct ops_driven {
     struct ops_result *results;
     uint32_t n_results;
 };
+
+/* For people: what a call is about, without anything that a job carries. */
+struct ops_about {
+    struct bytes job;
+    int64_t step;      /* its number, -1 where it is about none */
+    struct bytes what; /* what is reported, commanded, or asked; empty where the function says it */
+    struct bytes other; /* what is no job: a cause of alerts, the digest of a message */
+};
+
+/* @i: a record has several. Return: false where there is no such one. */
+bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out);
 
 /* Where reading stands in an answer. */
 struct ops_reader {

@@ -72,6 +72,11 @@ class Secrets(cluster.TestCase):
         self.assertEqual(0, self.drover("submit", "-", "--id", "job", body=json.dumps(job)))
         servers.wait_for(lambda: scheduler.records("alert"), "the step to park")
         self.assertTrue(agent.records("step_failed"))
+        for daemon in daemons[:2]:
+            self.assertTrue(daemon.records("delivery") and daemon.records("publish") and daemon.records("ack"))
+        self.assertEqual("job", agent.records("start")[0]["job.id"])
+        told = [(call["call"], call.get("job.id"), call["answer"]) for call in scheduler.records("store")]
+        self.assertLess(told.index(("submit", "job", "CREATED")), told.index(("record", "job", "RECORDED")))
         for daemon in daemons:
             daemon.signal(signal.SIGUSR1)
             servers.wait_for(lambda d=daemon: d.records("driver"), f"figures of {daemon.name}")

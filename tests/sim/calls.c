@@ -79,68 +79,6 @@ static void on_back(struct event *e)
         role_answer(c->process, c->id, &c->answer);
 }
 
-/* Tells what an answer to expire names; nothing where it names nothing. */
-static void tell_expire(const struct call *c, struct ops_reader r)
-{
-    struct world *w = c->process->world;
-    struct ops_expired expired;
-    const char *names = "";
-
-    if (ops_read_expired(&r, &w->t->arena, &expired))
-        return;
-    for (uint32_t i = 0; i < expired.n_due; i++) {
-        const struct ops_due *due = &expired.due[i];
-
-        names = effects_printf(&w->t->arena, "%s %.*s", names, (int)due->job.len, due->job.data);
-        for (uint32_t k = 0; k < due->n; k++)
-            names = effects_printf(&w->t->arena, "%s/s%u", names, (unsigned)due->steps[k]);
-    }
-    for (uint32_t i = 0; i < expired.n_owed; i++)
-        names = effects_printf(&w->t->arena, "%s notice of %.*s", names,
-                               (int)expired.owed[i].job.len, expired.owed[i].job.data);
-    if (*names)
-        timeline_tell(w->t, c->process->name, "store expire:%s", names);
-}
-
-static void tell_record(const struct call *c, struct ops_reader r)
-{
-    struct world *w = c->process->world;
-
-    for (int k = 1; k + 10 < c->n; k += 11) {
-        struct ops_driven driven;
-
-        if (ops_read_driven(&r, &w->t->arena, &driven))
-            return;
-        timeline_tell(w->t, c->process->name, "store record %.*s/s%d %.*s: %s%s",
-                      (int)c->args[k + 1].len, c->args[k + 1].data,
-                      atoi((const char *)c->args[k + 2].data), (int)c->args[k].len, c->args[k].data,
-                      ops_code_name(driven.code), c->fate == FATE_ANSWERED ? "" : " (no answer)");
-    }
-}
-
-static bool is_quiet(const struct call *c)
-{
-    return strcmp(c->function, "lead") == 0 || strcmp(c->function, "forget") == 0 ||
-           strcmp(c->function, "sweep") == 0 || strcmp(c->function, "mark") == 0;
-}
-
-static void tell_call(const struct call *c, const struct store_answer *answer)
-{
-    struct bytes job = strcmp(c->function, "define") == 0 ? BYTES_EMPTY : c->args[0];
-    struct bytes first = answer->n > 0 ? answer->items[0] : BYTES_EMPTY;
-
-    if (strcmp(c->function, "inspect") == 0)
-        job = c->args[1];
-    if (answer->result == STORE_OK && strcmp(c->function, "expire") == 0)
-        tell_expire(c, ops_reader(answer));
-    else if (answer->result == STORE_OK && strcmp(c->function, "record") == 0)
-        tell_record(c, ops_reader(answer));
-    else if (answer->result != STORE_OK || !is_quiet(c))
-        timeline_tell(c->process->world->t, c->process->name, "store %s%s%.*s: %.*s%s", c->function,
-                      job.len ? " " : "", (int)job.len, job.data, (int)first.len, first.data,
-                      c->fate == FATE_ANSWERED ? "" : " (no answer)");
-}
-
 static void jump_clock(struct world *w)
 {
     int64_t by = timeline_between(w->t, -JUMP_MS, JUMP_MS);
@@ -171,7 +109,9 @@ static void execute(struct world *w, struct call *c)
     for (uint32_t i = 0; i < answer.n; i++)
         timeline_mix(w->t, answer.items[i]);
     if (w->t->trace)
-        tell_call(c, &answer);
+        trace_call(c->function, c->args, c->n, &answer, process_tell, c->process);
+    if (c->fate != FATE_ANSWERED)
+        tell(w->t, "store", "its answer is lost");
     if (c->fate == FATE_ANSWERED)
         keep_answer(w, c, &answer);
     checker_called(w->checker, store_now(w), c->partition, c->function, c->args, c->n, &answer);

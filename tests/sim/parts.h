@@ -12,6 +12,7 @@
 
 #include "agent/agent.h"
 #include "base/list.h"
+#include "model/trace.h"
 #include "replay.h"
 #include "scheduler/scheduler.h"
 #include "supervisor/supervisor.h"
@@ -140,6 +141,9 @@ void process_kill(struct process *p, int64_t back_after);
 
 /* A machine has taken an event: performs its effects, arms its tick. */
 void process_perform(struct process *p, int64_t next_tick);
+
+/* A trace_fn: tells what this process does, @ctx. */
+void process_tell(void *ctx, const char *event, const struct log_field *fields, int n);
 
 /* Asks the script, or chance. A process that is to die then has. */
 enum world_verdict process_verdict(struct process *p, const char *what);

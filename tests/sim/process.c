@@ -11,24 +11,28 @@
 
 /* ---- effects ---- */
 
-/* Such as "publish drover.tasks Requests j1/s0". */
-static const char *describe_publish(struct world *w, const struct bus_message *m)
+static void print_first(void *ctx, const char *event, const struct log_field *fields, int n)
 {
-    const char *type = m->type ? strrchr(m->type, '.') + 1 : "nothing";
+    struct buf *out = ctx;
 
-    return effects_printf(&w->t->arena, "publish %s %s%s%s%s%s",
-                          *m->exchange ? m->exchange : m->key, type, m->job ? " " : "",
-                          m->job ? m->job : "", m->step ? "/" : "", m->step ? m->step : "");
+    if (out->len == 0)
+        trace_print(out, event, fields, n);
 }
 
-/* For the script and the trace. */
+/* What an effect is, for the script and for choices. */
 static const char *describe(struct world *w, const struct effect *e)
 {
+    CLEANUP(buf_deinit) struct buf out = {0};
+
     switch (e->type) {
     case EFFECT_STORE:
-        return effects_printf(&w->t->arena, "store %s", e->store.function);
+        trace_call(e->store.function, e->store.args, e->store.n, NULL, print_first, &out);
+        if (out.len == 0)
+            buf_printf(&out, "store call=%s", e->store.function);
+        break;
     case EFFECT_PUBLISH:
-        return describe_publish(w, &e->publish);
+        trace_effect(e, print_first, &out);
+        break;
     case EFFECT_ACK:
         return "ack";
     case EFFECT_REQUEUE:
@@ -36,9 +40,18 @@ static const char *describe(struct world *w, const struct effect *e)
     case EFFECT_CONSUME:
         return e->wanted ? "consume" : "pause";
     case EFFECT_ROLE:
-        break;
+        return "handler";
     }
-    return "handler";
+    return timeline_str(w->t, buf_str(&out));
+}
+
+void process_tell(void *ctx, const char *event, const struct log_field *fields, int n)
+{
+    const struct process *p = ctx;
+    CLEANUP(buf_deinit) struct buf line = {0};
+
+    trace_print(&line, event, fields, n);
+    timeline_tell(p->world->t, p->name, "%s", buf_str(&line));
 }
 
 static void perform_ack(struct process *p, uint64_t handle)
@@ -187,8 +200,8 @@ void process_perform(struct process *p, int64_t next_tick)
         timeline_about(w->t, "%s %s", p->name, what);
         if (process_verdict(p, what) == WORLD_KILLS)
             return;
-        if (e->type == EFFECT_PUBLISH || e->type == EFFECT_ACK)
-            tell(w->t, p->name, "%s", what);
+        if (w->t->trace)
+            trace_effect(e, process_tell, p);
         perform(p, e);
         if (!p->alive)
             return;
@@ -264,6 +277,8 @@ static void on_delivery(void *ctx, const struct bus_delivery *d, const char *typ
     process_strike(p);
     if (!p->alive || p->life != life)
         return;
+    if (p->role != ROLE_CLIENT && p->world->t->trace)
+        trace_delivery(d, process_tell, p);
     if (p->role == ROLE_CLIENT)
         client_delivery(p, d, type);
     else
@@ -274,8 +289,11 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
 {
     struct process *p = ctx;
 
-    if (p->role != ROLE_CLIENT)
-        role_outcome(p, id, outcome);
+    if (p->role == ROLE_CLIENT)
+        return;
+    if (p->world->t->trace)
+        trace_outcome(outcome, process_tell, p);
+    role_outcome(p, id, outcome);
 }
 
 static void on_send(void *ctx, const struct bus_message *m)

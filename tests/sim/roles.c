@@ -117,7 +117,7 @@ struct handler {
     uint64_t life;
     uint64_t id;
     const char *token;
-    const char *label; /* job/step and attempt */
+    const char *label; /* as in the trace: "job=j1 step=s0 attempt=1" */
     int64_t deadline;
     bool stopped;
     bool acted;
@@ -242,7 +242,7 @@ static void on_end(struct event *e)
     h->ended = true;
     if (h->heartbeat > 0 && t->now > h->began + 3 * h->heartbeat)
         timeline_note(t, FEATURE_LONG_RUN);
-    tell(t, h->process->name, "end %s: %s", h->label, h->result.ok ? "ok" : h->result.class);
+    tell(t, h->process->name, "end %s result=%s", h->label, h->result.ok ? "ok" : h->result.class);
     timeline_cancel(t, &h->act);
     timeline_cancel(t, &h->beat);
     h->told.fire = on_told;
@@ -335,22 +335,28 @@ static void handler_plan(struct handler *h, const struct agent_run *run, enum wo
     handler_add(h, &h->end, "end", end);
 }
 
-static const char *undo_of(const Drover__V1__StepRequest *request)
+static void print_fields(void *ctx, const char *event, const struct log_field *fields, int n)
 {
-    return request->desired == DROVER__V1__STATE__STATE_DISABLED ? "undo " : "";
+    trace_print(ctx, event, fields, n);
+}
+
+static const char *label_of(struct world *w, const Drover__V1__StepRequest *request)
+{
+    CLEANUP(buf_deinit) struct buf out = {0};
+
+    trace_run("", request, NULL, print_fields, &out);
+    return timeline_str(w->t, buf_str(&out) + 1);
 }
 
 /* Is another run of this step under way? */
-static void note_two_runs(struct world *w, const struct handler *started,
-                          const Drover__V1__StepRequest *request)
+static void note_two_runs(struct world *w, const struct handler *started)
 {
-    const char *name = effects_printf(&w->t->arena, "%s%s/%s attempt ", undo_of(request),
-                                      request->job_id, request->step);
+    size_t len = (size_t)(strstr(started->label, "attempt=") - started->label);
 
     for (uint32_t i = 0; i < w->n_processes; i++)
         for (const struct handler *h = w->processes[i].handlers; h; h = h->older)
             if (h != started && !h->ended && handler_lives(h) &&
-                strncmp(h->label, name, strlen(name)) == 0)
+                strncmp(h->label, started->label, len) == 0)
                 timeline_note(w->t, FEATURE_TWO_RUNS);
 }
 
@@ -364,8 +370,7 @@ static void handler_start(struct process *p, struct agent_run *run)
     h->life = p->life;
     h->id = run->id;
     h->token = timeline_str(w->t, run->request->token);
-    h->label = effects_printf(&w->t->arena, "%s%s/%s attempt %u", undo_of(run->request),
-                              run->request->job_id, run->request->step, run->request->attempt);
+    h->label = label_of(w, run->request);
     h->deadline = run->deadline;
     h->began = w->t->now;
     h->heartbeat = run->request->heartbeat_ms;
@@ -373,7 +378,7 @@ static void handler_start(struct process *p, struct agent_run *run)
     p->handlers = h;
     run->driver = h;
     timeline_about(w->t, "%s start %s", p->name, h->label);
-    note_two_runs(w, h, run->request);
+    note_two_runs(w, h);
     checker_run(w->checker, run->request, process_now(p) < run->deadline);
     tell(w->t, p->name, "start %s", h->label);
     if (w->script)

@@ -111,20 +111,23 @@ static enum world_verdict nothing(void *ctx, const char *process, const char *wh
 /* The handler hangs; its agent stops it at the deadline and says nothing. */
 static enum world_verdict hang(void *ctx, const char *process, const char *what)
 {
-    return strcmp(what, "start j1/s1 attempt 1") == 0 ? WORLD_HANGS : WORLD_GOES_ON;
+    return strcmp(what, "start job=j1 step=s1 attempt=1") == 0 ? WORLD_HANGS : WORLD_GOES_ON;
 }
 
 /* s0 is recorded and s1 locked, and nobody has been asked to do it. */
 static enum world_verdict kill_scheduler(void *ctx, const char *process, const char *what)
 {
-    return strcmp(what, "publish drover.tasks Requests j1/s1") == 0 && once() ? WORLD_KILLS
-                                                                              : WORLD_GOES_ON;
+    return strcmp(what,
+                  "publish to=drover.tasks type=Requests job=j1 step=s1 attempt=1 actor=a0") == 0 &&
+                   once()
+               ? WORLD_KILLS
+               : WORLD_GOES_ON;
 }
 
 /* Its agent dies with the handler. */
 static enum world_verdict kill_agent(void *ctx, const char *process, const char *what)
 {
-    return strcmp(what, "start j1/s1 attempt 1") == 0 ? WORLD_KILLS : WORLD_GOES_ON;
+    return strcmp(what, "start job=j1 step=s1 attempt=1") == 0 ? WORLD_KILLS : WORLD_GOES_ON;
 }
 
 /* The reply is on its way, and its request is offered again. */
@@ -136,12 +139,13 @@ static enum world_verdict kill_agent_after_reply(void *ctx, const char *process,
 
 static enum world_verdict stall_agent(void *ctx, const char *process, const char *what)
 {
-    return strcmp(what, "start j1/s0 attempt 1") == 0 ? WORLD_STALLS : WORLD_GOES_ON;
+    return strcmp(what, "start job=j1 step=s0 attempt=1") == 0 ? WORLD_STALLS : WORLD_GOES_ON;
 }
 
 static enum world_verdict fail_twice(void *ctx, const char *process, const char *what)
 {
-    return strcmp(what, "start j1/s0 attempt 1") == 0 || strcmp(what, "start j1/s0 attempt 2") == 0
+    return strcmp(what, "start job=j1 step=s0 attempt=1") == 0 ||
+                   strcmp(what, "start job=j1 step=s0 attempt=2") == 0
                ? WORLD_FAILS
                : WORLD_GOES_ON;
 }
@@ -153,20 +157,22 @@ static enum world_verdict fail_first(void *ctx, const char *process, const char 
 
 static enum world_verdict decline(void *ctx, const char *process, const char *what)
 {
-    return strcmp(what, "start j1/s2 attempt 1") == 0 ? WORLD_BREAKS : WORLD_GOES_ON;
+    return strcmp(what, "start job=j1 step=s2 attempt=1") == 0 ? WORLD_BREAKS : WORLD_GOES_ON;
 }
 
 /* The reply waits before the broker, and so does the supervisor's word, longer than the lease. */
 static enum world_verdict raise_alarm(void *ctx, const char *process, const char *what)
 {
-    return strcmp(what, "publish drover.replies Replies j1/s0") == 0 && once() ? WORLD_ALARMS
-                                                                               : WORLD_GOES_ON;
+    return strcmp(what, "publish to=drover.replies type=Replies job=j1 step=s0 attempt=1") == 0 &&
+                   once()
+               ? WORLD_ALARMS
+               : WORLD_GOES_ON;
 }
 
 /* The Submit waits again for the scheduler that has died, and is gone with its queue. */
 static enum world_verdict wipe_broker(void *ctx, const char *process, const char *what)
 {
-    bool dies = strikes == 0 && strcmp(what, "store define") == 0;
+    bool dies = strikes == 0 && strcmp(what, "store call=define") == 0;
     bool wiped = strikes == 1 && strcmp(what, "idle") == 0;
 
     strikes += dies || wiped;
@@ -176,10 +182,11 @@ static enum world_verdict wipe_broker(void *ctx, const char *process, const char
 /* Nobody looks after the step of an agent that died, until the other supervisor does. */
 static enum world_verdict kill_supervisor(void *ctx, const char *process, const char *what)
 {
-    if (strcmp(what, "start j1/s1 attempt 1") == 0)
+    if (strcmp(what, "start job=j1 step=s1 attempt=1") == 0)
         return WORLD_HANGS;
-    return strcmp(what, "publish drover.control Control j1") == 0 && once() ? WORLD_KILLS
-                                                                            : WORLD_GOES_ON;
+    return strcmp(what, "publish to=drover.control type=Control job=j1") == 0 && once()
+               ? WORLD_KILLS
+               : WORLD_GOES_ON;
 }
 
 #define COMMANDS(...)                                                                              \

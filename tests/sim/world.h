@@ -41,8 +41,9 @@ enum world_verdict {
     WORLD_STALLS, /* its agent stands still until long after the lease */
 };
 
-/* What a narrative decides instead of chance, before each effect: @what is such as "store record",
- * "publish drover.tasks Requests j1/s0", "ack", "start j1/s0 attempt 1". */
+/* What a narrative decides instead of chance, before each effect: @what is its line in a trace,
+ * such as "store call=submit job=j1", "publish to=drover.replies type=Replies job=j1 step=s0
+ * attempt=1", "ack", "start job=j1 step=s0 attempt=1"; or "idle". */
 typedef enum world_verdict world_script(void *ctx, const char *process, const char *what);
 
 struct world_config {

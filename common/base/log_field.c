@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log_field.h"
+
+#include <string.h>
+
+/* True for a text that nobody can mistake for more than one word. */
+static bool is_word(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (s[i] <= ' ' || s[i] > '~' || s[i] == '"' || s[i] == '=' || s[i] == '\\')
+            return false;
+    }
+    return len > 0;
+}
+
+bool log_field_print(struct buf *line, const struct log_field *field)
+{
+    size_t len;
+
+    if (field->type == LOG_FIELD_INT) {
+        buf_printf(line, " %s=%lld", field->name, (long long)field->i);
+        return true;
+    }
+    if (!field->s)
+        return true;
+    buf_printf(line, " %s=", field->name);
+    len = strnlen(field->s, LOG_VALUE_MAX);
+    if (is_word(field->s, len))
+        buf_append(line, field->s, len);
+    else
+        buf_json(line, field->s, len);
+    return field->s[len] == '\0';
+}

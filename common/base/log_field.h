@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Log fields: what an event of the log says beside its name, and how a field looks in a line of
+ * text
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+#define LOG_VALUE_MAX 1024 /* bytes of one text value, before escaping */
+
+struct log_field {
+    const char *name;
+    enum {
+        LOG_FIELD_STR,
+        LOG_FIELD_INT,
+    } type;
+    const char *s; /* NULL: the field is left out */
+    int64_t i;
+};
+
+#define LOG_S(name_, value_)                                                                       \
+    ((struct log_field){.name = (name_), .type = LOG_FIELD_STR, .s = (value_)})
+#define LOG_I(name_, value_)                                                                       \
+    ((struct log_field){.name = (name_), .type = LOG_FIELD_INT, .i = (int64_t)(value_)})
+
+/* Appends " name=value", a value that is not one plain word quoted as in JSON. Return: false where
+ * it cut the value. */
+bool log_field_print(struct buf *line, const struct log_field *field);
