@@ -5,30 +5,8 @@
     checker.py DIRECTORY [--all]
 
 DIRECTORY holds evidence (see book.py). Prints each violation as "RULE JOB STEP what", at most 20 of a
-rule unless all are asked for, and ends with 0 where there is none, else with 1. What Drover thinks of
-itself is asked nowhere.
-
-I1   what was accepted is never lost
-I2   at most one completion of a step is recorded per direction and turn
-I3   an answer counts by the token that is good at that moment, and no withdrawn one
-I4   nothing is done after the agent's own lease
-I5   what is undone is what was done, once, dependents first; nothing goes forward after the turn
-I6   one outcome a turn; a history is a path of the allowed graph, and nothing stops, turns or ends without a
-     cause; a command counts once
-I7   runs of a step overlap only where the first has lost it, or the broker gave it twice
-I8   a step begins after all that it depends on is done
-I9   counters count what happened, each within its maximum
-I10  nothing is invented: no job without a Submit, no command that nobody has sent, no completion without a
-     run, no run without a request, nothing recorded but what was answered
-I11  each end is told to the client, and right
-I12  the terms are those of the definition that was accepted, and what becomes of a failure is what they say
-I13  at rest the indexes equal the records, and these the histories
-L1   every job ends, or waits for a person, and once faults are over nothing stands still longer than for a
-     lease, a backoff, and what a busy machine needs
-L2   a dead attempt is recovered within two looks
-L3   what is parked was told, and left alone
-L4   every partition has a leader
-M4   no key is without an owner
+rule unless all are asked for, and ends with 0 where there is none, else with 1. A RULE is the number of
+the promise in docs/RELIABILITY.md that is broken. What Drover thinks of itself is asked nowhere.
 """
 
 import collections

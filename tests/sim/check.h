@@ -3,24 +3,8 @@
  * Checker: what must be true of a world, whatever strikes it
  *
  * Keeps a model of its own of every job, fed by the store's history, by what handlers did and by
- * what clients saw, and holds the store's records against it after every call. The numbers of the
- * invariants are those of docs/RELIABILITY.md:
- *
- *   I1  what was accepted is never lost, but in the two seconds before the store goes back; a
- *       delivery is acknowledged after its effects only
- *   I2  one recorded completion of a step at most, in a turn
- *   I3  an accepted reply carries the token that is in flight, and only that; ALREADY is said only
- *       of what was recorded
- *   I4  an agent says nothing after its own lease
- *   I5  of each turn back: undone is what was done, or may have been, each once, after what depends
- *       on it; nothing goes forward; at rest the world outside is as the records say
- *   I6  exactly one outcome a turn
- *   I8  a step is dispatched after all its dependencies are done
- *   I9  counters move by one for each report and each death
- *   I10 every completion has an effect, every job a submission
- *   I11 a notice leaves `owed` only when it was told; everybody hears the outcome that was recorded
- *   I13 indexes equal records: due, open, settled, owed, waiting, refs; bounds are lower bounds
- *   L1  once faults have stopped, every job settles, or is parked for a reason
+ * what clients saw, and holds the store's records against it after every call. A violation begins
+ * with the number of the promise that it breaks, in docs/RELIABILITY.md.
  */
 #pragma once
 

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the promises of docs/RELIABILITY.md against those who check them.
+
+    promises.py check [ROOT]
+
+What is to be "simulated" must be the number of some violation in tests/sim, what is seen from "outside"
+that of some in tests/fault, and the other way round.
+"""
+
+import pathlib
+import re
+import sys
+
+PAGE = "docs/RELIABILITY.md"
+ROW = re.compile(r"^\| ([ILM]\d+) \| .* \| (.*) \|$", re.MULTILINE)
+CHECKERS = {  # what the page says -> where, and how a violation of one begins
+    "simulated": ("tests/sim", "*.c", re.compile(r'"([ILM]\d+) ')),
+    "outside": ("tests/fault", "*.py", re.compile(r'"([ILM]\d+)"')),
+}
+
+
+def problems(root):
+    promised = dict(ROW.findall((root / PAGE).read_text(encoding="utf-8")))
+    for word, (folder, files, violation) in CHECKERS.items():
+        paths = [p for p in sorted((root / folder).glob(files)) if not p.name.startswith("test_")]
+        checked = set(violation.findall("".join(p.read_text(encoding="utf-8") for p in paths)))
+        said = {number for number, shown in promised.items() if word in shown}
+        for number in sorted(said - checked):
+            yield f"{number} is said to be {word}, and nothing in {folder} checks it"
+        for number in sorted(checked - said):
+            yield f"{number} is checked in {folder}, and not said to be {word}"
+
+
+def main(argv):
+    found = list(problems(pathlib.Path(argv[2] if len(argv) > 2 else ".")))
+    for problem in found:
+        print(f"{PAGE}: {problem}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] != "check":
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv))
