@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ const char *fuzz_file(struct bytes text)
     return path;
 }
 
-void fuzz_hush(void)
+void fuzz_begin(void)
 {
     static struct log_config config = {.service = "fuzz", .level = LOG_ERROR, .fd = -1};
 
@@ -55,6 +56,7 @@ void fuzz_hush(void)
         return;
     config.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     log_init(&config);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 static void check_text(const char *text)

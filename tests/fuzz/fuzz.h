@@ -30,8 +30,8 @@ char *fuzz_text(struct bytes input);
 /* The path of a file that holds @text, for who takes nothing else; until the next call. */
 const char *fuzz_file(struct bytes text);
 
-/* Nothing is logged from here on. */
-void fuzz_hush(void);
+/* What comes first: nothing is logged, and SIGPIPE is ignored, as in all our processes. */
+void fuzz_begin(void);
 
 /* What people are told says something, and in characters that a terminal can be shown. */
 void fuzz_check_problem(const struct problem *problem);

@@ -179,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char kind = (char)fuzz_byte(&input);
     CLEANUP(free) char *text = fuzz_text(input);
 
-    fuzz_hush();
+    fuzz_begin();
     switch (kind) {
     case 'u':
         try_url(text);

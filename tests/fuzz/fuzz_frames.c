@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Fuzz: what a broker may send over a connection that is open
+ *
+ * The first byte says which link reads it, and whether it is still being set up; the second after
+ * how many bytes the link looks each time. Then frames: type, channel, two bytes of length and so
+ * much payload; or, where the first byte says so, bytes as they are. The link's own code runs, on a
+ * socket pair and without its thread.
+ *
+ * What is delivered does not depend on where the bytes were cut, and is within its bounds; each
+ * message that was to be published has one outcome, or is still there to be sent again.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "io/bus_internal.h"
+
+#define MESSAGES 4
+#define BODY_MAX 64 /* what is longer is handed over cut */
+#define FRAME_END 0xce
+
+enum {
+    PUBLISHES = 1,
+    RAW = 2,
+    OPENS = 4, /* all is there when the link declares and subscribes */
+    DECLARES = 8,
+    PULSES = 16,
+};
+
+static const struct bus_queue queues[] = {
+    {.name = "drover.submit", .source = 1},
+    {.name = "drover.task.x", .actor = "x", .source = 2},
+};
+
+struct world {
+    struct bus *bus;
+    struct link *link;
+    int peer;            /* the broker's end */
+    struct buf seen;     /* what was delivered, a text that can be compared */
+    unsigned n_messages; /* to be published */
+    unsigned n_settled;
+};
+
+static uv_loop_t *loop(void)
+{
+    static uv_loop_t the_loop;
+    static bool there;
+
+    if (!there)
+        assert(uv_loop_init(&the_loop) == 0);
+    there = true;
+    return &the_loop;
+}
+
+/* ---- a bus without threads ---- */
+
+static void link_attach(struct world *w)
+{
+    int fds[2];
+    amqp_socket_t *socket;
+
+    assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+    w->peer = fds[0];
+    w->link->shared.fd = fds[1];
+    w->link->amqp = or_abort(amqp_new_connection());
+    socket = or_abort(amqp_tcp_socket_new(w->link->amqp));
+    amqp_tcp_socket_set_sockfd(socket, fds[1]);
+}
+
+static void add_message(struct world *w, bool mandatory)
+{
+    struct outgoing *m = or_abort(calloc(1, sizeof(*m)));
+
+    m->serial = ++w->n_messages;
+    m->message = (struct bus_message){
+        .exchange = "drover.tasks",
+        .key = "x",
+        .body = bytes_str("body"),
+        .mandatory = mandatory,
+    };
+    list_init(&m->open);
+    list_append(&w->bus->publisher.waiting, &m->node);
+}
+
+static void world_open(struct world *w, unsigned flags)
+{
+    struct bus *bus = or_abort(calloc(1, sizeof(*bus)));
+    bool publishes = flags & PUBLISHES;
+
+    *w = (struct world){.bus = bus};
+    bus->config = (struct bus_config){
+        .max_message_bytes = BODY_MAX,
+        .max_unconfirmed = 3,
+        .queues = queues,
+        .n_queues = array_size(queues),
+        .declare = flags & DECLARES,
+        .pulse = flags & PULSES,
+        .direct_reply = flags & PULSES,
+    };
+    strcpy(bus->pulse_key, BUS_PULSE_EXCHANGE ".t");
+    pthread_mutex_init(&bus->lock, NULL);
+    list_init(&bus->settled);
+    list_init(&bus->deliveries);
+    publisher_init(&bus->publisher);
+    assert(uv_async_init(loop(), &bus->async, NULL) == 0);
+    w->link = publishes ? &bus->publisher.link : &bus->consumer.link;
+    assert(link_init(w->link, bus, publishes ? &publisher_role : &consumer_role) == 0);
+    link_attach(w);
+    for (unsigned i = 0; publishes && i < MESSAGES; i++)
+        add_message(w, i % 2 == 0);
+}
+
+/* ---- what comes of it ---- */
+
+static void see_delivery(struct world *w, struct bus_delivery *d)
+{
+    struct consumer *c = &w->bus->consumer;
+
+    assert(d->body.len <= BODY_MAX);
+    buf_printf(&w->seen, "%llu %d %d %d %d %s %s %s %s %s %s ", (unsigned long long)d->handle,
+               d->source, d->redelivered, d->resent, d->oversize, d->content_type, d->message_id,
+               d->correlation_id, d->reply_to, d->user_id, d->traceparent);
+    buf_append(&w->seen, d->body.data, d->body.len);
+    if (!container_of(d, struct incoming, delivery)->pulse && w->link->role == &consumer_role)
+        assert(acks_push(d->handle % 2 ? &c->acks : &c->requeues, d->handle) == 0);
+    bus_delivery_free(d);
+}
+
+static void see(struct world *w)
+{
+    struct list *node;
+
+    while ((node = list_pop(&w->link->deliveries)))
+        see_delivery(w, &list_entry(node, struct incoming, node)->delivery);
+    while ((node = list_pop(&w->link->settled))) {
+        free(list_entry(node, struct outgoing, node));
+        w->n_settled++;
+    }
+}
+
+static unsigned drop(struct list *list)
+{
+    struct list *node;
+    unsigned n = 0;
+
+    for (; (node = list_pop(list)); n++)
+        free(list_entry(node, struct outgoing, node));
+    return n;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(container_of((uv_async_t *)(void *)handle, struct bus, async));
+}
+
+/* As link_close() does. */
+static void world_close(struct world *w)
+{
+    struct publisher *p = &w->bus->publisher;
+
+    amqp_destroy_connection(take(w->link->amqp));
+    frame_reset(w->link);
+    w->link->role->lost(w->link);
+    see(w);
+    assert(p->n_wire == 0 && list_empty(&p->wire));
+    assert(drop(&p->waiting) + w->n_settled == w->n_messages);
+    close(w->peer);
+    if (w->link->role == &publisher_role)
+        publisher_deinit(p);
+    else
+        consumer_deinit(&w->bus->consumer);
+    pthread_mutex_destroy(&w->bus->lock);
+    uv_close((uv_handle_t *)&w->bus->async, on_closed);
+    uv_run(loop(), UV_RUN_DEFAULT);
+}
+
+/* ---- what the broker sends ---- */
+
+static void put_frame(struct buf *out, struct bytes *input)
+{
+    static const uint8_t types[] = {AMQP_FRAME_METHOD, AMQP_FRAME_HEADER, AMQP_FRAME_BODY,
+                                    AMQP_FRAME_HEARTBEAT};
+    uint8_t type = types[(fuzz_byte(input) - 1) & 3], channel = fuzz_byte(input);
+    size_t wanted = (size_t)fuzz_byte(input) << 8;
+    size_t len;
+
+    wanted |= fuzz_byte(input);
+    len = wanted < input->len ? wanted : input->len;
+    for (const uint8_t *c = (uint8_t[]){type, 0, channel, 0, 0, (uint8_t)(len >> 8), (uint8_t)len},
+                       *end = c + 7;
+         c < end; c++)
+        buf_putc(out, (char)*c);
+    buf_append(out, input->data, len);
+    buf_putc(out, (char)FRAME_END);
+    *input = bytes_of(input->data + len, input->len - len);
+}
+
+static void put_frames(struct buf *out, struct bytes input, unsigned flags)
+{
+    if (flags & RAW) {
+        buf_append(out, input.data, input.len);
+        return;
+    }
+    while (input.len > 0)
+        put_frame(out, &input);
+}
+
+/* Return: whether all of it was taken. */
+static bool send_all(struct world *w, struct bytes part)
+{
+    return write(w->peer, part.data, part.len) == (ssize_t)part.len;
+}
+
+/* What link_open() does once it is logged in. */
+static int set_up(struct world *w)
+{
+    int r;
+
+    amqp_channel_open(w->link->amqp, BUS_CHANNEL);
+    r = link_check_rpc(w->link, "channel");
+    if (!r)
+        r = topology_ensure(w->link);
+    return r ? r : w->link->role->ready(w->link);
+}
+
+static int turn(struct world *w)
+{
+    int r = link_drain(w->link);
+
+    see(w);
+    return r ? r : w->link->role->turn(w->link);
+}
+
+/* Sends all, @cut bytes at a time, and then the end. */
+static void play(struct world *w, struct bytes sent, size_t cut, unsigned flags)
+{
+    int r = 0;
+
+    if (flags & OPENS) {
+        if (send_all(w, sent))
+            shutdown(w->peer, SHUT_WR);
+        r = set_up(w);
+        sent.len = 0;
+    } else {
+        r = w->link->role->turn(w->link);
+    }
+    while (!r && sent.len > 0) {
+        size_t len = sent.len < cut ? sent.len : cut;
+
+        if (!send_all(w, bytes_of(sent.data, len)))
+            break;
+        sent = bytes_of(sent.data + len, sent.len - len);
+        r = turn(w);
+    }
+    shutdown(w->peer, SHUT_WR);
+    while (!r)
+        r = turn(w);
+    assert(r == LINK_E_LOST || r == LINK_E_REFUSED);
+    assert(w->link->why[0]);
+}
+
+static void run(struct bytes sent, size_t cut, unsigned flags, struct buf *seen)
+{
+    struct world w;
+
+    world_open(&w, flags);
+    play(&w, sent, cut, flags);
+    world_close(&w);
+    *seen = w.seen;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct bytes input = bytes_of(data, size);
+    unsigned flags = fuzz_byte(&input);
+    size_t cut = fuzz_byte(&input);
+    CLEANUP(buf_deinit) struct buf sent = {0}, whole = {0}, pieces = {0};
+
+    fuzz_begin();
+    put_frames(&sent, input, flags);
+    run(buf_bytes(&sent), SIZE_MAX, flags, &whole);
+    if (cut == 0 || flags & OPENS)
+        return 0;
+    run(buf_bytes(&sent), cut, flags, &pieces);
+    assert(bytes_equal(buf_bytes(&whole), buf_bytes(&pieces)));
+    return 0;
+}
