@@ -22,6 +22,7 @@
  * proxies are not taken from the environment, TLS is verified.
  */
 #include <assert.h>
+#include <ctype.h>
 #include <curl/curl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,7 +64,8 @@ struct http_run {
     CURL *easy; /* NULL: not under way */
     struct curl_slist *headers;
     unsigned sent;   /* how often: once more where a kept connection turned out to be closed */
-    bool headed;     /* the head of the answer is there, to its end */
+    bool headed;     /* the head of the answer is there, to its end ... */
+    long status;     /* ... and this is what its first line says; 0: nothing */
     struct buf body; /* of the answer, or the beginning of it */
     size_t received;
     uv_timer_t soon; /* for a result that is known at once */
@@ -249,22 +251,27 @@ static void set_unanswered(struct http_run *run, CURLcode code, const char *why)
 static void set_outcome(struct http_run *run, CURLcode code, const char *why)
 {
     bool too_large = run->received > run->action->max_response;
+    bool answered = code == CURLE_OK || too_large;
     long status = 0;
 
     curl_easy_getinfo(run->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (code == CURLE_OK && !run->headed) { /* libcurl is content with a status line */
-        code = CURLE_GOT_NOTHING;
+    if (answered && !run->headed) { /* libcurl is content with a status line ... */
+        answered = false;
         why = "the answer ends within its head";
+    } else if (answered && run->status != status) { /* ... and takes what is none for 200 */
+        answered = false;
+        why = "the answer does not begin with a status line";
+    }
+    if (!answered) {
+        set_unanswered(run, code, why);
+        target_failed(run);
+        return;
     }
     if (too_large && status / 100 == 2) {
         buf_clear(&run->body);
         set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                    "RESULT_TOO_LARGE", "the answer of %s exceeds %zu bytes", run->action->target,
                    run->action->max_response);
-    } else if (code != CURLE_OK && !too_large) {
-        set_unanswered(run, code, why);
-        target_failed(run);
-        return;
     } else if (status / 100 == 2) {
         set_done(run);
     } else {
@@ -436,16 +443,29 @@ static int on_send(void *context, char *to, char *from, int to_port, int from_po
     return CURL_PREREQFUNC_OK;
 }
 
+/* Of a line that begins with HTTP/; 0 where there is none. */
+static long read_status(const char *line, size_t len)
+{
+    const char *end = line + len, *at = memchr(line, ' ', len);
+    long status = 0;
+
+    while (at && ++at < end && isdigit((unsigned char)*at) && status < 100)
+        status = 10 * status + (*at - '0');
+    return status;
+}
+
 static size_t on_header(char *data, size_t size, size_t n, void *context)
 {
     struct http_run *run = context;
     size_t len = size * n;
 
     /* Each line by itself; those of interim answers and trailers, too. */
-    if (len > 5 && strncmp(data, "HTTP/", 5) == 0)
+    if (len > 5 && strncmp(data, "HTTP/", 5) == 0) {
         run->headed = false;
-    else if (len > 0 && (data[0] == '\r' || data[0] == '\n'))
+        run->status = read_status(data, len);
+    } else if (len > 0 && (data[0] == '\r' || data[0] == '\n')) {
         run->headed = true;
+    }
     return len;
 }
 

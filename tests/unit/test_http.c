@@ -960,6 +960,7 @@ static void test_cut_short(void **state)
         {.text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab", .then = CLOSE},
         {.text = "\r\n\r\n<html>", .then = CLOSE},
         {.text = "220 mail.example ESMTP\r\n", .then = CLOSE},
+        {.text = "http/1.1 404 No\r\nContent-Length: 0\r\n\r\n", .then = CLOSE},
     };
     struct world *w = *state;
 
