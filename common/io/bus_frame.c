@@ -140,7 +140,9 @@ int frame_header(struct link *link, const amqp_frame_t *frame)
     const amqp_basic_properties_t *properties = frame->payload.properties.decoded;
     int r;
 
-    if (a->kind == ASSEMBLY_NONE || a->headed)
+    /* Of another class, what was decoded is no amqp_basic_properties_t. */
+    if (a->kind == ASSEMBLY_NONE || a->headed ||
+        frame->payload.properties.class_id != AMQP_BASIC_CLASS)
         return link_fail(link, LINK_E_LOST, "broker sent a header out of place");
     a->headed = true;
     a->left = frame->payload.properties.body_size;
