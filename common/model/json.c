@@ -514,6 +514,9 @@ static int payload_type_default(struct reader *r, const struct target *t)
 
     if (t->form == PAYLOAD_DATA || payload->content_type[0] != '\0')
         return 0;
+    if (payload->content_type != protobuf_c_empty_string) /* given, as "" */
+        reader_free(r, payload->content_type);
+    payload->content_type = (char *)protobuf_c_empty_string;
     return text_copy(r, &payload->content_type, type, strlen(type));
 }
 

@@ -184,6 +184,8 @@ static void test_payload_for_people(void **state)
                    "{\"contentType\":\"text/plain; charset=utf-8\",\"text\":\"a\"}");
     expect_written(PAYLOAD, "{\"text\":\"a\",\"contentType\":\"x\"}",
                    "{\"contentType\":\"x\",\"data\":\"YQ==\"}");
+    expect_written(PAYLOAD, "{\"contentType\":\"\",\"text\":\"a\"}",
+                   "{\"contentType\":\"text/plain; charset=utf-8\",\"text\":\"a\"}");
     expect_written(PAYLOAD, "{\"text\":\"\"}", "{\"contentType\":\"text/plain; charset=utf-8\"}");
     expect_flaw(PAYLOAD, "{\"text\":5}", "text");
     expect_flaw(PAYLOAD, "{\"text\":null}", "text");
