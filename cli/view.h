@@ -75,7 +75,8 @@ size_t table_print(const struct table *t, bool color, size_t width, struct buf *
 
 bool view_has_ended(const Drover__V1__JobStatus *job);
 
-/* Where a step stands: "next try in 4s, card_declined: no money". */
+/* Where a step stands: "next try in 4s, card_declined: no money". What it quotes is as it came: a
+ * cell, or view_text(), makes it harmless. */
 void view_step_detail(const Drover__V1__StepStatus *step, const Drover__V1__JobStatus *job,
                       struct buf *out);
 

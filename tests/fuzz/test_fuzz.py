@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fuzz.py against fuzzers that are shell scripts: what it tells of them, and with what status it ends"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "lib"))
+
+import tap
+
+SAYS = 'echo "#%d NEW    cov: %d ft: 9 corp: 3/9b" >&2; '
+FINDS = 'touch "$(echo "$@" | sed "s/.*-artifact_prefix=\\([^ ]*\\).*/\\1/")crash-1"; exit 77'
+GOES_ON = 'trap "exit 72" INT; while :; do sleep 0.1; done'
+
+
+class Fuzz(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.build = pathlib.Path(folder.name)
+        (self.build / "tests/fuzz").mkdir(parents=True)
+
+    def fuzz(self, script, *arguments):
+        """A target whose fuzzer does that. Return: status, the row of figures, the lines behind it."""
+        fuzzer = self.build / "tests/fuzz/fuzz_json"
+        fuzzer.write_text(f"#!/bin/sh\n{script}\n")
+        fuzzer.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-B", HERE / "fuzz.py", "--build", self.build, *arguments, "json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        _, row, *rest = done.stdout.splitlines()
+        return done.returncode, row.split(), rest
+
+    def known(self):
+        return json.loads((self.build / "found/json.json").read_text())
+
+    def test_goes_on_until_it_is_quiet(self):
+        status, row, rest = self.fuzz(SAYS % (5, 7) + GOES_ON, "--until-quiet", "0.01")
+        self.assertEqual((status, row[:3], rest), (0, ["json", "5", "7"], []))
+        self.assertGreaterEqual(self.known()["quiet"], 0.01)
+
+    def test_goes_on_where_it_stopped(self):
+        for executions in "5", "10":
+            _, row, _ = self.fuzz(SAYS % (5, 7) + "exit 0")
+            self.assertEqual(row[1:3], [executions, "7"])
+
+    def test_another_binary_begins_anew(self):
+        self.fuzz(SAYS % (5, 7) + "exit 0")
+        _, row, _ = self.fuzz(SAYS % (3, 2) + "exit 0")
+        self.assertEqual(row[1:3], ["3", "2"])
+
+    def test_a_finding_is_a_failure_and_can_be_replayed(self):
+        status, row, rest = self.fuzz(SAYS % (5, 7) + FINDS)
+        self.assertEqual((status, row[1]), (1, "5"))
+        self.assertEqual(len(rest), 1)
+        self.assertRegex(rest[0], r"^replay with: .*/fuzz_json .*/found/json-crash-1$")
+
+    def test_a_fuzzer_that_ends_badly_is_a_failure(self):
+        self.assertEqual(self.fuzz("exit 1")[0], 1)
+
+
+if __name__ == "__main__":
+    tap.main()
