@@ -30,7 +30,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
 STATUS = re.compile(rb"^#(\d+)\s.*\bcov: (\d+) ft: (\d+) corp: (\d+)/")
 MADE = re.compile(r"[0-9a-f]{40}$")  # how libFuzzer calls what it has made; people use words
-INTERRUPTED = 72
 INPUT_MAX = 2048  # bytes: what is larger is not kept
 LIMITS = ("-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=256")
 ENVIRONMENT = {
@@ -122,13 +121,14 @@ class Run:
 
     def end(self):
         """Return: whether it ended as it was told to."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+        told = self.process.poll() is None
+        if told:
+            self.process.kill()  # what it found is in files; at SIGTERM it may hang in its own handler
         while self.look():
             pass
         self.process.wait()
         self.figures.save()
-        return self.process.returncode in (0, INTERRUPTED)
+        return self.process.returncode == 0 or (told and self.process.returncode == -signal.SIGKILL)
 
 
 def fuzz(target, options):
@@ -184,7 +184,12 @@ def keep(target):
     print(f"{target.name:<10} {len(sizes)} inputs, {sum(sizes)} bytes", flush=True)
 
 
+def on_term(number, frame):
+    raise KeyboardInterrupt  # what there is to save is saved
+
+
 def main():
+    signal.signal(signal.SIGTERM, on_term)
     known = sorted(path.name for path in CORPUS.iterdir())
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build-fuzz")
