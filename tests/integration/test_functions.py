@@ -576,13 +576,15 @@ class Functions(unittest.TestCase):
             self.assertEqual([str(count), str(first)], page[-5 * count - 1:][:2])
 
     def test_jobs_with_all_of_these_labels(self):
-        def jobs(*labels):
-            return self.call("inspect", "jobs", "+inf", "", 0, 9, "", "", *labels)[6:7]
+        def jobs(*labels, phase="", workflow=""):
+            return self.call("inspect", "jobs", "+inf", "", 0, 1, phase, workflow, *labels)[6:7]
 
         self.submit(LONG, labels="6:site=a4:x=yy")
         self.assertEqual([JOB], jobs("site=a"))
-        self.assertEqual([JOB], jobs("site=a", "x=yy"))
+        self.assertEqual([JOB], jobs("site=a", "x=yy", phase="PROCESSING"))
         self.assertEqual([], jobs("site=a", "x=zz"))
+        self.assertEqual([], jobs("site=a", phase="ERROR"))
+        self.assertEqual([], jobs("site=a", workflow="another"))
 
     def test_a_definition_of_an_earlier_build(self):
         """It is stored again, and stays while a job uses it."""
@@ -813,6 +815,17 @@ class Functions(unittest.TestCase):
         self.record("A")
         self.assertEqual("R", self.step(1)[2])
 
+    def test_retry_of_one_of_those_that_failed(self):
+        """The other still has: the job ends as before."""
+        self.submit(FAILS, SHORT)
+        self.record("P")
+        self.record("T", 1)
+        self.assertEqual(["FAILED"], self.job("outcome"))
+        self.assertEqual("DONE", self.steer("retry", "", 1))
+        self.record("A", 1)
+        self.assertEqual(["FAILED", "PERMANENT", "0"], self.job("outcome", "reason", "failed"))
+        self.assertEqual(2, self.events().count("settled"))
+
     def test_other_arguments_on_the_way_back(self):
         """What waits for its undo is not to be done."""
         self.submit(LONG, LONG, after={1: 0}, revert=LONG)
@@ -860,6 +873,85 @@ class Functions(unittest.TestCase):
         for room, results in ((15, ["0123456789", "abcde"]), (14, ["0123456789", ""]), (9, ["", "abcde"])):
             answer = self.call("inspect", "notice", *owed.split(), room, 0, 1, 2)
             self.assertEqual(["2", "0", results[0], "2", results[1]], answer[-5:])
+
+    def test_what_is_not_the_same(self):
+        """A name, a job or a command_id that stands for something else already is refused."""
+        self.assertEqual(["DEFINED"], self.call("define", "w1", "w", 1, 1, "blob", 1, 1))
+        self.assertEqual(["CONFLICT"], self.call("define", "w2", "w", 1, 1, "blob", 1, 1))
+        self.submit(LONG)
+        again = self.call("submit", JOB, "other", "d", "", 0, FRESH[0], "me", "A", 0, 0, "", 0, "", "", "")
+        self.assertEqual("CONFLICT", again[0])
+        self.assertEqual("DONE", self.steer("pause", command_id="one"))
+        self.assertEqual("CONFLICT", self.steer("resume", command_id="one"))
+        self.assertEqual(["paused"], self.job("hold"))
+
+    def test_what_is_not_known(self):
+        by_name = self.call("submit", JOB, "d", "", "nobody", 0, FRESH[0], "me", "A", 0, 0, "", 0, "", "", "")
+        self.assertEqual("UNKNOWN_WORKFLOW", by_name[0])
+        self.assertEqual("UNKNOWN_JOB", self.call("drive", JOB, FRESH[1], "me", 0)[0])
+        self.assertEqual(["UNKNOWN"], self.call("inspect", "history", JOB, 1, 9))
+        self.submit(LONG)
+        self.assertEqual("UNSUPPORTED", self.steer("dance"))
+        moved = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "another", "", 0)
+        self.assertEqual("MOVED", moved[0])
+
+    def test_history_has_a_cap(self):
+        self.submit(LONG)
+        self.redis.rpush(f"{KEYS}hist:{JOB}", *[f"{n} 0 filled" for n in range(3, 1002)])
+        self.redis.hset(f"{KEYS}job:{JOB}", "seq", 1001)
+        self.record("A")
+        answer = self.call("inspect", "history", JOB, 1003, 9)
+        self.assertEqual(["FOUND", "d", "4", "1"], answer[:4])
+        self.assertEqual(["1003", "settled"], [answer[4].split()[i] for i in (0, 2)])
+
+    def test_told_again_that_it_is_parked(self):
+        """Whoever recorded the reply may have died before it told of it."""
+        self.submit(LONG)
+        token = self.step(0)[5]
+        self.assertIn("PARKED", self.record("T"))
+        answer = self.call("record", "me", "T", JOB, token, 1, FRESH[3], 0, "", "", "", 0, "")
+        self.assertEqual("ALREADY", answer[0])
+        self.assertIn("PARKED", answer)
+        self.assertEqual("1", self.step(0)[7])
+
+    def test_retried_past_its_time(self):
+        """Who has it go on knows that: its bound holds no more."""
+        self.submit(FAILS, complete_by=self.now() + 60000)
+        self.record("P")
+        self.redis.set("skew", 61000)
+        self.assertEqual("DONE", self.retry_all())
+        self.assertEqual(["1"], self.job("late"))
+        self.drive()
+        self.assertEqual([None, "PROCESSING"], self.job("hold", "phase"))
+        self.assertEqual("R", self.step(0)[2])
+
+    def test_migrate_away_what_nobody_had(self):
+        self.submit(LONG, LONG)
+        self.define("e", LONG)
+        self.record("X", 1)
+        self.assertEqual("DONE", self.migrate("e", 1, 1, gone=1))
+        self.assertIsNone(self.redis.hget(f"{KEYS}job:{JOB}", 1))
+        self.assertEqual(["1", "1"], self.job("open", "n"))
+        self.record("A")
+        self.assertEqual(["SUCCEEDED"], self.job("outcome"))
+
+    def test_replies_while_the_end_lays_steps_down(self):
+        last = BUDGET + 49
+        self.submit(FAILS, *[CAPPED] * last)
+        self.record("T", last)
+        self.record("P")
+        self.assertEqual([f"l:{BUDGET}"], self.job("cursor"))
+        self.record("A", 1)
+        self.assertEqual(["A", "W"], self.step(1)[0:3:2])
+        self.assertEqual(["W", ""], [self.step(last)[2], *self.job("cursor")])
+
+    def test_a_sweep_that_was_overtaken(self):
+        """What it had counted of a step before the job changed says nothing: the next round looks at it."""
+        self.submit(LONG, LONG, after={1: 0})
+        self.redis.hset(f"{KEYS}job:{JOB}", 1, "D A W 0 0 - 0 0 0 7 0")
+        self.assertEqual([JOB], self.call("sweep", f"0 {JOB} 1 1 0 9999 0")[1:])
+        self.assertEqual([JOB, "1"], self.call("sweep", "")[1:])
+        self.assertEqual("1", self.step(1)[9])
 
 
 if __name__ == "__main__":
