@@ -28,12 +28,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "agent/breaker.h"
 #include "agent/handler.h"
 #include "agent/http_request.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "model/policy.h"
 #include "model/wire.h"

@@ -23,9 +23,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uthash.h>
 
 #include "agent/agent.h"
+#include "base/hash.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "model/wire.h"

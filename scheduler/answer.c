@@ -32,7 +32,8 @@ static bool fits(const Drover__V1__Answer *m, bool json)
 
     if (drover__v1__answer__get_packed_size(m) > ANSWER_MAX)
         return false;
-    return !json || (wire_encode(&m->base, true, &text) == 0 && text.len <= ANSWER_MAX);
+    return !json || (wire_encode(&m->base, true, &text) != WIRE_E_TOO_LARGE &&
+                     buf_or_abort(&text).len <= ANSWER_MAX);
 }
 
 /* In JSON it takes up to six times as much, which is only known when it is written. */

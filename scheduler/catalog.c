@@ -60,7 +60,7 @@ static void answer_one(struct scheduler *s, struct op *op, struct ops_reader *r,
     int result = ops_read_definition(r, &blob);
 
     if (result == 0)
-        m->definition = drover__v1__workflow__unpack(NULL, blob.len, blob.data);
+        m->definition = ops_unpack(&drover__v1__workflow__descriptor, blob);
     if (result < 0 || (result == 0 && !m->definition)) {
         log_error("store_answer_broken", LOG_S("workflow", wanted(op)));
     } else if (result > 0) {

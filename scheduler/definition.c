@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -54,9 +55,13 @@ static void load_answered(struct scheduler *s, struct op *op, struct ops_reader 
     struct problem problem = {0};
     CLEANUP(workflow_unref) struct workflow *w = NULL;
     struct ops_reader held;
+    int result = ops_read_definition(r, &encoded);
 
-    if (ops_read_definition(r, &encoded) ||
-        workflow_new_from_bytes(&w, encoded, "definition", &problem)) {
+    if (!result)
+        result = workflow_new_from_bytes(&w, encoded, "definition", &problem);
+    if (result == -ENOMEM)
+        abort();
+    if (result) {
         log_error("definition_lost", LOG_S("job", op->job), LOG_S("definition", op->digest),
                   LOG_S("why", problem.reason));
         return;

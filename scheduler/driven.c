@@ -88,9 +88,7 @@ struct common {
 static void common_init(struct scheduler *s, struct common *c, const struct ops_driven *driven)
 {
     c->input = ops_payload(driven->input);
-    c->labels = driven->labels.len > 0
-                    ? drover__v1__submit__unpack(NULL, driven->labels.len, driven->labels.data)
-                    : NULL;
+    c->labels = status_labels(driven->labels);
     c->results = effects_alloc(s->out, driven->n_results * sizeof(Drover__V1__Payload *));
     for (uint32_t i = 0; i < driven->n_results; i++)
         c->results[i] = ops_payload(driven->results[i].payload);
@@ -231,10 +229,7 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
     const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;
     Drover__V1__StepRequest m = DROVER__V1__STEP_REQUEST__INIT;
     Drover__V1__Payload *edited = ops_payload(r->arguments);
-    Drover__V1__Error *last =
-        r->last_error.len > 0
-            ? drover__v1__error__unpack(NULL, r->last_error.len, r->last_error.data)
-            : NULL;
+    Drover__V1__Error *last = ops_unpack(&drover__v1__error__descriptor, r->last_error);
 
     set_identity(s, &m, op, r, w);
     set_counts(&m, r, driven);

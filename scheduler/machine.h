@@ -14,8 +14,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uthash.h>
 
+#include "base/hash.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "model/listing.h"

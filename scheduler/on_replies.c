@@ -58,7 +58,7 @@ static void fail(struct op *op, enum op_kind kind, const char *class, const char
     op->record.kind = kind;
     op->record.class = class;
     error_append(&op->buf2, class, message);
-    op->record.error = buf_bytes(&op->buf2);
+    op->record.error = buf_or_abort(&op->buf2);
 }
 
 static void set_outcome(struct scheduler *s, struct op *op, const Drover__V1__StepReply *m)
@@ -70,7 +70,7 @@ static void set_outcome(struct scheduler *s, struct op *op, const Drover__V1__St
         return;
     }
     payload_append(&op->buf, m->result);
-    op->record.result = buf_bytes(&op->buf);
+    op->record.result = buf_or_abort(&op->buf);
     if (m->error) {
         op->record.class = m->error->class_;
         op->record.retry_after = m->error->retry_after_ms < POLICY_DURATION_MAX_MS
@@ -83,7 +83,7 @@ static void set_outcome(struct scheduler *s, struct op *op, const Drover__V1__St
         op->record.class = "NOT_ACHIEVED";
         error_append(&op->buf2, "NOT_ACHIEVED", "the agent reports another state, and no error");
     }
-    op->record.error = buf_bytes(&op->buf2);
+    op->record.error = buf_or_abort(&op->buf2);
 }
 
 static void reply(struct scheduler *s, struct item *item, const Drover__V1__StepReply *m)

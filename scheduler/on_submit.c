@@ -117,7 +117,7 @@ static void submission_digest(const Drover__V1__Submit *m, const struct workflow
     (void)wire_encode(&bare.base, false, &text);
     if (w)
         buf_puts(&text, w->digest);
-    id_digest(buf_bytes(&text), out);
+    id_digest(buf_or_abort(&text), out);
     buf_deinit(&text);
 }
 
@@ -144,7 +144,7 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
     payload_append(&op->buf, m->input);
     labels_append(&op->buf2, m);
     index_append(&op->index, m);
-    op->submitter = strdup(d->user_id);
+    op->submitter = or_abort(strdup(d->user_id));
     op->submit = (struct op_submit){
         .job = op->job,
         .digest = op->submission,
@@ -160,9 +160,9 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
         .priority = m->priority,
         .reply_to = op->item->reply_to,
         .correlation = op->item->correlation,
-        .input = buf_bytes(&op->buf),
-        .labels = buf_bytes(&op->buf2),
-        .index = buf_bytes(&op->index),
+        .input = buf_or_abort(&op->buf),
+        .labels = buf_or_abort(&op->buf2),
+        .index = buf_or_abort(&op->index),
         .traceparent = m->traceparent,
         .submitter = op->submitter,
         .json = op->item->json,

@@ -96,3 +96,11 @@ static inline struct bytes buf_bytes(const struct buf *b)
 {
     return bytes_of(b->data, b->len);
 }
+
+/* The same for whoever goes on with it as with or_abort(): what is there is all that was to be. */
+static inline struct bytes buf_or_abort(const struct buf *b)
+{
+    if (b->failed)
+        abort();
+    return buf_bytes(b);
+}

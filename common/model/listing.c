@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/listing.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -234,12 +235,10 @@ void listing_page(struct listing *l, struct effects *fx, Drover__V1__Answer *m)
 {
     keep_sure(l);
     m->jobs = effects_alloc(fx, l->n * sizeof(*m->jobs));
+    m->n_jobs = l->n;
     for (uint32_t i = 0; i < l->n; i++) {
-        struct bytes encoded = l->items[i].status;
-
-        m->jobs[m->n_jobs] = drover__v1__job_status__unpack(NULL, encoded.len, encoded.data);
-        if (!m->jobs[m->n_jobs++])
-            abort(); /* it is our own: no memory */
+        m->jobs[i] = ops_unpack(&drover__v1__job_status__descriptor, l->items[i].status);
+        assert(m->jobs[i]); /* it is our own */
     }
 }
 

@@ -144,8 +144,8 @@ static void set_step(struct effects *fx, Drover__V1__StepStatus *m, const struct
     m->after = effects_alloc(fx, step->n_after * sizeof(char *));
     for (uint32_t i = 0; i < step->n_after; i++)
         m->after[m->n_after++] = (char *)w->steps[step->after[i]].name;
-    if (from->error.len > 0 && m->current != DROVER__V1__STATE__STATE_ACTIVE)
-        m->last_error = drover__v1__error__unpack(NULL, from->error.len, from->error.data);
+    if (m->current != DROVER__V1__STATE__STATE_ACTIVE)
+        m->last_error = ops_unpack(&drover__v1__error__descriptor, from->error);
     m->result = ops_payload(from->result);
 }
 
@@ -165,7 +165,7 @@ static void set_hold(struct effects *fx, Drover__V1__JobStatus *m, struct bytes 
 
 Drover__V1__Submit *status_labels(struct bytes encoded)
 {
-    return encoded.len > 0 ? drover__v1__submit__unpack(NULL, encoded.len, encoded.data) : NULL;
+    return ops_unpack(&drover__v1__submit__descriptor, encoded);
 }
 
 static void set_labels(struct effects *fx, Drover__V1__JobStatus *m, struct bytes encoded)

@@ -822,11 +822,28 @@ int ops_read_definition(struct ops_reader *r, struct bytes *out)
     return result_of(r);
 }
 
-Drover__V1__Payload *ops_payload(struct bytes encoded)
+static void *alloc(void *unused, size_t size)
 {
+    return or_abort(malloc(size));
+}
+
+static void release(void *unused, void *p)
+{
+    free(p);
+}
+
+void *ops_unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes encoded)
+{
+    static ProtobufCAllocator allocator = {.alloc = alloc, .free = release};
+
     if (encoded.len == 0)
         return NULL;
-    return drover__v1__payload__unpack(NULL, encoded.len, encoded.data);
+    return protobuf_c_message_unpack(descriptor, &allocator, encoded.len, encoded.data);
+}
+
+Drover__V1__Payload *ops_payload(struct bytes encoded)
+{
+    return ops_unpack(&drover__v1__payload__descriptor, encoded);
 }
 
 /* Takes the next word off a record. */

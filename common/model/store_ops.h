@@ -349,8 +349,10 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
 /* Return: 0 and the stored bytes, 1 where there is no such definition, or -EPROTO. */
 int ops_read_definition(struct ops_reader *r, struct bytes *out);
 
-/* A Payload as the store keeps it, unpacked into malloc'ed memory; NULL for empty or broken bytes.
- */
+/* A message as the store keeps it, for protobuf_c_message_free_unpacked(…, NULL). Out of memory
+ * aborts, as with effects: what is sent without it would be something else. Return: NULL for empty
+ * or broken bytes. */
+void *ops_unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes encoded);
 Drover__V1__Payload *ops_payload(struct bytes encoded);
 
 /* A step's record in the job, see the Lua file. */

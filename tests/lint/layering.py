@@ -4,7 +4,7 @@
 
     layering.py [ROOT]
 
-Base knows libc and libmd. The model adds base, jansson and protobuf-c, and is pure: no file
+Base knows libc, libmd and uthash. The model adds base, jansson and protobuf-c, and is pure: no file
 descriptor, clock or log. Io may use any library. In a role's folder, the machine is as pure as the
 model, but may log; *_io.c, main.c, handler_*.c and what only these use drive it, and may use
 everything but another role. The command line has no machine. What a file includes indirectly needs no look: every header
@@ -96,8 +96,8 @@ def outside_allowed(layer, target):
     if layer in ("io", "driver"):
         return True
     if layer == "base":
-        return libc(target) or target == "sha2.h"
-    if target in LIBC_PURE or target == "uthash.h" or WIRE.fullmatch(target):
+        return libc(target) or target in ("sha2.h", "uthash.h")
+    if target in LIBC_PURE or WIRE.fullmatch(target):
         return True
     return layer == "model" and (target == "jansson.h" or target.startswith("protobuf-c/"))
 
