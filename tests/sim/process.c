@@ -138,6 +138,13 @@ static void lose_link(struct process *p)
     timeline_add(w->t, &p->down, 0);
 }
 
+static void cut_link(struct process *p)
+{
+    timeline_note(p->world->t, FEATURE_CONNECTION_CUT);
+    tell(p->world->t, p->name, "loses its connection");
+    lose_link(p);
+}
+
 static void wipe_broker(struct world *w)
 {
     simbus_wipe(w->bus);
@@ -158,9 +165,11 @@ enum world_verdict process_verdict(struct process *p, const char *what)
         verdict = WORLD_KILLS;
     if (verdict == WORLD_KILLS)
         process_kill(p, timeline_between(w->t, 0, w->faults.restart_ms));
-    if (verdict == WORLD_ALARMS)
+    else if (verdict == WORLD_CUTS)
+        cut_link(p);
+    else if (verdict == WORLD_ALARMS)
         simbus_alarm(w->bus, w->faults.bus.alarm_ms);
-    if (verdict == WORLD_WIPES)
+    else if (verdict == WORLD_WIPES)
         wipe_broker(w);
     return verdict;
 }
@@ -169,11 +178,8 @@ static void strike_link(struct process *p)
 {
     struct world *w = p->world;
 
-    if (timeline_chance(w->t, w->faults.cut)) {
-        timeline_note(w->t, FEATURE_CONNECTION_CUT);
-        tell(w->t, p->name, "loses its connection");
-        lose_link(p);
-    }
+    if (timeline_chance(w->t, w->faults.cut))
+        cut_link(p);
     if (timeline_chance(w->t, w->faults.wipe))
         wipe_broker(w);
     if (timeline_chance(w->t, w->faults.queue_gone))

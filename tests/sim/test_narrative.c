@@ -13,10 +13,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "story.h"
 #include "world.h"
 
-#define HANDLER_MS 100
-#define LEASE_MS 1000
 #define ALARM_MS 3000
 
 struct story {
@@ -37,71 +36,6 @@ static bool once(void)
 }
 
 /* ---- the stories ---- */
-
-static Drover__V1__Workflow *chain(struct timeline *t)
-{
-    Drover__V1__Workflow *w = plan_workflow(t, 3);
-
-    plan_after(t, w, 1, 0);
-    plan_after(t, w, 2, 1);
-    return w;
-}
-
-static Drover__V1__Workflow *diamond(struct timeline *t)
-{
-    Drover__V1__Workflow *w = plan_workflow(t, 4);
-
-    plan_after(t, w, 1, 0);
-    plan_after(t, w, 2, 0);
-    plan_after(t, w, 3, 1);
-    plan_after(t, w, 3, 2);
-    return w;
-}
-
-static void add_reverts(struct timeline *t, Drover__V1__Workflow *w)
-{
-    Drover__V1__Revert *reverts = timeline_alloc(t, w->n_steps * sizeof(*reverts));
-
-    for (size_t i = 0; i < w->n_steps; i++) {
-        drover__v1__revert__init(&reverts[i]);
-        w->steps[i]->revert = &reverts[i];
-    }
-}
-
-static Drover__V1__Policy *add_policy(struct timeline *t, Drover__V1__Workflow *w)
-{
-    w->retry = timeline_alloc(t, sizeof(*w->retry));
-    drover__v1__policy__init(w->retry);
-    w->retry->initial_interval_ms = 500;
-    return w->retry;
-}
-
-static Drover__V1__Workflow *saga(struct timeline *t)
-{
-    Drover__V1__Workflow *w = chain(t);
-
-    add_reverts(t, w);
-    add_policy(t, w)->on_permanent = DROVER__V1__RECOURSE__RECOURSE_COMPENSATE;
-    return w;
-}
-
-static Drover__V1__Workflow *one_try(struct timeline *t)
-{
-    Drover__V1__Workflow *w = plan_workflow(t, 1);
-    Drover__V1__Policy *policy = add_policy(t, w);
-
-    policy->maximum_attempts = 1;
-    policy->park_interval_ms = -1;
-    return w;
-}
-
-static Drover__V1__Workflow *patient(struct timeline *t)
-{
-    Drover__V1__Workflow *w = plan_workflow(t, 1);
-
-    add_policy(t, w);
-    return w;
-}
 
 static enum world_verdict nothing(void *ctx, const char *process, const char *what)
 {
@@ -194,57 +128,34 @@ static enum world_verdict kill_supervisor(void *ctx, const char *process, const 
         array_size(((const struct plan_command[]){__VA_ARGS__}))
 
 static const struct story stories[] = {
-    {"chain", chain, nothing},
-    {"diamond", diamond, nothing},
-    {"expiry", chain, hang},
-    {"scheduler_dies_between_store_and_publish", chain, kill_scheduler},
-    {"agent_dies_at_work", chain, kill_agent},
-    {"agent_dies_between_reply_and_ack", patient, kill_agent_after_reply},
-    {"agent_stands_still", patient, stall_agent},
-    {"supervisor_dies_between_store_and_publish", chain, kill_supervisor, .supervisors = 2},
-    {"broker_raises_an_alarm", patient, raise_alarm},
-    {"broker_is_wiped", patient, wipe_broker},
-    {"failures_back_off", patient, fail_twice},
-    {"declined_for_good", saga, decline},
-    {"disabled_in_mid_flight", saga, nothing, COMMANDS({PLAN_DISABLE, 150})},
-    {"turned_to_and_fro", saga, nothing, COMMANDS({PLAN_DISABLE, 150}, {PLAN_ENABLE, 250})},
-    {"parked_and_retried", one_try, fail_first, COMMANDS({PLAN_RETRY, 5000})},
-    {"paused_and_resumed", chain, nothing, COMMANDS({PLAN_PAUSE, 50}, {PLAN_RESUME, 1000})},
+    {"chain", story_chain, nothing},
+    {"diamond", story_diamond, nothing},
+    {"expiry", story_chain, hang},
+    {"scheduler_dies_between_store_and_publish", story_chain, kill_scheduler},
+    {"agent_dies_at_work", story_chain, kill_agent},
+    {"agent_dies_between_reply_and_ack", story_patient, kill_agent_after_reply},
+    {"agent_stands_still", story_patient, stall_agent},
+    {"supervisor_dies_between_store_and_publish", story_chain, kill_supervisor, .supervisors = 2},
+    {"broker_raises_an_alarm", story_patient, raise_alarm},
+    {"broker_is_wiped", story_patient, wipe_broker},
+    {"failures_back_off", story_patient, fail_twice},
+    {"declined_for_good", story_saga, decline},
+    {"disabled_in_mid_flight", story_saga, nothing, COMMANDS({PLAN_DISABLE, 150})},
+    {"turned_to_and_fro", story_saga, nothing, COMMANDS({PLAN_DISABLE, 150}, {PLAN_ENABLE, 250})},
+    {"parked_and_retried", story_one_try, fail_first, COMMANDS({PLAN_RETRY, 5000})},
+    {"paused_and_resumed", story_chain, nothing, COMMANDS({PLAN_PAUSE, 50}, {PLAN_RESUME, 1000})},
 };
 
 /* ---- telling ---- */
 
 static void plan_story(struct plan *plan, struct timeline *t, const struct story *story)
 {
-    Drover__V1__Workflow *w = story->workflow(t);
-
-    w->lock_ms = LEASE_MS;
-    w->wait_ms = LEASE_MS;
-    *plan = (struct plan){
-        .pace = 1,
-        .partitions = 1,
-        .schedulers = 1,
-        .agents = 1,
-        .supervisors = story->supervisors ? story->supervisors : 1,
-        .commands = story->commands,
-        .n_commands = story->n_commands,
-        .clients = 1,
-        .actors = 1,
-        .jobs = 1,
-        .faults = {.bus = {.alarm_ms = ALARM_MS}, .restart_ms = 0},
-        .handlers = {.most_ms = HANDLER_MS},
-        .definitions = {{.message = w}},
-        .n_definitions = 1,
-        .prefetch = 10,
-        .most_unconfirmed = 1024,
-        .concurrency = 2,
-        .election = true,
-        .supervisor_period_ms = 1000,
-        .sweep_ms = 600000,
-        .client_retry_ms = 10000,
-        .settle_ms = 60000,
-        .retention_ms = 3600000,
-    };
+    story_plan(plan, story->workflow(t));
+    plan->commands = story->commands;
+    plan->n_commands = story->n_commands;
+    if (story->supervisors > 0)
+        plan->supervisors = story->supervisors;
+    plan->faults.bus.alarm_ms = ALARM_MS;
 }
 
 /* Return: the text, which the caller frees; NULL where an invariant was violated. */

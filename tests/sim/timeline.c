@@ -84,12 +84,25 @@ int64_t timeline_between_(struct timeline *t, int64_t least, int64_t most, const
 {
     if (t->explorer)
         return least;
+    if (t->nth)
+        return t->nth->way > 0 ? most : least;
     return least + (int64_t)draw(t, (uint64_t)(most - least + 1), function, what);
 }
 
 uint32_t timeline_choose_(struct timeline *t, uint32_t n, const char *function, const char *what)
 {
-    return t->explorer ? explorer_choose(t->explorer, n) : (uint32_t)draw(t, n, function, what);
+    if (t->explorer)
+        return explorer_choose(t->explorer, n);
+    if (t->nth)
+        return t->nth->way < n ? t->nth->way : n - 1;
+    return (uint32_t)draw(t, n, function, what);
+}
+
+static bool nth_chance(struct timeline_nth *nth, uint32_t rate)
+{
+    if (rate == TIMELINE_NTH)
+        return ++nth->met == nth->n;
+    return rate > 0 && nth->way > 0;
 }
 
 bool timeline_chance_(struct timeline *t, uint32_t millionths, const char *function,
@@ -99,6 +112,8 @@ bool timeline_chance_(struct timeline *t, uint32_t millionths, const char *funct
 
     if (t->explorer)
         return explorer_chance(t->explorer, millionths);
+    if (t->nth)
+        return nth_chance(t->nth, millionths);
     if (millionths == 0)
         return false;
     if (!t->choices)

@@ -27,6 +27,16 @@
 struct explorer;
 struct timeline;
 
+/* In place of chance, one failure: of all chances of rate TIMELINE_NTH the n-th comes true, and no
+ * other does. What else chance would decide goes one way all along. */
+struct timeline_nth {
+    uint32_t n;   /* from 1 */
+    uint32_t met; /* so many chances there were */
+    uint32_t way; /* 0: all as soon as can be, no to all; else as late, yes, and this of a choice */
+};
+
+#define TIMELINE_NTH 1 /* millionth */
+
 struct event {
     struct heap_node node;
     void (*fire)(struct event *e);
@@ -46,6 +56,7 @@ struct timeline {
     bool seen[FEATURES_];
     FILE *trace;               /* NULL: nobody reads */
     struct explorer *explorer; /* decides instead of chance; NULL: nobody does */
+    struct timeline_nth *nth;  /* likewise */
     struct choices *choices;   /* of chance: recorded, or followed; NULL: neither */
 };
 

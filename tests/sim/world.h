@@ -32,6 +32,7 @@ struct world_result {
 enum world_verdict {
     WORLD_GOES_ON,
     WORLD_KILLS,  /* the process dies right before this */
+    WORLD_CUTS,   /* it loses its connection to the broker right before this */
     WORLD_ALARMS, /* the broker raises an alarm right before this */
     WORLD_WIPES,  /* ... loses all that it had */
     /* of a handler that starts: */

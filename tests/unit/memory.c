@@ -94,6 +94,11 @@ int memory_failed(void)
     return failed;
 }
 
+unsigned memory_left(void)
+{
+    return countdown;
+}
+
 void memory_measure(void)
 {
     held = peak = 0;

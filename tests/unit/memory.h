@@ -16,8 +16,10 @@ void memory_init(void);
 /* The n-th allocation from now on fails, n from 1, once; 0: none does. */
 void memory_fail_at(unsigned n);
 
-/* Whether it has come to that. */
+/* Whether it has come to that; and how many allocations it still is away, 0 where none is to fail
+ * any more. */
 int memory_failed(void);
+unsigned memory_left(void);
 
 /* Starts measuring from nothing; then the most bytes held since, as malloc counts them. */
 void memory_measure(void);

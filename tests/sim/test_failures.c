@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Failure loops: whatever can fail while one job runs fails, each time that it could, one at a time
+ *
+ *     test_failures                               all of it
+ *     test_failures STORY FAILURE WAY N           one world, line by line
+ *
+ * A small world without chance in it runs again and again: the n-th message is lost, the n-th call
+ * has no answer, a process dies before its n-th effect, n = 1 until a run ends before it comes to
+ * that (as SQLite tests allocations). The checker looks at each, and each has to come to rest. A
+ * way is what chance would decide besides, see struct timeline_nth.
+ *
+ * Allocations fail inside the machines' steps, each in a process of its own: they may end it with
+ * or_abort(), or go on as if nothing had been.
+ */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "base/log.h"
+#include "memory.h"
+#include "scheduler/scheduler.h"
+#include "story.h"
+#include "supervisor/supervisor.h"
+#include "world.h"
+
+#define WAYS 2
+#define NEVER UINT32_MAX /* no run comes to it */
+
+struct story {
+    const char *name;
+    Drover__V1__Workflow *(*workflow)(struct timeline *t);
+    world_script *script;
+    const struct plan_command *commands;
+    uint32_t n_commands;
+};
+
+struct failure {
+    const char *name;
+    enum world_verdict verdict; /* what the script says; WORLD_GOES_ON: nothing, but there is … */
+    size_t rate;                /* … a rate at this place of struct plan_faults */
+    bool starts;                /* the script says it of handlers, not before effects */
+    uint32_t ways;              /* see struct timeline_nth; 0: 2 */
+};
+
+struct run {
+    const struct story *story;
+    const struct failure *failure; /* NULL: an allocation, or nothing */
+    struct timeline_nth nth;
+    struct timeline *t;
+};
+
+/* ---- the stories ---- */
+
+static bool failed_once;
+
+static enum world_verdict nothing(void *ctx, const char *process, const char *what)
+{
+    return WORLD_GOES_ON;
+}
+
+static enum world_verdict decline(void *ctx, const char *process, const char *what)
+{
+    return strncmp(what, "start j1/s2 ", 12) == 0 ? WORLD_BREAKS : WORLD_GOES_ON;
+}
+
+static enum world_verdict fail_first(void *ctx, const char *process, const char *what)
+{
+    if (failed_once || strncmp(what, "start ", 6) != 0)
+        return WORLD_GOES_ON;
+    failed_once = true;
+    return WORLD_FAILS;
+}
+
+#define COMMANDS(...)                                                                              \
+    (const struct plan_command[]){__VA_ARGS__},                                                    \
+        array_size(((const struct plan_command[]){__VA_ARGS__}))
+
+static const struct story stories[] = {
+    {"chain", story_chain, nothing},
+    {"declined", story_saga, decline},
+    {"parked", story_one_try, fail_first, COMMANDS({PLAN_RETRY, 500})},
+    {"paused", story_chain, nothing, COMMANDS({PLAN_PAUSE, 50}, {PLAN_RESUME, 500})},
+    {"turned", story_saga, nothing, COMMANDS({PLAN_DISABLE, 150}, {PLAN_ENABLE, 250})},
+};
+
+/* ---- the failures ---- */
+
+#define RATE(name, member)                                                                         \
+    {                                                                                              \
+        name, .rate = offsetof(struct plan_faults, member)                                         \
+    }
+
+static const struct failure failures[] = {
+    {"crash", .verdict = WORLD_KILLS},
+    {"connection_cut", .verdict = WORLD_CUTS},
+    {"handler_fails", .verdict = WORLD_FAILS, .starts = true},
+    {"handler_declines", .verdict = WORLD_BREAKS, .starts = true},
+    {"handler_hangs", .verdict = WORLD_HANGS, .starts = true},
+    {"agent_dies_at_work", .verdict = WORLD_KILLS, .starts = true},
+    {"agent_stands_still", .verdict = WORLD_STALLS, .starts = true},
+    RATE("message_lost", bus.lost),
+    RATE("message_doubled", bus.doubled),
+    RATE("message_kept", bus.kept),
+    RATE("message_refused", bus.refused),
+    RATE("broker_alarms", bus.alarm),
+    RATE("broker_is_wiped", wipe),
+    RATE("queue_gone", queue_gone),
+    {"call_lost", .rate = offsetof(struct plan_faults, store_lost), .ways = 3},
+    RATE("call_refused", store_error),
+    RATE("store_gone", store_outage),
+    RATE("store_full", store_full),
+    RATE("store_goes_back", rollback),
+    RATE("clock_jumps", clock_jump),
+    RATE("process_stops", stall),
+    RATE("process_ends", drain),
+};
+
+static enum world_verdict decide(void *ctx, const char *process, const char *what)
+{
+    const struct run *run = ctx;
+    const struct failure *f = run->failure;
+
+    if (f && f->verdict != WORLD_GOES_ON && f->starts == (strncmp(what, "start ", 6) == 0) &&
+        timeline_chance(run->t, TIMELINE_NTH))
+        return f->verdict;
+    return run->story->script(NULL, process, what);
+}
+
+static void plan_run(struct plan *plan, const struct run *run)
+{
+    struct plan_faults *faults = &plan->faults;
+
+    story_plan(plan, run->story->workflow(run->t));
+    plan->commands = run->story->commands;
+    plan->n_commands = run->story->n_commands;
+    plan->schedulers = plan->agents = plan->supervisors = 2;
+    plan->settle_ms = 7200000;
+    plan->retention_ms = 2 * plan->settle_ms;
+    faults->bus.delay_ms = 5;
+    faults->bus.kept_ms = faults->bus.alarm_ms = 3 * STORY_LEASE_MS;
+    faults->restart_ms = faults->stall_ms = faults->outage_ms = 3 * STORY_LEASE_MS;
+    if (run->failure && run->failure->verdict == WORLD_GOES_ON)
+        *(uint32_t *)(void *)((char *)faults + run->failure->rate) = TIMELINE_NTH;
+}
+
+/* ---- one world ---- */
+
+static void run_world(struct run *run, struct simstore *store, FILE *trace,
+                      struct world_result *out)
+{
+    struct timeline t;
+    struct plan plan;
+    struct world *w;
+
+    failed_once = false;
+    timeline_init(&t, 0, trace);
+    t.nth = &run->nth;
+    run->t = &t;
+    plan_run(&plan, run);
+    w = world_new(&(struct world_config){
+        .plan = &plan, .timeline = &t, .store = store, .script = decide, .script_ctx = run});
+    world_run(w, out);
+    if (trace && *out->violation)
+        world_describe(w, trace);
+    world_free(w);
+    timeline_deinit(&t);
+}
+
+static void print_violation(const struct run *run, const char *violation)
+{
+    printf("# %s\n# replay: test_failures %s %s %" PRIu32 " %" PRIu32 "\n", violation,
+           run->story->name, run->failure ? run->failure->name : "allocation", run->nth.way,
+           run->nth.n);
+}
+
+/* ---- loops ---- */
+
+/* Return: how often it failed in all worlds, at most one of which is wrong; then it ends there. */
+static uint32_t fail_every_way(struct run *run, struct simstore *store, bool *good)
+{
+    uint32_t ways = run->failure->ways > 0 ? run->failure->ways : WAYS;
+    struct world_result result;
+    uint32_t failed = 0;
+
+    for (run->nth.way = 0; run->nth.way < ways; run->nth.way++) {
+        for (run->nth.n = 1;; run->nth.n++) {
+            run->nth.met = 0;
+            run_world(run, store, NULL, &result);
+            if (*result.violation) {
+                print_violation(run, result.violation);
+                *good = false;
+                return failed;
+            }
+            if (run->nth.met < run->nth.n)
+                break;
+            failed++;
+        }
+    }
+    return failed;
+}
+
+/* ---- allocations ---- */
+
+enum {
+    ENDED_WELL,
+    ENDED_ILL,
+    ENDED_BY_ABORT
+};
+
+static unsigned left; /* allocations of machines until one fails; 0: none will, or it has */
+
+/* NOLINTBEGIN(bugprone-reserved-identifier): the names that --wrap of the linker gives */
+int64_t __real_scheduler_step(struct scheduler *s, const struct scheduler_event *e,
+                              struct effects *out);
+int64_t __real_agent_step(struct agent *a, const struct agent_event *e, struct effects *out);
+int64_t __real_supervisor_step(struct supervisor *s, const struct supervisor_event *e,
+                               struct effects *out);
+int64_t __wrap_scheduler_step(struct scheduler *s, const struct scheduler_event *e,
+                              struct effects *out);
+int64_t __wrap_agent_step(struct agent *a, const struct agent_event *e, struct effects *out);
+int64_t __wrap_supervisor_step(struct supervisor *s, const struct supervisor_event *e,
+                               struct effects *out);
+_Noreturn void __real_abort(void);
+_Noreturn void __wrap_abort(void);
+
+#define WITH_FAILURES(step, ...)                                                                   \
+    do {                                                                                           \
+        int64_t next;                                                                              \
+                                                                                                   \
+        memory_fail_at(left);                                                                      \
+        next = step(__VA_ARGS__);                                                                  \
+        left = memory_left();                                                                      \
+        memory_fail_at(0);                                                                         \
+        return next;                                                                               \
+    } while (0)
+
+int64_t __wrap_scheduler_step(struct scheduler *s, const struct scheduler_event *e,
+                              struct effects *out)
+{
+    WITH_FAILURES(__real_scheduler_step, s, e, out);
+}
+
+int64_t __wrap_agent_step(struct agent *a, const struct agent_event *e, struct effects *out)
+{
+    WITH_FAILURES(__real_agent_step, a, e, out);
+}
+
+int64_t __wrap_supervisor_step(struct supervisor *s, const struct supervisor_event *e,
+                               struct effects *out)
+{
+    WITH_FAILURES(__real_supervisor_step, s, e, out);
+}
+
+/* Not that of an assertion, which comes from libc. */
+void __wrap_abort(void)
+{
+    if (memory_failed())
+        _exit(ENDED_BY_ABORT);
+    __real_abort();
+}
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+/* Return: how the process has ended; not one of the above for any other end. */
+static int run_apart(struct run *run, struct simstore *store, uint64_t undisturbed)
+{
+    struct world_result result;
+    int status;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child < 0)
+        abort();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        left = run->nth.n;
+        run_world(run, store, NULL, &result);
+        if (!*result.violation && result.hash != undisturbed)
+            snprintf(result.violation, sizeof(result.violation), "something else happens");
+        if (*result.violation)
+            print_violation(run, result.violation);
+        fflush(stdout);
+        _exit(*result.violation ? ENDED_ILL : ENDED_WELL);
+    }
+    if (waitpid(child, &status, 0) != child)
+        abort();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Return: how many allocations failed. */
+static uint32_t fail_allocations(struct run *run, struct simstore *store, uint32_t *survived,
+                                 bool *good)
+{
+    struct world_result result;
+    uint32_t allocations;
+    int end;
+
+    left = NEVER;
+    run_world(run, store, NULL, &result);
+    allocations = NEVER - left;
+    left = 0;
+    for (run->nth.n = 1; run->nth.n <= allocations; run->nth.n++) {
+        end = run_apart(run, store, result.hash);
+        *survived += end == ENDED_WELL;
+        if (end != ENDED_WELL && end != ENDED_BY_ABORT) {
+            printf("# allocation %" PRIu32 ": the process ends otherwise (%d)\n", run->nth.n, end);
+            *good = false;
+            break;
+        }
+    }
+    return run->nth.n - 1;
+}
+
+/* ---- the command ---- */
+
+static int run_all(struct simstore *store)
+{
+    unsigned at = 0, wrong = 0;
+
+    printf("1..%zu\n", array_size(stories) * (array_size(failures) + 1));
+    for (size_t i = 0; i < array_size(stories); i++) {
+        struct run run = {.story = &stories[i]};
+        uint32_t failed, survived = 0;
+        bool good = true;
+
+        failed = fail_allocations(&run, store, &survived, &good);
+        printf("%sok %u %s allocation # %" PRIu32 " failures, %" PRIu32 " survived\n",
+               good ? "" : "not ", ++at, stories[i].name, failed, survived);
+        wrong += !good;
+        for (size_t k = 0; k < array_size(failures); k++) {
+            run.failure = &failures[k];
+            good = true;
+            failed = fail_every_way(&run, store, &good);
+            good &= failed > 0;
+            printf("%sok %u %s %s # %" PRIu32 " failures\n", good ? "" : "not ", ++at,
+                   stories[i].name, failures[k].name, failed);
+            wrong += !good;
+        }
+    }
+    return wrong > 0;
+}
+
+static int run_one(struct simstore *store, char **argv)
+{
+    struct run run = {.nth = {.way = (uint32_t)atoi(argv[3]), .n = (uint32_t)atoi(argv[4])}};
+    struct world_result result;
+
+    for (size_t i = 0; i < array_size(stories); i++)
+        if (strcmp(stories[i].name, argv[1]) == 0)
+            run.story = &stories[i];
+    for (size_t i = 0; i < array_size(failures); i++)
+        if (strcmp(failures[i].name, argv[2]) == 0)
+            run.failure = &failures[i];
+    if (!run.story)
+        return 64;
+    if (!run.failure)
+        left = run.nth.n;
+    run_world(&run, store, stdout, &result);
+    printf("%s\n", result.violation);
+    return *result.violation != 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct simstore *store;
+    int status;
+
+    if (argc != 1 && argc != 5) {
+        fprintf(stderr, "usage: %s [STORY FAILURE WAY N]\n", argv[0]);
+        return 64;
+    }
+    memory_init();
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    store = simstore_new(SIM_DROVER_LUA);
+    status = argc == 5 ? run_one(store, argv) : run_all(store);
+    simstore_free(store);
+    return status;
+}
