@@ -28,9 +28,10 @@ static const json_t *parsed(json_t **slot, const Drover__V1__Payload *payload)
     if (*slot || !payload)
         return *slot;
     data = bytes_of(payload->data.data, payload->data.len);
-    *slot = json_of_payload(payload);
+    if (json_of_payload(payload, slot))
+        abort(); /* as with or_abort() */
     if (!*slot && data.len > 0 && wire_utf8_valid(data))
-        *slot = json_stringn((const char *)data.data, data.len);
+        *slot = or_abort(json_stringn((const char *)data.data, data.len));
     return *slot;
 }
 

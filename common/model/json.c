@@ -79,6 +79,28 @@ static struct extent extent_of(struct bytes text)
     return e;
 }
 
+/* ---- parsing ---- */
+
+/* Of allocations while jansson parses: for want of memory it may speak of bad syntax. */
+static _Thread_local bool starved;
+
+static void *watched_malloc(size_t size)
+{
+    void *p = malloc(size);
+
+    starved |= !p;
+    return p;
+}
+
+/* Return: 0, -ENOMEM, or JSON_E_SYNTAX; @error: NULL is allowed. */
+static int parse(struct bytes text, size_t flags, json_t **out, json_error_t *error)
+{
+    json_set_alloc_funcs(watched_malloc, free);
+    starved = false;
+    *out = json_loadb((const char *)text.data, text.len, flags, error);
+    return *out ? 0 : starved ? -ENOMEM : JSON_E_SYNTAX;
+}
+
 /* ---- values in ---- */
 
 struct reader {
@@ -570,9 +592,7 @@ int json_to_message(struct bytes text, const ProtobufCMessageDescriptor *descrip
         return JSON_E_SYNTAX;
     }
     /* \u0000 is for a payload, which may be any value; see value_read() for the rest. */
-    root = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
-                      &error);
-    if (!root && error.text[0] == '\0') /* out of memory is what jansson has no words for */
+    if (parse(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &root, &error) == -ENOMEM)
         return -ENOMEM;
     if (!json_is_object(root)) {
         problem_set(problem, "", "is no JSON object: line %d: %s", error.line,
@@ -792,15 +812,18 @@ static void repeated_write(const ProtobufCFieldDescriptor *field, const uint8_t 
     buf_putc(out, ']');
 }
 
-/* The data of a payload as a JSON value; NULL where it is none, or more than can be read back. */
-static json_t *payload_json(struct bytes data)
+/* The data of a payload as a JSON value; NULL where it is none, or more than can be read back.
+ * Return: 0 or -ENOMEM. */
+static int payload_json(struct bytes data, json_t **out)
 {
     struct extent extent = extent_of(data);
 
+    *out = NULL;
     if (extent.depth > JSON_DEPTH_MAX - MESSAGE_DEPTH || extent.memory > JSON_MEMORY_MAX)
-        return NULL;
-    return json_loadb((const char *)data.data, data.len,
-                      JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        return 0;
+    return parse(data, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, out, NULL) < 0
+               ? -ENOMEM
+               : 0;
 }
 
 static bool is_text(struct bytes data)
@@ -839,9 +862,12 @@ static bool payload_write(const Drover__V1__Payload *payload, struct buf *out)
     if (payload_is_text(content_type, data)) {
         buf_puts(out, "\"text\":");
         buf_json(out, (const char *)data.data, data.len);
-    } else if (json_is_type(content_type) && (value = payload_json(data))) {
-        buf_puts(out, "\"json\":");
-        json_write(value, out);
+    } else if (json_is_type(content_type)) {
+        out->failed |= payload_json(data, &value) < 0;
+        if (value) {
+            buf_puts(out, "\"json\":");
+            json_write(value, out);
+        }
     }
     if (out->len - start > FORM_MAX && out->len - start > 2 * data.len)
         out->len = start;
@@ -889,19 +915,22 @@ void json_from_message(const ProtobufCMessage *message, struct buf *out)
     buf_putc(out, '}');
 }
 
-json_t *json_of_payload(const Drover__V1__Payload *payload)
+int json_of_payload(const Drover__V1__Payload *payload, json_t **out)
 {
+    *out = NULL;
     if (*payload->content_type && !json_is_type(payload->content_type))
-        return NULL;
-    return payload_json(bytes_of(payload->data.data, payload->data.len));
+        return 0;
+    return payload_json(bytes_of(payload->data.data, payload->data.len), out);
 }
 
 void json_from_payload(const Drover__V1__Payload *payload, struct buf *out)
 {
-    CLEANUP(json_decref) json_t *value = payload ? json_of_payload(payload) : NULL;
+    CLEANUP(json_decref) json_t *value = NULL;
     const char *type = payload ? payload->content_type : "";
     struct bytes data = payload ? bytes_of(payload->data.data, payload->data.len) : BYTES_EMPTY;
 
+    if (payload)
+        out->failed |= json_of_payload(payload, &value) < 0;
     if (value) {
         json_write(value, out);
     } else if (!*type && data.len == 0) {

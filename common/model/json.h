@@ -42,7 +42,7 @@ enum {
  * @out:        free with protobuf_c_message_free_unpacked(); NULL where nothing was decoded
  * @problem:    the first one; NULL is allowed
  *
- * Return: 0, -ENOMEM or JSON_E_…. (Short of memory inside a string, jansson speaks of syntax.)
+ * Return: 0, -ENOMEM or JSON_E_….
  */
 int json_to_message(struct bytes text, const ProtobufCMessageDescriptor *descriptor,
                     ProtobufCAllocator *allocator, ProtobufCMessage **out, struct problem *problem);
@@ -58,9 +58,9 @@ struct json_t; /* jansson's */
 bool json_is_type(const char *content_type);
 
 /* What a payload holds, where that is JSON (also without a content type) that a message could
- * carry: without a key twice in an object, not too deep, not too large. Else NULL; also out of
- * memory. */
-struct json_t *json_of_payload(const Drover__V1__Payload *payload);
+ * carry: without a key twice in an object, not too deep, not too large. Else *out is NULL. Return:
+ * 0 or -ENOMEM. */
+int json_of_payload(const Drover__V1__Payload *payload, struct json_t **out);
 
 /* Appends what a payload holds: a JSON value where it is JSON, a string where it is text, null for
  * NULL and for one without type and data, else {"contentType", "data": base64}. */

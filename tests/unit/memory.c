@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <malloc.h>
+#include <protobuf-c/protobuf-c.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,13 @@
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t size);
+void __real_protobuf_c_message_free_unpacked(ProtobufCMessage *m, ProtobufCAllocator *allocator);
 void __real_free(void *p);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
+void *__wrap_reallocarray(void *p, size_t n, size_t size);
+void __wrap_protobuf_c_message_free_unpacked(ProtobufCMessage *m, ProtobufCAllocator *allocator);
 char *__wrap_strdup(const char *s);
 void __wrap_free(void *p);
 // NOLINTEND(bugprone-reserved-identifier)
@@ -63,6 +67,11 @@ void *__wrap_realloc(void *p, size_t size)
     return count_in(moved);
 }
 
+void *__wrap_reallocarray(void *p, size_t n, size_t size)
+{
+    return __wrap_realloc(p, n * size); /* tests do not ask for more than there is */
+}
+
 char *__wrap_strdup(const char *s)
 {
     size_t size = strlen(s) + 1;
@@ -76,6 +85,19 @@ void __wrap_free(void *p)
     if (p)
         held -= (long)malloc_usable_size(p);
     __real_free(p);
+}
+
+static void release(void *unused, void *p)
+{
+    __wrap_free(p);
+}
+
+/* Who frees with the library's own function does so unseen. */
+void __wrap_protobuf_c_message_free_unpacked(ProtobufCMessage *m, ProtobufCAllocator *allocator)
+{
+    static ProtobufCAllocator counted = {.free = release};
+
+    __real_protobuf_c_message_free_unpacked(m, allocator ? allocator : &counted);
 }
 
 void memory_init(void)
@@ -102,6 +124,11 @@ unsigned memory_left(void)
 void memory_measure(void)
 {
     held = peak = 0;
+}
+
+long memory_held(void)
+{
+    return held;
 }
 
 size_t memory_peak(void)

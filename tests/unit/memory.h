@@ -3,8 +3,8 @@
  * Memory under test: fail the n-th allocation, measure the most that was held
  *
  * Link with memory_link_args of the meson file, which puts these functions in the place of malloc,
- * calloc, realloc, strdup and free for all code that is linked statically; jansson is given them
- * too.
+ * calloc, realloc, reallocarray, strdup and free for all code that is linked statically; jansson is
+ * given them too, and protobuf-c for what it frees by default.
  */
 #pragma once
 
@@ -21,6 +21,8 @@ void memory_fail_at(unsigned n);
 int memory_failed(void);
 unsigned memory_left(void);
 
-/* Starts measuring from nothing; then the most bytes held since, as malloc counts them. */
+/* Starts measuring from nothing; then the bytes held since, as malloc counts them, and the most
+ * that were. What was there before counts as less than nothing when it is freed. */
 void memory_measure(void);
+long memory_held(void);
 size_t memory_peak(void);

@@ -2,7 +2,6 @@
 /*
  * proto3 JSON, both ways
  */
-#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -525,34 +524,6 @@ static void test_not_finite_is_written_as_null(void **state)
     assert_string_equal(buf_str(&text), "{\"fraction\":null}");
 }
 
-static void test_no_memory(void **state)
-{
-    static const char TEXT[] =
-        "{\"jobId\":\"a\",\"definition\":{\"steps\":[{\"name\":\"a\",\"after\":[\"b\",\"c\"],"
-        "\"arguments\":{\"json\":{\"x\":[1.5,\"y\"]}}}]},\"input\":{\"data\":\"YWI=\"},"
-        "\"labels\":[{\"name\":\"a\"},{}],\"desired\":\"ACTIVE\",\"startAt\":\"5\"}";
-    CLEANUP(buf_deinit) struct buf text = {0};
-    ProtobufCMessage *message;
-    int r = -ENOMEM;
-
-    for (unsigned n = 1; r != 0; n++) {
-        memory_fail_at(n);
-        r = json_to_message(bytes_str(TEXT), SUBMIT, NULL, &message, NULL);
-        assert_true(r == 0 || memory_failed());
-        assert_true(r == 0 || r == -ENOMEM || r == JSON_E_SYNTAX);
-        assert_true((r == 0) == (message != NULL));
-    }
-    for (unsigned n = 1; n == 1 || memory_failed(); n++) {
-        buf_deinit(&text);
-        text = (struct buf){0};
-        memory_fail_at(n);
-        json_from_message(message, &text);
-    }
-    memory_fail_at(0);
-    assert_false(text.failed);
-    protobuf_c_message_free_unpacked(message, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -579,7 +550,6 @@ int main(void)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_dense_payload_fits),
         cmocka_unit_test(test_not_finite_is_written_as_null),
-        cmocka_unit_test(test_no_memory),
     };
 
     memory_init();

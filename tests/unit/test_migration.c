@@ -2,7 +2,6 @@
 /*
  * Migrations: which numbers steps get, which of them differ, what does not fit
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "memory.h"
 #include "model/json.h"
 #include "model/migration.h"
 
@@ -197,34 +195,13 @@ static void test_most(void **state)
     workflow_unref(newer);
 }
 
-/* Whichever allocation fails: an error, and nothing is left. */
-static void test_no_memory(void **state)
-{
-    struct workflow *old = version(1, "w", "a b>a c>b"), *newer = version(2, "w", "b>a n>a a");
-    int r = -ENOMEM;
-
-    for (unsigned n = 1; r != 0; n++) {
-        struct migration m;
-
-        memory_fail_at(n);
-        r = migration_plan(&m, old, newer, NULL);
-        assert_true(r == 0 || (r == -ENOMEM && memory_failed()));
-        if (r == 0)
-            migration_deinit(&m);
-    }
-    memory_fail_at(0);
-    workflow_unref(old);
-    workflow_unref(newer);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),        cmocka_unit_test(test_differences),
         cmocka_unit_test(test_same_is_itself), cmocka_unit_test(test_unfit),
-        cmocka_unit_test(test_most),           cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_most),
     };
 
-    memory_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,6 @@
 /*
  * The door for bodies: every rule by its field, every kind of bad body, memory
  */
-#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -613,28 +612,6 @@ static void test_text_fit(void **state)
     assert_int_equal(wire_text_fit("", 0), 0);
 }
 
-static void test_no_memory(void **state)
-{
-    const struct wire_properties p = {.message_id = "id", .reply_to = "q", .traceparent = "00"};
-    static const char *const JSON = "{\"workflow\":\"w\",\"labels\":[{\"name\":\"a\"}]}";
-    CLEANUP(buf_deinit) struct buf body = {0};
-    struct wire_message m;
-    int r;
-
-    sample(&body);
-    for (int json = 0; json <= 1; json++) {
-        r = -ENOMEM;
-        for (unsigned n = 1; r != 0; n++) {
-            memory_fail_at(n);
-            r = wire_decode(WIRE_SUBMIT, json ? bytes_str(JSON) : buf_bytes(&body), &p, &m, NULL);
-            assert_true(r == 0 || memory_failed());
-            assert_true(r == 0 || r == -ENOMEM || (json && r == WIRE_E_MALFORMED));
-            wire_free(&m);
-        }
-    }
-    memory_fail_at(0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -660,7 +637,6 @@ int main(void)
         cmocka_unit_test(test_json_memory_is_bounded),
         cmocka_unit_test(test_answers_in_kind),
         cmocka_unit_test(test_text_fit),
-        cmocka_unit_test(test_no_memory),
     };
 
     memory_init();

@@ -2,7 +2,6 @@
 /*
  * Workflows: what is refused and where, what is derived, the canonical form
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +14,6 @@
 
 #include <cmocka.h>
 
-#include "memory.h"
 #include "model/json.h"
 #include "model/workflow.h"
 
@@ -489,27 +487,6 @@ static void test_lean_definition(void **state)
     assert_int_equal(w->n_sinks, WIRE_STEPS_MAX);
 }
 
-static void test_no_memory(void **state)
-{
-    Drover__V1__Workflow *d =
-        definition("{\"name\":\"w\",\"version\":1,\"steps\":[{\"name\":\"a\",\"actor\":\"x\","
-                   "\"arguments\":{\"text\":\"x\"},\"revert\":{\"action\":\"u\"}},"
-                   "{\"name\":\"b\",\"actor\":\"x\",\"after\":[\"a\"],\"take\":[\"a\"]}]}");
-    struct workflow *w = NULL;
-    int r = -ENOMEM;
-
-    for (unsigned n = 1; r != 0; n++) {
-        memory_fail_at(n);
-        r = workflow_new(&w, d, "", NULL);
-        assert_true(r == 0 || r == -ENOMEM);
-        assert_true(r == 0 || memory_failed());
-        assert_true((r == 0) == (w != NULL));
-    }
-    memory_fail_at(0);
-    workflow_unref(w);
-    definition_free(d);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,9 +508,7 @@ int main(void)
         cmocka_unit_test(test_one_too_many),
         cmocka_unit_test(test_long_cycle),
         cmocka_unit_test(test_lean_definition),
-        cmocka_unit_test(test_no_memory),
     };
 
-    memory_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
