@@ -16,6 +16,7 @@
 #include "io/address.h"
 #include "io/config.h"
 #include "io/config_actors.h"
+#include "io/file.h"
 #include "io/store.h"
 #include "io/tree.h"
 #include "io/url.h"
@@ -503,17 +504,16 @@ static int unknown_variable(const char *name, struct problem *problem)
 static int set_from_secret_file(struct config *c, const struct setting *s, const char *file,
                                 const struct origin *o, struct problem *problem)
 {
-    char secret[SECRET_MAX + 1];
-    FILE *f = fopen(file, "re");
-    size_t len;
+    CLEANUP(buf_deinit) struct buf text = {0};
+    char *secret;
+    int r = file_read(file, SECRET_MAX, &text, NULL);
 
-    if (!f)
-        return origin_problem(o, problem, "%s: %s", file, strerror(errno));
-    len = fread(secret, 1, sizeof(secret), f);
-    fclose(f);
-    if (len > SECRET_MAX)
+    if (r == -EFBIG)
         return origin_problem(o, problem, "%s: longer than %d bytes", file, SECRET_MAX);
-    secret[len] = '\0';
+    if (r)
+        return origin_problem(o, problem, "%s: %s", file, strerror(-r));
+    buf_putc(&text, '\0');
+    secret = (char *)buf_or_abort(&text).data;
     secret[strcspn(secret, "\r\n")] = '\0';
     return set(c, s, secret, o, problem);
 }

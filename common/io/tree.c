@@ -7,17 +7,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/str.h"
+#include "io/file.h"
 #include "io/tree.h"
 
 #define WORD_MAX 64 /* bytes of a word that is looked for among the known ones */
+
+/* libconfig ends the process where it cannot read on; what was just read it can. Of a pipe it has
+ * the only look. Return: 0 or -errno. */
+static int try_read(const char *path, struct problem *problem)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    struct stat found;
+
+    if (stat(path, &found) == 0 && (S_ISFIFO(found.st_mode) || S_ISCHR(found.st_mode)))
+        return 0;
+    return file_read(path, FILE_MAX, &text, problem);
+}
 
 int tree_read(config_t *tree, const char *path, struct problem *problem)
 {
     char copy[PATH_MAX], where[PATH_MAX + 16];
     const char *file;
 
+    if (try_read(path, problem))
+        return TREE_E_INVALID;
     snprintf(copy, sizeof(copy), "%s", path);
     config_set_include_dir(tree, dirname(copy));
     errno = 0;

@@ -2,6 +2,7 @@
 /*
  * Configuration and workflow files: what is read, what is refused and where it says it stands
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -290,6 +291,80 @@ static void test_secret_from_a_file(void **state)
     assert_string_equal(c->redis.password, "hush hush");
     unlink(path_of("secret"));
     expect_refused(NULL, environment, NULL, "DROVER_REDIS__PASSWORD_FILE", "No such file");
+}
+
+/* ---- reads that fail ---- */
+
+enum read_failure {
+    READ_FAILS,
+    READ_INTERRUPTED,
+    READ_SHORT,
+    READ_FAILURES_,
+};
+
+static unsigned reads_left; /* until one fails; 0: none does */
+static enum read_failure read_failure;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier): the names that --wrap of the linker gives */
+ssize_t __real_read(int fd, void *data, size_t len);
+ssize_t __wrap_read(int fd, void *data, size_t len);
+
+ssize_t __wrap_read(int fd, void *data, size_t len)
+{
+    if (reads_left == 0 || --reads_left > 0)
+        return __real_read(fd, data, len);
+    if (read_failure == READ_SHORT)
+        return __real_read(fd, data, 1);
+    errno = read_failure == READ_FAILS ? EIO : EINTR;
+    return -1;
+}
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+static void expect_read(const struct config_source *source, bool fails)
+{
+    CLEANUP(config_free) struct config *c = NULL;
+    struct problem problem = {0};
+    int r = config_load(&c, source, &problem);
+
+    assert_int_equal(r, fails ? CONFIG_E_INVALID : 0);
+    if (fails) {
+        assert_non_null(strstr(problem.reason, "Input/output error"));
+        assert_null(c);
+    } else {
+        assert_string_equal(c->redis.password, "hush");
+        assert_string_equal(c->rabbitmq.host, "elsewhere");
+    }
+}
+
+/* Whichever read of the configuration and of a secret fails: it is refused, and says so; a read
+ * that gives less, or is interrupted, is made good. */
+static void test_reads_that_fail(void **state)
+{
+    char variable[192], *environment[] = {variable, NULL};
+    struct config_source source = {.environ = environment};
+
+    snprintf(variable, sizeof(variable), "DROVER_REDIS__PASSWORD_FILE=%s",
+             write_file("secret", "hush\n"));
+    source.file = write_file("drover.cfg", "rabbitmq = { host = \"elsewhere\"; };");
+    for (read_failure = 0; read_failure < READ_FAILURES_; read_failure++) {
+        unsigned n = 0;
+
+        do {
+            reads_left = ++n;
+            expect_read(&source, read_failure == READ_FAILS && n <= 4);
+        } while (reads_left == 0);
+        assert_true(n > 4); /* two of each file, the last of which finds its end */
+        reads_left = 0;
+    }
+}
+
+/* A folder can be opened, and not be read. */
+static void test_secret_that_cannot_be_read(void **state)
+{
+    char variable[192], *environment[] = {variable, NULL};
+
+    snprintf(variable, sizeof(variable), "DROVER_REDIS__PASSWORD_FILE=%s", folder);
+    expect_refused(NULL, environment, NULL, "DROVER_REDIS__PASSWORD_FILE", "Is a directory");
 }
 
 static void test_argument_refused(void **state)
@@ -613,6 +688,8 @@ int main(void)
         cmocka_unit_test(test_the_nearer_source_wins),
         cmocka_unit_test(test_variable_refused),
         cmocka_unit_test(test_secret_from_a_file),
+        cmocka_unit_test(test_secret_that_cannot_be_read),
+        cmocka_unit_test(test_reads_that_fail),
         cmocka_unit_test(test_argument_refused),
         cmocka_unit_test(test_printing_keeps_secrets),
         cmocka_unit_test(test_uris),

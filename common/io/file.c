@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/file.h"
+#include "io/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,8 +7,10 @@
 
 #define CHUNK ((size_t)64 << 10)
 
-static int read_all(int fd, struct buf *out)
+static int read_all(int fd, size_t max, struct buf *out)
 {
+    size_t start = out->len;
+
     for (;;) {
         uint8_t *room = buf_reserve(out, CHUNK);
         ssize_t n;
@@ -23,16 +25,16 @@ static int read_all(int fd, struct buf *out)
         if (n == 0)
             return 0;
         out->len += (size_t)n;
-        if (out->len > FILE_MAX)
+        if (out->len - start > max)
             return -EFBIG;
     }
 }
 
-int file_read(const char *path, struct buf *out, struct problem *problem)
+int file_read(const char *path, size_t max, struct buf *out, struct problem *problem)
 {
     bool standard = strcmp(path, "-") == 0;
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    int r = fd < 0 ? -errno : read_all(fd, out);
+    int r = fd < 0 ? -errno : read_all(fd, max, out);
 
     if (fd >= 0 && !standard)
         close(fd);
