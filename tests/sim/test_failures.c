@@ -4,6 +4,7 @@
  *
  *     test_failures                               all of it
  *     test_failures STORY FAILURE WAY N           one world, line by line
+ *     test_failures SEED allocation 0 N           likewise
  *
  * A small world without chance in it runs again and again: the n-th message is lost, the n-th call
  * has no answer, a process dies before its n-th effect, n = 1 until a run ends before it comes to
@@ -11,7 +12,8 @@
  * way is what chance would decide besides, see struct timeline_nth.
  *
  * Allocations fail inside the machines' steps, each in a process of its own: they may end it with
- * or_abort(), or go on as if nothing had been.
+ * or_abort(), or go on as if nothing had been. Some fail in worlds of seeds, too, where people do
+ * more than a story tells.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -30,6 +32,8 @@
 #include "world.h"
 
 #define WAYS 2
+#define SEEDS 10
+#define OF_SEED 30       /* allocations that fail in its world */
 #define NEVER UINT32_MAX /* no run comes to it */
 
 struct story {
@@ -49,7 +53,8 @@ struct failure {
 };
 
 struct run {
-    const struct story *story;
+    const struct story *story;     /* NULL: a world of this … */
+    uint64_t seed;                 /* … without its faults */
     const struct failure *failure; /* NULL: an allocation, or nothing */
     struct timeline_nth nth;
     struct timeline *t;
@@ -136,6 +141,11 @@ static void plan_run(struct plan *plan, const struct run *run)
 {
     struct plan_faults *faults = &plan->faults;
 
+    if (!run->story) {
+        plan_draw(plan, run->t, run->seed);
+        *faults = (struct plan_faults){.bus = {.delay_ms = faults->bus.delay_ms}};
+        return;
+    }
     story_plan(plan, run->story->workflow(run->t));
     plan->commands = run->story->commands;
     plan->n_commands = run->story->n_commands;
@@ -159,12 +169,15 @@ static void run_world(struct run *run, struct simstore *store, FILE *trace,
     struct world *w;
 
     failed_once = false;
-    timeline_init(&t, 0, trace);
-    t.nth = &run->nth;
+    timeline_init(&t, run->seed, trace);
+    t.nth = run->story ? &run->nth : NULL;
     run->t = &t;
     plan_run(&plan, run);
-    w = world_new(&(struct world_config){
-        .plan = &plan, .timeline = &t, .store = store, .script = decide, .script_ctx = run});
+    w = world_new(&(struct world_config){.plan = &plan,
+                                         .timeline = &t,
+                                         .store = store,
+                                         .script = run->story ? decide : NULL,
+                                         .script_ctx = run});
     world_run(w, out);
     if (trace && *out->violation)
         world_describe(w, trace);
@@ -172,11 +185,18 @@ static void run_world(struct run *run, struct simstore *store, FILE *trace,
     timeline_deinit(&t);
 }
 
+static const char *name_of(const struct run *run)
+{
+    static char number[24];
+
+    snprintf(number, sizeof(number), "%" PRIu64, run->seed);
+    return run->story ? run->story->name : number;
+}
+
 static void print_violation(const struct run *run, const char *violation)
 {
-    printf("# %s\n# replay: test_failures %s %s %" PRIu32 " %" PRIu32 "\n", violation,
-           run->story->name, run->failure ? run->failure->name : "allocation", run->nth.way,
-           run->nth.n);
+    printf("# %s\n# replay: test_failures %s %s %" PRIu32 " %" PRIu32 "\n", violation, name_of(run),
+           run->failure ? run->failure->name : "allocation", run->nth.way, run->nth.n);
 }
 
 /* ---- loops ---- */
@@ -293,54 +313,64 @@ static int run_apart(struct run *run, struct simstore *store, uint64_t undisturb
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Return: how many allocations failed. */
-static uint32_t fail_allocations(struct run *run, struct simstore *store, uint32_t *survived,
-                                 bool *good)
+/* About @most of them, all over the run; 0: each. Return: how many failed. */
+static uint32_t fail_allocations(struct run *run, struct simstore *store, uint32_t most, bool *good)
 {
     struct world_result result;
-    uint32_t allocations;
+    uint32_t allocations, step, failed = 0;
     int end;
 
     left = NEVER;
     run_world(run, store, NULL, &result);
     allocations = NEVER - left;
     left = 0;
-    for (run->nth.n = 1; run->nth.n <= allocations; run->nth.n++) {
+    step = most > 0 ? allocations / most + 1 : 1;
+    for (run->nth.n = 1; run->nth.n <= allocations; run->nth.n += step, failed++) {
         end = run_apart(run, store, result.hash);
-        *survived += end == ENDED_WELL;
         if (end != ENDED_WELL && end != ENDED_BY_ABORT) {
-            printf("# allocation %" PRIu32 ": the process ends otherwise (%d)\n", run->nth.n, end);
+            printf("# %s, allocation %" PRIu32 ": the process ends otherwise (%d)\n", name_of(run),
+                   run->nth.n, end);
             *good = false;
             break;
         }
     }
-    return run->nth.n - 1;
+    return failed;
 }
 
 /* ---- the command ---- */
 
+/* A line of the report. Return: whether it was wrong. */
+static unsigned report(const char *story, const char *failure, uint32_t failed, bool good)
+{
+    static unsigned at;
+
+    good &= failed > 0;
+    printf("%sok %u %s %s # %" PRIu32 " failures\n", good ? "" : "not ", ++at, story, failure,
+           failed);
+    return !good;
+}
+
 static int run_all(struct simstore *store)
 {
-    unsigned at = 0, wrong = 0;
+    unsigned wrong = 0;
+    uint32_t failed = 0;
+    bool good = true;
 
-    printf("1..%zu\n", array_size(stories) * (array_size(failures) + 1));
+    printf("1..%zu\n", array_size(stories) * (array_size(failures) + 1) + 1);
+    for (uint64_t seed = 1; seed <= SEEDS && good; seed++)
+        failed += fail_allocations(&(struct run){.seed = seed}, store, OF_SEED, &good);
+    wrong += report("seeds", "allocation", failed, good);
     for (size_t i = 0; i < array_size(stories); i++) {
         struct run run = {.story = &stories[i]};
-        uint32_t failed, survived = 0;
-        bool good = true;
 
-        failed = fail_allocations(&run, store, &survived, &good);
-        printf("%sok %u %s allocation # %" PRIu32 " failures, %" PRIu32 " survived\n",
-               good ? "" : "not ", ++at, stories[i].name, failed, survived);
-        wrong += !good;
+        good = true;
+        failed = fail_allocations(&run, store, 0, &good);
+        wrong += report(stories[i].name, "allocation", failed, good);
         for (size_t k = 0; k < array_size(failures); k++) {
             run.failure = &failures[k];
             good = true;
             failed = fail_every_way(&run, store, &good);
-            good &= failed > 0;
-            printf("%sok %u %s %s # %" PRIu32 " failures\n", good ? "" : "not ", ++at,
-                   stories[i].name, failures[k].name, failed);
-            wrong += !good;
+            wrong += report(stories[i].name, failures[k].name, failed, good);
         }
     }
     return wrong > 0;
@@ -348,7 +378,8 @@ static int run_all(struct simstore *store)
 
 static int run_one(struct simstore *store, char **argv)
 {
-    struct run run = {.nth = {.way = (uint32_t)atoi(argv[3]), .n = (uint32_t)atoi(argv[4])}};
+    struct run run = {.seed = (uint64_t)atoi(argv[1]),
+                      .nth = {.way = (uint32_t)atoi(argv[3]), .n = (uint32_t)atoi(argv[4])}};
     struct world_result result;
 
     for (size_t i = 0; i < array_size(stories); i++)
@@ -357,7 +388,7 @@ static int run_one(struct simstore *store, char **argv)
     for (size_t i = 0; i < array_size(failures); i++)
         if (strcmp(failures[i].name, argv[2]) == 0)
             run.failure = &failures[i];
-    if (!run.story)
+    if (!run.story && run.seed == 0)
         return 64;
     if (!run.failure)
         left = run.nth.n;
