@@ -311,28 +311,19 @@ static int64_t step_number(struct bytes b)
 
 const char *op_kind_name(char kind)
 {
-    switch ((enum op_kind)kind) {
-    case OP_ACTIVE:
-        return "ACTIVE";
-    case OP_DISABLED:
-        return "DISABLED";
-    case OP_TRANSIENT:
-        return "TRANSIENT";
-    case OP_PERMANENT:
-        return "PERMANENT";
-    case OP_UNSENDABLE:
-        return "UNSENDABLE";
-    case OP_DEFERRED:
-        return "DEFERRED";
-    case OP_UNSTARTED:
-        return "UNSTARTED";
-    case OP_UNSENT:
-        return "UNSENT";
-    case OP_UNROUTABLE:
-        return "UNROUTABLE";
-    case OP_REFUSED:
-        return "REFUSED";
-    }
+    static const struct {
+        enum op_kind kind;
+        const char *name;
+    } kinds[] = {
+        {OP_ACTIVE, "ACTIVE"},       {OP_DISABLED, "DISABLED"},     {OP_TRANSIENT, "TRANSIENT"},
+        {OP_PERMANENT, "PERMANENT"}, {OP_UNSENDABLE, "UNSENDABLE"}, {OP_DEFERRED, "DEFERRED"},
+        {OP_UNSTARTED, "UNSTARTED"}, {OP_UNSENT, "UNSENT"},         {OP_UNROUTABLE, "UNROUTABLE"},
+        {OP_REFUSED, "REFUSED"},
+    };
+
+    for (size_t i = 0; i < array_size(kinds); i++)
+        if ((char)kinds[i].kind == kind)
+            return kinds[i].name;
     return NULL;
 }
 
