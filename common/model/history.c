@@ -16,7 +16,7 @@ static const struct {
     {"created", "-d"},    {"dispatched", "sat"}, {"done", "sat"},      {"failed", "sat"},
     {"deferred", "sat"},  {"expired", "sat"},    {"unstarted", "sat"}, {"unroutable", "sat"},
     {"undone", "sat"},    {"skipped", "s"},      {"parked", "sd"},     {"given_up", "sd"},
-    {"retried", "sd"},    {"edited", "s"},       {"resolved", "sd"},   {"mended", "d"},
+    {"retried", "w"},     {"edited", "s"},       {"resolved", "sd"},   {"mended", "w"},
     {"withdrawn", "sat"}, {"turned", "w"},
 };
 
