@@ -46,11 +46,11 @@ static void answer_all(struct scheduler *s, struct op *op, struct ops_reader *r,
         infos[i].steps = found.items[i].steps;
         m->workflows[m->n_workflows++] = &infos[i];
     }
-    if (!answer_fit(s, op, m, &m->n_workflows))
-        return;
-    if (found.more || m->n_workflows < found.n)
-        m->next = m->workflows[m->n_workflows - 1]->workflow;
-    op_reply(s, op, &m->base);
+    if (answer_fit(s, op, m, &m->n_workflows)) {
+        if (found.more || m->n_workflows < found.n)
+            m->next = m->workflows[m->n_workflows - 1]->workflow;
+        op_reply(s, op, &m->base);
+    }
 }
 
 static void answer_one(struct scheduler *s, struct op *op, struct ops_reader *r,

@@ -83,12 +83,12 @@ static void set_failed(struct scheduler *s, Drover__V1__JobEvent *m, const struc
     const char *at = effects_text(s->out, job->failed);
 
     m->failed_steps = effects_alloc(s->out, (job->failed.len / 2 + 1) * sizeof(char *));
-    while (*at) {
+    for (;;) {
         char *end;
         unsigned long step = strtoul(at, &end, 10);
 
         if (end == at)
-            return;
+            break;
         if (step < w->n_steps)
             m->failed_steps[m->n_failed_steps++] = (char *)w->steps[step].name;
         at = end;

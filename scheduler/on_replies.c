@@ -173,8 +173,6 @@ void on_replies(struct scheduler *s, struct item *item)
             renew(s, item, m->progress[i]);
         }
     }
-    if (m->n_replies + m->n_progress == 0)
-        item_dead(s, item, "EMPTY");
-    else if (bad > 0)
+    if (bad > 0)
         item_dead(s, item, effects_printf(s->out, "INVALID %s %s", first.field, first.reason));
 }

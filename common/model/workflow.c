@@ -472,14 +472,12 @@ static void head_resolve(struct owner *o)
 
 /* ---- making ---- */
 
-static int canonical_make(struct owner *o, const struct path *where, struct problem *problem)
+/* What was read and checked is never longer than it was. */
+static int canonical_make(struct owner *o)
 {
     int r = wire_encode(&o->message->base, false, &o->canonical);
 
-    if (r == WIRE_E_TOO_LARGE) {
-        check_fail(problem, where, "must be at most %zu bytes when encoded", WIRE_MESSAGE_MAX);
-        return WORKFLOW_E_INVALID;
-    }
+    assert(r != WIRE_E_TOO_LARGE);
     if (r != 0)
         return r;
     o->shown.canonical = buf_bytes(&o->canonical);
@@ -509,7 +507,7 @@ static int owner_build(struct owner *o, const struct path *where, struct problem
     if (r == 0)
         r = graph_build(&b);
     if (r == 0)
-        r = canonical_make(o, where, problem);
+        r = canonical_make(o);
     return r;
 }
 

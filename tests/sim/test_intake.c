@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a scheduler makes of messages that are none, of a broker that will not have what it says,
+ * and of a store that answers otherwise than it should
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "alone.h"
+#include "scheduler/machine.h"
+
+#define SUBMIT(id)                                                                                 \
+    "{\"jobId\": \"" id "\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": \"hand\", " \
+    "\"action\": \"work\", \"retry\": {\"onPermanent\": \"RECOURSE_PARK\"}}]}}"
+#define DONE "\"achieved\": \"STATE_ACTIVE\""
+
+/* So long a call is made again that fails. */
+#define ROUND ((int64_t)MACHINE_REPEATS * MACHINE_REPEAT_MS)
+
+/* What a driven answer has besides its code, of a job without news. */
+#define NO_NEWS "  1700000000000 1 0 0 0 0 1 0 0 0"
+
+/* A job of one step, submitted; its Receipt and request are no news. */
+static void submitted(struct alone *w)
+{
+    alone_submit(w, SUBMIT("j"));
+    w->story.len = 0;
+}
+
+static void query(struct alone *w, struct wire_message *answer)
+{
+    alone_ask(w, "{\"jobId\": \"j\", \"query\": {\"withData\": true}}", answer);
+    assert_int_equal(answer->answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE);
+    w->story.len = 0;
+}
+
+/* ---- messages ---- */
+
+/* Whoever asked is told; nobody asked: kept for a person. */
+static void test_oversize(void **state)
+{
+    struct alone *w = *state;
+    struct bus_delivery d = {.oversize = true, .body = bytes_str("{"), .reply_to = "me"};
+
+    alone_deliver(w, d);
+    alone_expect(w, "reply {\"code\":\"RECEIPT_CODE_REJECTED\",\"reason\":\"TOO_LARGE\"}, ack");
+    d.source = SCHEDULER_CONTROL;
+    d.message_id = "c1";
+    alone_deliver(w, d);
+    alone_expect(w, "reply {\"commandId\":\"c1\",\"code\":\"ANSWER_CODE_INVALID\","
+                    "\"reason\":\"TOO_LARGE\"}, ack");
+    d.message_id = "\xff"; /* no text: it does not come back */
+    alone_deliver(w, d);
+    alone_expect(w, "reply {\"code\":\"ANSWER_CODE_INVALID\",\"reason\":\"TOO_LARGE\"}, ack");
+    d.reply_to = NULL;
+    alone_deliver(w, d);
+    alone_expect(w, "dead TOO_LARGE , ack");
+    d.source = SCHEDULER_REPLIES;
+    d.reply_to = "me";
+    alone_deliver(w, d);
+    alone_expect(w, "dead TOO_LARGE , ack");
+}
+
+static void test_not_decodable(void **state)
+{
+    struct alone *w = *state;
+
+    alone_submit(w, "{\"jobId\": \"j\", \"steps\": 1}");
+    alone_expect(w, "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_REJECTED\","
+                    "\"reason\":\"has no field \\\"steps\\\"\"}, ack");
+    alone_deliver(w, (struct bus_delivery){.body = bytes_str("\x08")});
+    alone_expect(w, "dead MALFORMED is no protobuf of drover.v1.Submit, ack");
+    alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_EXPIRED, .reply_to = "me"});
+    alone_expect(w, "dead INVALID requests must be given, ack");
+}
+
+/* What is not allowed comes back with the names that it came with, if they are names. */
+static void test_invalid(void **state)
+{
+    struct alone *w = *state;
+    char json[600], longest[ID_NAME_MAX + 2] = "";
+
+    alone_submit(w, "{\"jobId\": \"j 1\", \"workflow\": \"w\"}");
+    alone_expect(w, "reply {\"jobId\":\"j 1\",\"code\":\"RECEIPT_CODE_REJECTED\","
+                    "\"field\":\"job_id\",\"reason\":\"must be 1 to 128 characters of "
+                    "A-Z a-z 0-9 . _ -\"}, ack");
+    alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"c\", \"migrate\": {}}");
+    alone_expect(w, "reply {\"jobId\":\"j\",\"commandId\":\"c\",\"code\":\"ANSWER_CODE_INVALID\","
+                    "\"reason\":\"migrate.workflow: must be a name, or a name@version with a "
+                    "version from 1\"}, ack");
+    memset(longest, 'j', sizeof(longest) - 1);
+    snprintf(json, sizeof(json), "{\"jobId\": \"%s\", \"workflow\": \"w\"}", longest);
+    alone_submit(w, json);
+    alone_expect(w, "reply {\"code\":\"RECEIPT_CODE_REJECTED\",\"field\":\"job_id\","
+                    "\"reason\":\"must be 1 to 128 characters of A-Z a-z 0-9 . _ -\"}, ack");
+}
+
+/* A definition that is none is found out later than the rest. */
+static void test_invalid_definition(void **state)
+{
+    struct alone *w = *state;
+    const char *json = "{\"jobId\": \"j\", \"definition\": {\"steps\": [{\"name\": \"a\"}]}}";
+
+    alone_submit(w, json);
+    alone_expect(w,
+                 "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_REJECTED\","
+                 "\"field\":\"definition.steps[0].actor\",\"reason\":\"step \\\"a\\\": must be 1 "
+                 "to 128 characters of A-Z a-z 0-9 . _ -\"}, ack");
+    alone_deliver(w, (struct bus_delivery){.body = bytes_str(json)});
+    alone_expect(w,
+                 "dead INVALID definition.steps[0].actor step \"a\": must be 1 to 128 characters "
+                 "of A-Z a-z 0-9 . _ -, ack");
+}
+
+/* Answers go where the sender may have a queue, and nowhere else. */
+static void test_reply_to(void **state)
+{
+    static const char WHY[] =
+        "dead INVALID reply_to must be amq.rabbitmq.reply-to or a queue of your "
+        "own, not drover.* or amq.rabbitmq.*, ack";
+    struct alone *w = *state;
+
+    alone_deliver(
+        w, (struct bus_delivery){.body = bytes_str(SUBMIT("j")), .reply_to = "drover.tasks"});
+    alone_expect(w, WHY);
+    alone_submit(w, "{\"jobId\": \"j\", \"workflow\": \"w\", \"replyTo\": \"drover.submit\"}");
+    alone_expect(w, WHY);
+}
+
+/* Good ones are recorded; the message is put aside for the first of the bad ones. */
+static void test_bad_among_good(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf json = {0};
+    CLEANUP(wire_free) struct wire_message answer = {0};
+
+    submitted(w);
+    buf_printf(&json,
+               "{\"replies\": [{\"jobId\": \"j\"}, {\"jobId\": \"j\", \"step\": \"a\", "
+               "\"token\": \"%s\", " DONE "}, {}], \"progress\": [{\"fraction\": 2}]}",
+               w->token);
+    alone_replies(w, buf_str(&json));
+    w->story.len = 0;
+    query(w, &answer);
+    assert_int_equal(answer.answer->status->outcome, DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED);
+
+    alone_replies(w, "{\"progress\": [{\"fraction\": 2}, {}]}");
+    alone_expect(w, "dead INVALID progress[0].fraction must be at most 1, ack");
+    alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_EXPIRED,
+                                           .body = bytes_str("{\"requests\": [{}]}")});
+    alone_expect(w, "dead INVALID requests[0].lock_ms must be 1 to 2592000000 ms, ack");
+}
+
+/* It says neither that it is done nor what has gone wrong. */
+static void test_nothing_achieved(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message answer = {0};
+
+    submitted(w);
+    alone_serve(w, "j", "a", "\"achieved\": \"STATE_UNKNOWN\"");
+    query(w, &answer);
+    assert_int_equal(answer.answer->status->steps[0]->state,
+                     DROVER__V1__STEP_STATE__STEP_STATE_BACKOFF);
+    assert_string_equal(answer.answer->status->steps[0]->last_error->class_, "NOT_ACHIEVED");
+}
+
+static void test_result_too_large(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf said = {0};
+    CLEANUP(wire_free) struct wire_message answer = {0};
+
+    submitted(w);
+    buf_puts(&said, DONE ", \"result\": {\"text\": \"");
+    for (size_t i = 0; i < WIRE_RESULT_MAX; i++)
+        buf_putc(&said, 'x');
+    buf_puts(&said, "\"}");
+    alone_serve(w, "j", "a", buf_str(&said));
+    alone_expect(w, "alert PARKED, ack");
+    query(w, &answer);
+    assert_string_equal(answer.answer->status->steps[0]->last_error->class_, "RESULT_TOO_LARGE");
+}
+
+/* ---- the broker ---- */
+
+/* It is all there is of a message: not acknowledged before somebody has it. */
+static void test_dead_letter_refused(void **state)
+{
+    struct alone *w = *state;
+    const struct bus_delivery d = {.source = SCHEDULER_REPLIES, .body = bytes_str("{}")};
+
+    w->outcome = BUS_NACKED;
+    alone_deliver(w, d);
+    alone_expect(w, "dead INVALID replies must be given");
+    w->outcome = BUS_RETURNED;
+    alone_pass(w, MACHINE_REFUSED_AGAIN_MS);
+    alone_expect(w, "dead INVALID replies must be given");
+    w->outcome = BUS_CONFIRMED;
+    alone_pass(w, MACHINE_REFUSED_AGAIN_MS);
+    alone_expect(w, "dead INVALID replies must be given, ack");
+    alone_pass(w, INT64_C(10) * MACHINE_REFUSED_AGAIN_MS);
+    alone_expect(w, "");
+}
+
+/* Of calls and publishes that were begun before, by another or on a connection that is gone. */
+static void test_unknown_ids(void **state)
+{
+    struct alone *w = *state;
+    const struct store_answer answer = {0};
+
+    submitted(w);
+    alone_step(
+        w, (struct scheduler_event){.type = SCHEDULER_ANSWER, .id = w->call, .answer = &answer});
+    alone_step(w, (struct scheduler_event){
+                      .type = SCHEDULER_OUTCOME, .id = w->publish, .outcome = BUS_RETURNED});
+    alone_expect(w, "");
+}
+
+/* ---- the store ---- */
+
+/* A function that fails would block the queue; the others wait until the store is mended. */
+static void test_store_refuses(void **state)
+{
+    struct alone *w = *state;
+    struct scheduler_stats stats;
+
+    w->instead = (struct alone_answer){"submit", STORE_ERROR, "ERR broken"};
+    w->times = MACHINE_REPEATS;
+    alone_submit(w, SUBMIT("j"));
+    alone_expect(w, "");
+    alone_pass(w, ROUND);
+    alone_expect(w, "dead STORE_REFUSED, ack");
+
+    w->instead = (struct alone_answer){"submit", STORE_ERROR, "NOREPLICAS too few"};
+    w->times = 10 * MACHINE_REPEATS;
+    alone_submit(w, SUBMIT("k"));
+    alone_pass(w, 9 * ROUND);
+    alone_expect(w, "");
+    assert_false(scheduler_idle(w->scheduler));
+    alone_pass(w, ROUND);
+    alone_expect(w, "reply {\"jobId\":\"k\",\"code\":\"RECEIPT_CODE_CREATED\",\"steps\":1,"
+                    "\"recordedAt\":\"1700000011002\"}, request a, ack");
+    assert_true(scheduler_idle(w->scheduler));
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.submits, 2);
+    assert_int_equal(stats.created, 1);
+    assert_int_equal(stats.dead_letters, 1);
+    assert_int_equal(stats.open, 0);
+}
+
+/* The result would be one too many for what a job may keep: that is a failure of the step. */
+static void test_job_too_large(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message answer = {0};
+
+    submitted(w);
+    w->instead = (struct alone_answer){"record", STORE_OK, "DATA_FULL" NO_NEWS};
+    w->times = 1;
+    alone_serve(w, "j", "a", DONE);
+    alone_expect(w, "alert PARKED, ack");
+    query(w, &answer);
+    assert_string_equal(answer.answer->status->steps[0]->last_error->class_, "RESULT_TOO_LARGE");
+}
+
+static void test_submitted_otherwise(void **state)
+{
+    struct alone *w = *state;
+
+    alone_submit(w, "{\"jobId\": \"k\", \"workflow\": \"other\"}");
+    alone_expect(w,
+                 "reply {\"jobId\":\"k\",\"code\":\"RECEIPT_CODE_REJECTED\",\"field\":\"workflow\","
+                 "\"reason\":\"no workflow of this name and version is registered\"}, ack");
+
+    submitted(w);
+    alone_submit(w, "{\"jobId\": \"j\", \"workflow\": \"other\"}");
+    alone_expect(w,
+                 "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_CONFLICT\",\"field\":\"job_id\","
+                 "\"reason\":\"this id is taken by a job with other content\","
+                 "\"recordedAt\":\"1700000000004\"}, ack");
+    /* a registered workflow whose definition is gone: nobody here can store it again */
+    w->instead = (struct alone_answer){"submit", STORE_OK, "UNKNOWN_DEFINITION" NO_NEWS};
+    w->times = 1;
+    alone_submit(w, "{\"jobId\": \"k\", \"workflow\": \"other\"}");
+    alone_expect(w,
+                 "reply {\"jobId\":\"k\",\"code\":\"RECEIPT_CODE_REJECTED\",\"field\":\"workflow\","
+                 "\"reason\":\"its definition is gone from the store: register it again\"}, ack");
+    w->instead =
+        (struct alone_answer){"submit", STORE_OK, "MOVED" NO_NEWS}; /* none of its answers */
+    w->times = 1;
+    alone_submit(w, "{\"jobId\": \"k\", \"workflow\": \"other\"}");
+    alone_expect(w, "ack");
+}
+
+/* ---- commands ---- */
+
+#define COMMAND(id, command) "{\"jobId\": \"j\", \"commandId\": \"" id "\", " command "}"
+#define ANSWER(id, code, reason)                                                                   \
+    "reply {\"jobId\":\"j\",\"commandId\":\"" id "\",\"code\":\"ANSWER_CODE_" code                 \
+    "\",\"reason\":\"" reason "\"}, ack"
+
+static void test_commands_refused(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf many = {0};
+
+    submitted(w);
+    alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"c0\"}");
+    alone_expect(w, ANSWER("c0", "UNSUPPORTED", "this server does not know the command"));
+    alone_control(w, COMMAND("c1", "\"pause\": {}"));
+    w->story.len = 0;
+    alone_control(w, COMMAND("c1", "\"cancel\": {}"));
+    alone_expect(w, ANSWER("c1", "INVALID", "command_id was used before, for another command"));
+    alone_control(w, COMMAND("c2", "\"retry\": {\"steps\": [\"b\"]}"));
+    alone_expect(w, ANSWER("c2", "INVALID", "the job has no step b"));
+    buf_puts(&many, "{\"jobId\": \"j\", \"commandId\": \"c3\", \"retry\": {\"steps\": [\"a\"");
+    for (int i = 0; i < OPS_BUDGET; i++)
+        buf_puts(&many, ", \"a\"");
+    buf_puts(&many, "]}}");
+    alone_control(w, buf_str(&many));
+    alone_expect(w, ANSWER("c3", "INVALID", "more than 250 steps: name none, for all of them"));
+}
+
+static void test_steered_otherwise(void **state)
+{
+    struct alone *w = *state;
+
+    submitted(w);
+    w->instead = (struct alone_answer){"steer", STORE_OK, "WRONG_STATE" NO_NEWS " DATA_FULL -"};
+    w->times = 1;
+    alone_control(w, COMMAND("c1", "\"resume\": {}"));
+    alone_expect(w, ANSWER("c1", "WRONG_STATE",
+                           "the job's input, arguments and results would exceed 64 MiB"));
+    w->instead = (struct alone_answer){"steer", STORE_OK, "UNSUPPORTED" NO_NEWS " - "};
+    w->times = 1;
+    alone_control(w, COMMAND("c2", "\"resume\": {}"));
+    alone_expect(w, ANSWER("c2", "UNSUPPORTED", "this server does not know the command"));
+    /* the job has another definition by now: its steps are numbered once more */
+    w->instead = (struct alone_answer){"steer", STORE_OK, "MOVED" NO_NEWS " - "};
+    w->times = 1;
+    alone_control(w, COMMAND("c3", "\"by\": \"a person\", \"retry\": {\"steps\": [\"a\"]}"));
+    alone_expect(w, ANSWER("c3", "WRONG_STATE",
+                           "step a is in flight: wait for its answer, or for its lease to end"));
+}
+
+static void test_migrate_refused(void **state)
+{
+    struct alone *w = *state;
+
+    submitted(w);
+    alone_control(w, COMMAND("c1", "\"migrate\": {\"workflow\": \"new\"}"));
+    alone_expect(
+        w, ANSWER("c1", "UNKNOWN_WORKFLOW", "no workflow of this name and version is registered"));
+    w->instead = (struct alone_answer){"inspect", STORE_OK, "FOUND xxx"}; /* no definition */
+    w->times = 1;
+    w->skip = 1;
+    alone_control(w, COMMAND("c2", "\"migrate\": {\"workflow\": \"new\"}"));
+    alone_expect(w, ANSWER("c2", "INVALID", "is no protobuf of drover.v1.Workflow"));
+    w->instead = (struct alone_answer){"inspect", STORE_OK, "OTHER"};
+    w->times = 1;
+    w->skip = 1;
+    alone_control(w, COMMAND("c3", "\"migrate\": {\"workflow\": \"new\"}"));
+    alone_expect(w, "ack");
+}
+
+/* ---- answers that are none ---- */
+
+/* Steps that the definition does not have are passed over, and results that are not there. */
+static void test_answers_with_unknown_steps(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message answer = {0};
+    char words[400];
+
+    alone_submit(
+        w, "{\"jobId\": \"j\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": \"x\"}, "
+           "{\"name\": \"b\", \"actor\": \"x\", \"after\": [\"a\"]}]}}");
+    query(w, &answer);
+    snprintf(words, sizeof(words),
+             "DRIVEN %s 1700000000000 9 0 0 0 1 1 0 2 7 A NO_AGENT 4294967295 A DEADLINE "
+             "2 7 A D 1 1 one 0 1000 0 0 0 0   1 A D 1 1 two 0 1000 0 0 0 0      0 0",
+             answer.answer->status->definition);
+    w->instead = (struct alone_answer){"drive", STORE_OK, words};
+    w->times = 1;
+    alone_control(w, "{\"jobId\": \"j\", \"recover\": {}}");
+    alone_expect(w, "request b, alert DEADLINE, ack");
+}
+
+/* Then nobody can say what the job's steps are called. */
+static void test_definition_lost(void **state)
+{
+    struct alone *w = *state;
+
+    submitted(w);
+    alone_restart(w);
+    w->instead = (struct alone_answer){"inspect", STORE_OK, "UNKNOWN"};
+    w->times = 1;
+    w->skip = 1;
+    alone_control(w, "{\"jobId\": \"j\", \"query\": {}}");
+    alone_expect(w, "ack");
+}
+
+/* What is known of one partition is told when all have answered; or by nobody, who has died. */
+static void test_dies_while_it_looks(void **state)
+{
+    struct alone *w = *state;
+
+    for (uint32_t skip = 0; skip < 2; skip++) {
+        submitted(w);
+        simstore_reset(w->store, 0);
+        w->instead = (struct alone_answer){"mark", STORE_UNKNOWN, ""};
+        w->times = 1;
+        w->skip = skip;
+        alone_step(w, (struct scheduler_event){
+                          .type = SCHEDULER_STORE_UP, .partitions = 2, .run = "second"});
+        alone_expect(w, "");
+        alone_restart(w);
+        alone_pass(w, 1000);
+        alone_expect(w, "");
+    }
+    submitted(w);
+    simstore_reset(w->store, 0);
+    w->times = 1;
+    alone_step(
+        w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "second"});
+    alone_pass(w, 1000);
+    alone_expect(w, "alert STORE_LOST, alert JOB_LOST");
+}
+
+static void test_marks_cut(void **state)
+{
+    struct alone *w = *state;
+
+    w->cut = "mark";
+    w->items = UINT32_MAX;
+    for (w->left = 0; w->left < w->items; w->left++) {
+        alone_restart(w);
+        alone_pass(w, 1000);
+        alone_expect(w, "");
+    }
+    assert_true(w->left > 1);
+}
+
+/* Of an answer that ends too early nothing is believed, and nothing is said. */
+static void test_answers_cut(void **state)
+{
+    static const struct {
+        const char *function;
+        enum scheduler_source source;
+        const char *body;
+        uint32_t spare; /* words at the end that an answer may lack */
+    } asked[] = {
+        {"submit", SCHEDULER_SUBMIT, SUBMIT("j"), 0},
+        {"drive", SCHEDULER_CONTROL, "{\"jobId\": \"j\", \"recover\": {}}", 0},
+        {"steer", SCHEDULER_CONTROL, "{\"jobId\": \"j\", \"commandId\": \"c\", \"pause\": {}}",
+         2}, /* why it was refused */
+        {"inspect", SCHEDULER_CONTROL, "{\"jobId\": \"j\", \"query\": {\"withData\": true}}", 0},
+        {"inspect", SCHEDULER_CONTROL,
+         "{\"jobId\": \"j\", \"commandId\": \"c\", \"retry\": {\"steps\": [\"a\"]}}", 0},
+        {"inspect", SCHEDULER_CONTROL, "{\"jobId\": \"j\", \"history\": {}}", 0},
+        {"inspect", SCHEDULER_CONTROL, "{\"listJobs\": {}}", 0},
+        {"inspect", SCHEDULER_CONTROL, "{\"listWorkflows\": {}}", 0},
+        {"inspect", SCHEDULER_CONTROL, "{\"listWorkflows\": {\"workflow\": \"w\"}}", 0},
+        {"renew", SCHEDULER_REPLIES,
+         "{\"progress\": [{\"jobId\": \"j\", \"step\": \"a\", \"token\": \"t\"}]}", 0},
+    };
+    struct alone *w = *state;
+
+    for (size_t i = 0; i < array_size(asked); i++) {
+        w->items = UINT32_MAX;
+        for (w->left = 0; w->left + asked[i].spare < w->items; w->left++) {
+            simstore_reset(w->store, 0);
+            alone_restart(w);
+            submitted(w);
+            w->cut = asked[i].function;
+            alone_deliver(w, (struct bus_delivery){.source = (int)asked[i].source,
+                                                   .body = bytes_str(asked[i].body),
+                                                   .reply_to = "me"});
+            w->cut = NULL;
+            alone_expect(w, "ack");
+        }
+        assert_true(w->left > 0);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_oversize),
+        TEST(test_not_decodable),
+        TEST(test_invalid),
+        TEST(test_invalid_definition),
+        TEST(test_reply_to),
+        TEST(test_bad_among_good),
+        TEST(test_nothing_achieved),
+        TEST(test_result_too_large),
+        TEST(test_dead_letter_refused),
+        TEST(test_unknown_ids),
+        TEST(test_store_refuses),
+        TEST(test_job_too_large),
+        TEST(test_submitted_otherwise),
+        TEST(test_commands_refused),
+        TEST(test_steered_otherwise),
+        TEST(test_migrate_refused),
+        TEST(test_answers_with_unknown_steps),
+        TEST(test_definition_lost),
+        TEST(test_dies_while_it_looks),
+        TEST(test_marks_cut),
+        TEST(test_answers_cut),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a scheduler tells of jobs without being asked: ends, steps, alerts; and what is too large
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "alone.h"
+#include "scheduler/machine.h"
+
+#define STEP(name, actor)                                                                          \
+    "{\"name\": \"" name "\", \"actor\": \"" actor                                                 \
+    "\", \"retry\": {\"onPermanent\": \"RECOURSE_FAIL\"}}"
+#define SUBMIT(more)                                                                               \
+    "{\"jobId\": \"j\", \"replyTo\": \"mine\", \"definition\": {\"steps\": [" STEP(                \
+        "a", "hand") "]}" more "}"
+#define LABELS ", \"labels\": [{\"name\": \"shop\", \"value\": \"north\"}]"
+#define DONE "\"achieved\": \"STATE_ACTIVE\""
+#define HOPELESS "\"error\": {\"class\": \"NO\", \"verdict\": \"VERDICT_PERMANENT\"}"
+
+/* The step is done, and its result as large as may be. */
+static void say_result(struct buf *out)
+{
+    static const char TYPE[] = "text/plain";
+
+    buf_printf(out, "%s, \"result\": {\"contentType\": \"%s\", \"text\": \"", DONE, TYPE);
+    for (size_t i = strlen(TYPE); i < WIRE_RESULT_MAX; i++)
+        buf_putc(out, 'r');
+    buf_puts(out, "\"}");
+}
+
+/* The last reply, read as what a client hears of an end. */
+static void heard(struct alone *w, struct wire_message *m)
+{
+    assert_int_equal(wire_decode(WIRE_EVENT, buf_bytes(&w->reply), NULL, m, NULL), 0);
+}
+
+static void test_labels_are_told(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    alone_submit(w, SUBMIT(LABELS ", \"events\": \"EVENTS_STEP\""));
+    assert_non_null(strstr(buf_str(&w->story), "event {\"kind\":\"EVENT_KIND_STEP\""));
+    assert_non_null(
+        strstr(buf_str(&w->story), "\"labels\":[{\"name\":\"shop\",\"value\":\"north\"}]"));
+    alone_serve(w, "j", "a", DONE);
+    heard(w, &m);
+    assert_int_equal(m.event->n_labels, 1);
+    assert_string_equal(m.event->labels[0]->value, "north");
+}
+
+static void test_failed_steps_are_told(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    alone_submit(w, SUBMIT(""));
+    alone_serve(w, "j", "a", HOPELESS);
+    heard(w, &m);
+    assert_int_equal(m.event->outcome, DROVER__V1__OUTCOME__OUTCOME_FAILED);
+    assert_int_equal(m.event->n_failed_steps, 1);
+    assert_string_equal(m.event->failed_steps[0], "a");
+}
+
+/* What does not fit is named. */
+static void test_results_left_out(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+    CLEANUP(buf_deinit) struct buf said = {0};
+
+    alone_submit(w, SUBMIT(""));
+    say_result(&said);
+    alone_serve(w, "j", "a", buf_str(&said));
+    heard(w, &m);
+    assert_int_equal(m.event->n_results, 0);
+    assert_int_equal(m.event->n_results_left_out, 1);
+    assert_string_equal(m.event->results_left_out[0], "a");
+}
+
+/* What a supervisor does before it asks for notices that are owed. */
+static void look(struct alone *w)
+{
+    struct effects fx = {0};
+    struct store_answer answer;
+
+    for (uint32_t p = 0; p < 2; p++) {
+        const struct effect *e;
+
+        ops_expire(&fx, 1, p, 0, 100, 0, &(struct op_clock){0});
+        e = &fx.items[fx.n - 1];
+        simstore_call(w->store, ALONE_EPOCH + w->now, false, p, "expire", e->store.args, e->store.n,
+                      &answer);
+    }
+    effects_deinit(&fx);
+}
+
+/* A client's queue that is gone is tried five times, then a person is to know. */
+static void test_undeliverable(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+    char control[80];
+
+    alone_submit(w, SUBMIT(""));
+    w->outcome = BUS_RETURNED;
+    alone_serve(w, "j", "a", DONE);
+    heard(w, &m);
+    snprintf(control, sizeof(control), "{\"jobId\": \"j\", \"notify\": {\"seq\": %d}}",
+             (int)m.event->seq);
+    for (int tries = 1; tries < MACHINE_NOTICE_TRIES; tries++) {
+        assert_null(strstr(buf_str(&w->story), "dead"));
+        assert_non_null(strstr(buf_str(&w->story), "reply"));
+        alone_pass(w, 3600000);
+        look(w);
+        w->story.len = 0;
+        alone_control(w, control);
+    }
+    assert_non_null(strstr(buf_str(&w->story), "dead UNDELIVERABLE reply_to mine, ack"));
+}
+
+/* ---- alerts ---- */
+
+/* More causes than are remembered here: the store knows which of them were told. */
+static void test_many_causes(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf json = {0};
+    unsigned alerts = 0;
+
+    buf_puts(&json, "{\"jobId\": \"j\", \"definition\": {\"steps\": [");
+    for (int i = 0; i <= MACHINE_ASKED_MAX; i++)
+        buf_printf(&json, "%s{\"name\": \"s%d\", \"actor\": \"a%d\"}", i ? ", " : "", i, i);
+    buf_puts(&json, "]}}");
+    w->unroutable = true;
+    alone_submit(w, buf_str(&json));
+    alone_pass(w, 600000);
+    for (const char *at = buf_str(&w->story); (at = strstr(at, "alert UNROUTABLE")); at++)
+        alerts++;
+    assert_int_equal(alerts, MACHINE_ASKED_MAX + 1);
+}
+
+/* ---- what is too large ---- */
+
+#define RESULTS 16 /* that a step gets unless told which */
+
+/* One after the other, and one that gets the results of all: with them it exceeds a message. */
+static void submit_large(struct alone *w)
+{
+    CLEANUP(buf_deinit) struct buf json = {0}, after = {0}, said = {0};
+
+    buf_puts(&json, "{\"jobId\": \"j\", \"definition\": {\"steps\": [");
+    for (int i = 0; i < RESULTS; i++) {
+        buf_printf(&json, "{\"name\": \"s%d\", \"actor\": \"x\", \"after\": [", i);
+        if (i > 0)
+            buf_printf(&json, "\"s%d\"", i - 1);
+        buf_puts(&json, "]}, ");
+        buf_printf(&after, "%s\"s%d\"", i ? ", " : "", i);
+    }
+    buf_printf(&json,
+               "{\"name\": \"last\", \"actor\": \"x\", \"after\": [%s], \"retry\": "
+               "{\"onPermanent\": \"RECOURSE_PARK\"}}]}}",
+               buf_str(&after));
+    alone_submit(w, buf_str(&json));
+    say_result(&said);
+    for (int i = 0; i < RESULTS; i++) {
+        char step[8];
+
+        snprintf(step, sizeof(step), "s%d", i);
+        w->story.len = 0;
+        alone_serve(w, "j", step, buf_str(&said));
+    }
+}
+
+static void test_request_too_large(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    submit_large(w);
+    alone_expect(w, "alert PARKED, ack");
+    alone_ask(w, "{\"jobId\": \"j\", \"query\": {\"withData\": true, \"fromStep\": 16}}", &m);
+    assert_string_equal(m.answer->status->steps[0]->name, "last");
+    assert_string_equal(m.answer->status->steps[0]->last_error->class_, "INPUT_TOO_LARGE");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_labels_are_told), TEST(test_failed_steps_are_told), TEST(test_results_left_out),
+        TEST(test_undeliverable),   TEST(test_many_causes),           TEST(test_request_too_large),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
