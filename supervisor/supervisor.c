@@ -29,19 +29,19 @@ enum chore {
     CHORE_EXPIRE,
     CHORE_SWEEP,
     CHORE_FORGET,
-    CHORES_,
 };
+#define CHORES (CHORE_FORGET + 1)
 
 struct partition {
     bool leads;
-    int64_t leads_until;     /* monotonic */
-    int64_t due[CHORES_];    /* monotonic: when the next call is to be made */
-    uint64_t call[CHORES_];  /* its id while it is under way, else 0 */
-    int64_t called[CHORES_]; /* when */
+    int64_t leads_until;    /* monotonic */
+    int64_t due[CHORES];    /* monotonic: when the next call is to be made */
+    uint64_t call[CHORES];  /* its id while it is under way, else 0 */
+    int64_t called[CHORES]; /* when */
     char sweep[OPS_SWEEP_CURSOR];
-    bool sweeps_back;   /* this round derives the bounds of before the clock stepped back */
-    bool done[CHORES_]; /* once */
-    uint32_t skip;      /* dry run: so much of what is due was looked at */
+    bool sweeps_back;  /* this round derives the bounds of before the clock stepped back */
+    bool done[CHORES]; /* once */
+    uint32_t skip;     /* dry run: so much of what is due was looked at */
 };
 
 struct supervisor {
@@ -105,8 +105,6 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
     case CHORE_FORGET:
         ops_forget(s->out, p->call[chore], i, s->config.retention_ms, FORGET_JOBS);
         break;
-    case CHORES_:
-        break;
     }
     if (s->config.dry_run)
         ops_look(s->out);
@@ -137,7 +135,7 @@ static int64_t call_due(struct supervisor *s)
     for (uint32_t i = 0; s->up && i < s->n; i++) {
         struct partition *p = &s->partitions[i];
 
-        for (enum chore c = CHORE_LEAD; c < CHORES_; c++) {
+        for (enum chore c = CHORE_LEAD; c < CHORES; c++) {
             if (p->call[c] || !wanted(s, p, c))
                 continue;
             if (p->due[c] <= s->now)
@@ -185,7 +183,7 @@ static void tell_done(struct supervisor *s)
     if (!s->config.once || s->done || s->unconfirmed > 0 || s->n == 0)
         return;
     for (uint32_t i = 0; i < s->n; i++)
-        for (enum chore c = CHORE_EXPIRE; c < CHORES_; c++)
+        for (enum chore c = CHORE_EXPIRE; c < CHORES; c++)
             if (!s->partitions[i].done[c])
                 return;
     s->done = true;
@@ -377,8 +375,8 @@ static void on_forgotten(struct supervisor *s, struct partition *p, struct ops_r
 
 static void on_answer(struct supervisor *s, uint64_t id, const struct store_answer *answer)
 {
-    static void (*const on[CHORES_])(struct supervisor *, struct partition *,
-                                     struct ops_reader *) = {
+    static void (*const on[CHORES])(struct supervisor *, struct partition *,
+                                    struct ops_reader *) = {
         [CHORE_LEAD] = on_lead,
         [CHORE_EXPIRE] = on_expired,
         [CHORE_SWEEP] = on_swept,
@@ -389,7 +387,7 @@ static void on_answer(struct supervisor *s, uint64_t id, const struct store_answ
     for (uint32_t i = 0; i < s->n; i++) {
         struct partition *p = &s->partitions[i];
 
-        for (enum chore c = CHORE_LEAD; c < CHORES_; c++) {
+        for (enum chore c = CHORE_LEAD; c < CHORES; c++) {
             if (p->call[c] != id)
                 continue;
             p->call[c] = 0;

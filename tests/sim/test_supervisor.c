@@ -37,8 +37,20 @@ struct world {
     struct simstore *store;
     struct peer peers[SUPERVISORS];
     int64_t now;
-    int64_t skew; /* of the store's clock */
-    struct buf named;
+    int64_t skew;            /* of the store's clock */
+    struct buf named;        /* jobs, to the schedulers */
+    bool once, dry_run;      /* of those that are born; likewise ... */
+    int64_t sweep_ms;        /* ... their rounds of sweeping */
+    bool nobody_reads;       /* replies */
+    bool done;               /* a round */
+    struct buf decided;      /* what it has told */
+    const char *cut;         /* a function: of its answers only the first ... */
+    uint32_t left;           /* ... so many items arrive, ... */
+    enum store_result fails; /* ... or none */
+    uint32_t items;          /* the last answer of it had so many */
+    unsigned calls;          /* of it */
+    bool nobody_hears;       /* the broker does not say what became of commands, ... */
+    unsigned unheard;        /* ... so many */
 };
 
 /* ---- the world around the machines ---- */
@@ -56,6 +68,12 @@ static void call(struct world *w, struct peer *p, const struct effect *e)
 
     simstore_call(w->store, store_now(w), false, e->store.partition, e->store.function,
                   e->store.args, e->store.n, &answer);
+    if (w->cut && strcmp(e->store.function, w->cut) == 0) {
+        w->calls++;
+        w->items = answer.n;
+        answer.n = w->left < answer.n ? w->left : answer.n;
+        answer.result = w->fails;
+    }
     feed(w, p,
          (struct supervisor_event){.type = SUPERVISOR_ANSWER, .id = e->id, .answer = &answer});
 }
@@ -66,7 +84,18 @@ static void publish(struct world *w, struct peer *p, const struct effect *e)
 
     assert_int_equal(wire_decode(WIRE_CONTROL, e->publish.body, NULL, &m, NULL), 0);
     buf_printf(&w->named, "%s%s", w->named.len ? " " : "", m.control->job_id);
-    feed(w, p, (struct supervisor_event){.type = SUPERVISOR_OUTCOME, .id = e->id});
+    if (w->nobody_hears)
+        w->unheard++;
+    else
+        feed(w, p, (struct supervisor_event){.type = SUPERVISOR_OUTCOME, .id = e->id});
+}
+
+static void tell(struct world *w, const struct effect *e)
+{
+    if (e->role.what == SUPERVISOR_DONE)
+        w->done = true;
+    else
+        buf_printf(&w->decided, "%s%s", w->decided.len ? ", " : "", (const char *)e->role.object);
 }
 
 static void feed(struct world *w, struct peer *p, struct supervisor_event event)
@@ -74,14 +103,18 @@ static void feed(struct world *w, struct peer *p, struct supervisor_event event)
     struct effects out = {0};
 
     event.now = w->now;
+    if (event.type == SUPERVISOR_QUEUE && w->nobody_reads)
+        event.queue.consumers = 0;
     p->next = supervisor_step(p->machine, &event, &out);
     for (size_t i = 0; i < out.n; i++) {
         const struct effect *e = &out.items[i];
 
         if (e->type == EFFECT_STORE)
             call(w, p, e);
-        else
+        else if (e->type == EFFECT_PUBLISH)
             publish(w, p, e);
+        else
+            tell(w, e);
     }
     effects_deinit(&out);
 }
@@ -119,7 +152,9 @@ static void birth(struct world *w, int i)
                                              .lease_ms = LEASE_MS,
                                              .election = true,
                                              .retention_ms = INT64_C(7) * 24 * 3600 * 1000,
-                                             .sweep_ms = 600000};
+                                             .sweep_ms = w->sweep_ms,
+                                             .once = w->once,
+                                             .dry_run = w->dry_run};
     struct rng rng;
 
     name[sizeof(name) - 2] = (char)('0' + i);
@@ -501,6 +536,237 @@ static void test_a_wide_join_is_mended(void **state)
     assert_int_equal(events(w, "wide", "mended"), 1);
 }
 
+/* ---- one round ---- */
+
+/* It has ended; the end is owed to whoever has asked for it. */
+static void kill_job(struct world *w, const char *id)
+{
+    struct effects fx = {0};
+
+    ops_steer(&fx, 0, id_partition(id, PARTITIONS),
+              &(struct op_steer){.job = id,
+                                 .command = "kill",
+                                 .command_id = "c",
+                                 .reason = "- test",
+                                 .by = "test",
+                                 .fresh = "0123456789abcdef",
+                                 .definition = ""});
+    ask_store(w, &fx);
+    effects_deinit(&fx);
+}
+
+static void settle(struct world *w, const char *id, uint64_t seq)
+{
+    struct effects fx = {0};
+
+    ops_settle_owed(&fx, 0, id_partition(id, PARTITIONS), &(struct op_notice){id, seq}, 1);
+    ask_store(w, &fx);
+    effects_deinit(&fx);
+}
+
+static void drop_due(struct world *w, const char *id)
+{
+    CLEANUP(buf_deinit) struct buf key = {0}, reply = {0};
+
+    buf_printf(&key, "drover:{p%u}:due", (unsigned)id_partition(id, PARTITIONS));
+    simstore_command(w->store, (const char *[]){"ZREM", buf_str(&key), id}, 3, &reply);
+    assert_memory_equal(buf_str(&reply), ":1", 2);
+}
+
+/* A job of two steps, one after the other, of which the second one counts nobody to wait for. */
+static void submit_miscounted(struct world *w, const char *id)
+{
+    Drover__V1__Workflow definition = DROVER__V1__WORKFLOW__INIT;
+    Drover__V1__Step first = DROVER__V1__STEP__INIT, second = DROVER__V1__STEP__INIT;
+    Drover__V1__Step *steps[] = {&first, &second};
+    char *after[] = {(char *)"s"};
+    CLEANUP(buf_deinit) struct buf key = {0}, reply = {0};
+
+    first.name = after[0];
+    second.name = (char *)"t";
+    first.actor = second.actor = (char *)"a";
+    first.lock_ms = HOUR;
+    second.after = after;
+    second.n_after = 1;
+    definition.steps = steps;
+    definition.n_steps = 2;
+    submit_workflow(w, id, &definition, 0, 0);
+    buf_printf(&key, "drover:{p%u}:job:%s", (unsigned)id_partition(id, PARTITIONS), id);
+    simstore_command(
+        w->store, (const char *[]){"HSET", buf_str(&key), "1", "D A W 0 0 - 0 0 0 7 0"}, 4, &reply);
+}
+
+/* Something of all that a round may find, in the order of partitions. */
+#define NOT_EXPIRED                                                                                \
+    "due starts, forgotten 1 jobs of partition 6, mended lost due, owed ended notice 5, mended "   \
+    "joins step 1"
+#define FOUND "expired late step 0, " NOT_EXPIRED
+
+static void leave_work(struct world *w)
+{
+    submit(w, "old", MINUTE, 0, 0);
+    kill_job(w, "old");
+    settle(w, "old", 5);
+    w->now += INT64_C(8) * 24 * HOUR;
+    submit(w, "late", MINUTE, 0, 0);
+    submit(w, "starts", MINUTE, store_now(w) + MINUTE, 0);
+    submit(w, "ended", MINUTE, 0, 0);
+    kill_job(w, "ended");
+    submit(w, "lost", HOUR, 0, 0);
+    drop_due(w, "lost");
+    submit_miscounted(w, "joins");
+    w->now += 10 * MINUTE;
+}
+
+static void round_of(struct world *w)
+{
+    w->once = true;
+    w->done = false;
+    birth(w, 0);
+    pass(w, MINUTE);
+    assert_true(w->done);
+    assert_true(supervisor_idle(w->peers[0].machine));
+    death(w, 0);
+}
+
+static void expect_decided(struct world *w, const char *lines)
+{
+    assert_string_equal(buf_str(&w->decided), lines);
+    buf_clear(&w->decided);
+}
+
+static void test_one_round(void **state)
+{
+    struct world *w = *state;
+
+    leave_work(w);
+    round_of(w);
+    expect_decided(w, FOUND);
+    assert_string_equal(buf_str(&w->named), "late starts ended");
+    assert_int_equal(events(w, "late", "expired"), 1);
+    round_of(w); /* what was named, and not taken up, is named again */
+    expect_decided(w, "due late step 0, due starts");
+}
+
+/* It tells the same, as often as it is asked, and nothing has changed. */
+static void test_dry_run(void **state)
+{
+    struct world *w = *state;
+    uint64_t before;
+
+    leave_work(w);
+    before = simstore_digest(w->store);
+    w->dry_run = true;
+    for (int i = 0; i < 2; i++) {
+        round_of(w);
+        expect_decided(w, FOUND);
+        assert_int_equal(w->named.len, 0);
+        assert_true(simstore_digest(w->store) == before);
+    }
+}
+
+/* Then nobody knows what agents have answered, so no lease ends. */
+static void test_one_round_unread(void **state)
+{
+    struct world *w = *state;
+
+    leave_work(w);
+    w->nobody_reads = true;
+    round_of(w);
+    expect_decided(w, "held leases: nobody consumes drover.replies, " NOT_EXPIRED);
+    assert_int_equal(events(w, "late", "expired"), 0);
+}
+
+/* Done is what the broker has, too. */
+static void test_one_round_unconfirmed(void **state)
+{
+    struct world *w = *state;
+
+    leave_work(w);
+    w->once = w->nobody_hears = true;
+    birth(w, 0);
+    pass(w, MINUTE);
+    assert_true(w->unheard > 0);
+    for (; w->unheard > 0; w->unheard--) {
+        assert_false(w->done);
+        assert_false(supervisor_idle(w->peers[0].machine));
+        feed(w, &w->peers[0], (struct supervisor_event){.type = SUPERVISOR_OUTCOME});
+    }
+    assert_true(w->done);
+}
+
+/* ---- a store that does not answer as it should ---- */
+
+/* Nothing of such an answer is believed, and it is asked again. */
+static void test_answers_cut(void **state)
+{
+    static const struct {
+        const char *function;
+        int64_t again; /* after so long at most */
+        bool names;    /* what is due is named all the same */
+    } asked[] = {
+        {"lead", LEASE_MS, false},
+        {"expire", 2 * PERIOD_MS, false},
+        {"sweep", 10 * PERIOD_MS, true},
+        {"forget", 10 * PERIOD_MS, true},
+    };
+    struct world *w = *state;
+
+    w->sweep_ms = 10 * PERIOD_MS;
+    for (size_t i = 0; i < array_size(asked); i++) {
+        w->cut = asked[i].function;
+        w->items = UINT32_MAX;
+        for (w->left = 0; w->left < w->items; w->left++) {
+            unsigned calls;
+
+            simstore_reset(w->store, 0);
+            submit(w, "late", MINUTE, 0, 0);
+            w->now += 2 * MINUTE;
+            birth(w, 0);
+            pass(w, asked[i].again);
+            calls = w->calls;
+            pass(w, asked[i].again);
+            assert_true(w->calls > calls);
+            assert_int_equal(named(w, "late"), asked[i].names);
+            death(w, 0);
+            w->named.len = 0;
+        }
+    }
+}
+
+/* What was not answered is asked again. */
+static void test_store_fails(void **state)
+{
+    struct world *w = *state;
+
+    birth(w, 0);
+    pass(w, LEASE_MS);
+    w->cut = "expire";
+    w->fails = STORE_UNKNOWN;
+    submit(w, "late", MINUTE, 0, 0);
+    pass(w, 2 * MINUTE);
+    assert_false(named(w, "late"));
+    w->cut = NULL;
+    pass(w, 2 * PERIOD_MS);
+    assert_true(named(w, "late"));
+}
+
+/* A lease is not given up before the store has said so. */
+static void test_goodbye_unheard(void **state)
+{
+    struct world *w = *state;
+
+    birth(w, 0);
+    pass(w, LEASE_MS);
+    w->cut = "lead";
+    w->fails = STORE_UNKNOWN;
+    feed(w, &w->peers[0], (struct supervisor_event){.type = SUPERVISOR_STOP});
+    assert_false(supervisor_idle(w->peers[0].machine));
+    w->cut = NULL;
+    pass(w, LEASE_MS);
+    assert_true(supervisor_idle(w->peers[0].machine));
+}
+
 /* ---- life ---- */
 
 static int setup(void **state)
@@ -511,6 +777,7 @@ static int setup(void **state)
         return -1;
     w->store = simstore_new(SIM_DROVER_LUA);
     simstore_reset(w->store, 0);
+    w->sweep_ms = 600000;
     *state = w;
     return 0;
 }
@@ -522,6 +789,7 @@ static int teardown(void **state)
     for (int i = 0; i < SUPERVISORS; i++)
         death(w, i);
     buf_deinit(&w->named);
+    buf_deinit(&w->decided);
     simstore_free(w->store);
     free(w);
     return 0;
@@ -542,6 +810,13 @@ int main(void)
         TEST(test_the_clock_steps_back),
         TEST(test_the_clock_is_mended),
         TEST(test_a_wide_join_is_mended),
+        TEST(test_one_round),
+        TEST(test_dry_run),
+        TEST(test_one_round_unread),
+        TEST(test_one_round_unconfirmed),
+        TEST(test_answers_cut),
+        TEST(test_store_fails),
+        TEST(test_goodbye_unheard),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));
