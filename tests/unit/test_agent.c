@@ -39,6 +39,7 @@ struct ask {
     int64_t heartbeat;
     const char *token;
     const char *actor;
+    const char *traceparent;
 };
 
 /* ---- the story ---- */
@@ -83,6 +84,8 @@ static void tell_replies(struct world *w, const struct bus_message *m)
         buf_printf(&w->story, "progress %s %.2f %s", p->step, p->fraction, p->note);
         assert_string_equal(m->reply_to, "amq.rabbitmq.reply-to");
     }
+    if (m->traceparent)
+        buf_printf(&w->story, " of trace %s", m->traceparent);
     assert_int_equal(m->mandatory, message.replies->n_replies > 0);
     assert_true(m->not_after > w->now);
     wire_free(&message);
@@ -210,6 +213,8 @@ static void deliver_as(struct world *w, uint64_t handle, bool json, const struct
         m->idempotency_key = (char *)"job/step/1";
         m->lock_ms = asks[i].lock;
         m->heartbeat_ms = asks[i].heartbeat;
+        if (asks[i].traceparent)
+            m->traceparent = (char *)asks[i].traceparent;
     }
     body.requests = list;
     body.n_requests = n;
@@ -450,6 +455,44 @@ static void test_retries_within_the_lease(void **state)
     fail_as(w, "a", "LAST", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     turn_ends(w);
     expect(w, "400: reply a!LAST\n");
+}
+
+static void test_headers(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000, .traceparent = "00-1-2-01"});
+    succeed(w, "a", "x");
+    turn_ends(w);
+    expect(w, "0: start a\n0: reply a=x of trace 00-1-2-01\n");
+}
+
+/* The loop was slow, and the time for another try is over with the lease: there is nothing to say.
+ */
+static void test_no_retry_past_the_lease(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 1000, .actor = "retrying"});
+    fail_as(w, "a", "BUSY", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    w->now = 1000;
+    turn_ends(w);
+    expect(w, "0: start a\n1000: ack 1\n");
+}
+
+/* Between two tries the store gives it up: the error that is known is told. */
+static void test_cut_off_between_tries(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000, .heartbeat = 100, .actor = "retrying"});
+    outcome(w, BUS_CONFIRMED); /* the first Progress; no other one gets through */
+    fail_asking(w, "a", 500);
+    buf_clear(&w->story);
+    until(w, 299);
+    expect(w, "100: progress a -1.00 \n200: progress a -1.00 \n");
+    until(w, 301);
+    expect(w, "300: reply a!BUSY+500\n");
 }
 
 /* Of what was delivered or sent before, another run may be at work, or have been. */
@@ -757,6 +800,17 @@ static void test_one_bad_among_good(void **state)
     expect(w, "0: reply a=x c=z\n0: ack 1\n");
 }
 
+/* The dead letter says what is wrong with the first of them. */
+static void test_two_bad_among_good(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 0}, {.step = "b", .lock = 1000},
+            {.step = "", .lock = 1000});
+    expect(w,
+           "0: dead letter: INVALID requests[0].lock_ms must be 1 to 2592000000 ms\n0: start b\n");
+}
+
 static void test_nothing_good(void **state)
 {
     struct world *w = *state;
@@ -795,11 +849,17 @@ static void test_heartbeats(void **state)
     progress.progress.fraction = 0.5;
     progress.progress.note = "half\nway";
     step(w, progress);
-    until(w, 899);
+    until(w, 600);
     expect(w, "600: progress a 0.50 half?way\n");
+    progress.progress.fraction = 7; /* a handler that cannot count */
+    progress.progress.note = "";
+    step(w, progress);
+    until(w, 900);
+    expect(w, "900: progress a 1.00 \n");
+    until(w, 1199);
     succeed(w, "a", "x");
     until(w, 5000);
-    expect(w, "899: reply a=x\n");
+    expect(w, "1199: reply a=x\n");
 }
 
 /* The broker is away, or reads nothing: soon the store will give the step to somebody else. */
@@ -1040,6 +1100,23 @@ static void test_strange_text(void **state)
     expect(w, "0: start a\n0: reply a!A?B?C?\n");
 }
 
+/* Cut where it is too long, never within a character. */
+static void test_long_text(void **state)
+{
+    struct world *w = *state;
+    char class[2 * WIRE_ERROR_CLASS_MAX + 1] = "";
+    CLEANUP(buf_deinit) struct buf said = {0};
+
+    for (size_t i = 0; i < WIRE_ERROR_CLASS_MAX / 2; i++)
+        strcat(class, "\xe2\x82\xac");
+    deliver(w, 1, {.step = "a", .lock = 1000});
+    fail_as(w, "a", class, DROVER__V1__VERDICT__VERDICT_TRANSIENT);
+    turn_ends(w);
+    class[WIRE_ERROR_CLASS_MAX / 3 * 3] = '\0';
+    buf_printf(&said, "0: start a\n0: reply a!%s\n", class);
+    expect(w, buf_str(&said));
+}
+
 /* Stopped before the end of the lease, there is time to say so. */
 static void test_margin(void **state)
 {
@@ -1085,9 +1162,13 @@ int main(void)
         TEST(test_no_start_past_the_lease),
         TEST(test_returned_reply),
         TEST(test_one_bad_among_good),
+        TEST(test_two_bad_among_good),
         TEST(test_nothing_good),
         TEST(test_heartbeats),
         TEST(test_cut_off),
+        TEST(test_cut_off_between_tries),
+        TEST(test_headers),
+        TEST(test_no_retry_past_the_lease),
         TEST(test_never_renewed),
         TEST(test_unwanted_is_stopped),
         TEST(test_drain),
@@ -1097,6 +1178,7 @@ int main(void)
         TEST(test_results_are_bounded),
         TEST(test_batches_are_bounded),
         TEST(test_strange_text),
+        TEST(test_long_text),
         TEST(test_margin),
     };
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <time.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -280,6 +281,16 @@ static void test_buf_fits_exactly(void **state)
         buf_printf(&b, "%s", "tail");
         assert_string_equal(buf_str(&b) + len, "tail");
     }
+}
+
+/* A format that cannot be carried out. */
+static void test_buf_fails_to_format(void **state)
+{
+    CLEANUP(buf_deinit) struct buf b = {0};
+
+    buf_printf(&b, "%lc", (wint_t)0x7fffffff);
+    assert_true(b.failed);
+    assert_int_equal(b.len, 0);
 }
 
 static void test_buf_stays_failed(void **state)
@@ -836,6 +847,7 @@ int main(void)
         cmocka_unit_test(test_buf_grows),
         cmocka_unit_test(test_buf_fits_exactly),
         cmocka_unit_test(test_buf_stays_failed),
+        cmocka_unit_test(test_buf_fails_to_format),
         cmocka_unit_test(test_buf_hands_over),
         cmocka_unit_test(test_json_escapes),
         cmocka_unit_test(test_json_replaces_what_is_not_utf8),

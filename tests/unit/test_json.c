@@ -147,6 +147,53 @@ static void test_enums(void **state)
     expect_flaw(SUBMIT, "{\"desired\":true}", "desired");
 }
 
+/* Types that no message of ours has, so far. */
+struct narrow {
+    ProtobufCMessage base;
+    float ratio;
+    int32_t small;
+};
+
+static void narrow_init(ProtobufCMessage *m);
+
+static const ProtobufCFieldDescriptor NARROW_FIELDS[] = {
+    {.name = "ratio",
+     .id = 1,
+     .type = PROTOBUF_C_TYPE_FLOAT,
+     .offset = offsetof(struct narrow, ratio)},
+    {.name = "small",
+     .id = 2,
+     .type = PROTOBUF_C_TYPE_SINT32,
+     .offset = offsetof(struct narrow, small)},
+};
+
+static const ProtobufCMessageDescriptor NARROW = {
+    .magic = PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+    .name = "narrow",
+    .sizeof_message = sizeof(struct narrow),
+    .n_fields = 2,
+    .fields = NARROW_FIELDS,
+    .fields_sorted_by_name = (const unsigned[]){0, 1},
+    .n_field_ranges = 1,
+    .field_ranges = (const ProtobufCIntRange[]){{1, 0}, {0, 2}},
+    .message_init = narrow_init,
+};
+
+static void narrow_init(ProtobufCMessage *m)
+{
+    *(struct narrow *)m = (struct narrow){.base = {.descriptor = &NARROW}};
+}
+
+static void test_narrow_numbers(void **state)
+{
+    expect_same(&NARROW, "{\"ratio\":0.25,\"small\":-2147483648}");
+    expect_same(&NARROW, "{\"small\":2147483647}");
+    expect_written(&NARROW, "{\"small\":\"-1\"}", "{\"small\":-1}");
+    expect_flaw(&NARROW, "{\"small\":2147483648}", "small");
+    expect_flaw(&NARROW, "{\"small\":-2147483649}", "small");
+    expect_flaw(&NARROW, "{\"ratio\":\"1\"}", "ratio");
+}
+
 static void test_bytes(void **state)
 {
     expect_same(PAYLOAD, "{\"contentType\":\"x\",\"data\":\"AP/+\"}");
@@ -154,6 +201,7 @@ static void test_bytes(void **state)
     expect_written(PAYLOAD, "{\"data\":\"YQ\"}", "{\"data\":\"YQ==\"}");
     expect_same(PAYLOAD, "{\"data\":\"YWI=\"}");
     expect_same(PAYLOAD, "{\"data\":\"YWJj\"}");
+    expect_same(PAYLOAD, "{\"data\":\"0149\"}");
     expect_written(PAYLOAD, "{\"data\":\"\"}", "{}");
     expect_flaw(PAYLOAD, "{\"data\":\"Y\"}", "data");
     expect_flaw(PAYLOAD, "{\"data\":\"Y===\"}", "data");
@@ -532,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_other_scalars),
         cmocka_unit_test(test_enums),
         cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_narrow_numbers),
         cmocka_unit_test(test_payload_for_people),
         cmocka_unit_test(test_payload_that_lies),
         cmocka_unit_test(test_types_of_json),

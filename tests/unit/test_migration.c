@@ -16,7 +16,7 @@
 #include "model/json.h"
 #include "model/migration.h"
 
-static const char MARKS[] = "!?%~&*"; /* behind a step's name */
+static const char MARKS[] = "!?%~&*^+-#0123456789"; /* behind a step's name */
 
 static const char *members_of(char mark)
 {
@@ -27,6 +27,20 @@ static const char *members_of(char mark)
         "\"actor\":\"x\",\"retry\":{\"nonRetryable\":[\"no\"]}",
         "\"actor\":\"x\",\"lockMs\":1234",
         "\"actor\":\"x\",\"arguments\":{\"contentType\":\"text/plain\"}",
+        "\"actor\":\"x\",\"arguments\":{\"contentType\":\"text/plain\",\"data\":\"AA==\"}",
+        "\"actor\":\"x\",\"retry\":{\"nonRetryable\":[\"never\"]}",
+        "\"actor\":\"x\",\"revert\":{\"action\":\"undo\"}",
+        "\"actor\":\"x\",\"revert\":{},\"waiveRevert\":true",
+        "\"actor\":\"x\",\"action\":\"other\"",
+        "\"actor\":\"x\",\"waitMs\":1234",
+        "\"actor\":\"x\",\"retry\":{\"initialIntervalMs\":1234}",
+        "\"actor\":\"x\",\"retry\":{\"backoffCoefficient\":1.5}",
+        "\"actor\":\"x\",\"retry\":{\"maximumIntervalMs\":123456}",
+        "\"actor\":\"x\",\"retry\":{\"maximumExpiries\":7}",
+        "\"actor\":\"x\",\"retry\":{\"jitter\":0.25}",
+        "\"actor\":\"x\",\"retry\":{\"parkIntervalMs\":1234}",
+        "\"actor\":\"x\",\"retry\":{\"onPermanent\":\"RECOURSE_PARK\"}",
+        "\"actor\":\"x\",\"retry\":{\"onExhausted\":\"RECOURSE_FAIL\"}",
     };
     const char *found = mark ? strchr(MARKS, mark) : NULL;
 
@@ -118,6 +132,15 @@ static void test_differences(void **state)
 
         expect("a b>a", b, "ab", "1");
     }
+    for (const char *mark = MARKS; *mark; mark++) {
+        const char same[] = {'a', *mark, '\0'};
+
+        expect(same, same, "a", "");
+    }
+    expect("a*", "a^", "a", "0"); /* other data of one type */
+    expect("a~", "a+", "a", "0"); /* other errors, as many of them */
+    expect("a?", "a-", "a", "0"); /* undone otherwise */
+    expect("a?", "a#", "a", "0"); /* or at other times */
     expect("a b c>a", "a b c>b", "abc", "2");
     expect("a b c>a", "a b c>a,b", "abc", "2");
     expect("a b>a", "a b>a z>a", "abz", ""); /* who waits for a is not a's matter */

@@ -282,6 +282,32 @@ static void test_control(void **state)
     }
 }
 
+/* A job has no more steps than that. */
+static void test_control_of_many_steps(void **state)
+{
+    CLEANUP(buf_deinit) struct buf retry = {0}, recover = {0};
+
+    buf_puts(&retry, "{" JOB ",\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"");
+    buf_puts(&recover, "{" JOB ",\"recover\":{\"steps\":[0");
+    for (int i = 1; i < WIRE_STEPS_MAX; i++) {
+        buf_puts(&retry, ",\"a\"");
+        buf_puts(&recover, ",0");
+    }
+    for (int more = 0; more < 2; more++) {
+        CLEANUP(buf_deinit) struct buf one = {0}, other = {0};
+
+        buf_printf(&one, "%s%s]}}", buf_str(&retry), more ? ",\"a\"" : "");
+        buf_printf(&other, "%s%s]}}", buf_str(&recover), more ? ",0" : "");
+        if (more) {
+            expect_invalid(WIRE_CONTROL, buf_str(&one), "retry.steps");
+            expect_invalid(WIRE_CONTROL, buf_str(&other), "recover.steps");
+        } else {
+            expect_good(WIRE_CONTROL, buf_str(&one));
+            expect_good(WIRE_CONTROL, buf_str(&other));
+        }
+    }
+}
+
 static void test_what_clients_read(void **state)
 {
     expect_good(WIRE_RECEIPT, "{\"code\":\"CREATED\"}");
@@ -516,6 +542,7 @@ static void test_glued(void **state)
 
 static void test_too_large(void **state)
 {
+    struct effects fx = {0};
     CLEANUP(buf_deinit) struct buf body = {0};
     Drover__V1__Payload payload = DROVER__V1__PAYLOAD__INIT;
     ProtobufCMessage *message;
@@ -531,6 +558,10 @@ static void test_too_large(void **state)
     assert_int_equal(wire_encode(&payload.base, false, &out), WIRE_E_TOO_LARGE);
     assert_int_equal(wire_encode(&payload.base, true, &out), WIRE_E_TOO_LARGE);
     assert_int_equal(out.len, 0);
+    assert_int_equal(wire_pack(&fx, &payload.base, false).len, 0);
+    assert_int_equal(wire_pack(&fx, &payload.base, true).len, 0);
+    effects_deinit(&fx);
+    assert_string_equal(wire_reason(WIRE_E_TOO_LARGE), "TOO_LARGE");
     payload.data.len = WIRE_MESSAGE_MAX - 8;
     assert_int_equal(wire_encode(&payload.base, false, &out), 0);
     assert_int_equal(out.len, WIRE_MESSAGE_MAX - 8 + 5);
@@ -623,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_bad_reply_to_is_emptied),
         cmocka_unit_test(test_properties_stand_in),
         cmocka_unit_test(test_control),
+        cmocka_unit_test(test_control_of_many_steps),
         cmocka_unit_test(test_what_clients_read),
         cmocka_unit_test(test_reply_items),
         cmocka_unit_test(test_request_items),

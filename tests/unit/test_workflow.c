@@ -372,6 +372,9 @@ static void test_cycles(void **state)
     expect_refused("{\"steps\":[{\"name\":\"a\",\"actor\":\"x\",\"after\":[\"b\"]},"
                    "{\"name\":\"b\",\"actor\":\"x\",\"after\":[\"a\"]}]}",
                    "steps[0].after");
+    expect_refused("{\"steps\":[{\"name\":\"first\",\"actor\":\"x\"},"
+                   "{\"name\":\"a\",\"actor\":\"x\",\"after\":[\"a\"]}]}",
+                   "steps[1].after");
     /* The step named is on the cycle, not merely behind it. */
     expect_refused("{\"steps\":[{\"name\":\"behind\",\"actor\":\"x\",\"after\":[\"a\"]},"
                    "{\"name\":\"root\",\"actor\":\"x\"},"

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Listing: how what partitions find becomes a page, and where the next one begins
+ */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/listing.h"
+#include "model/wire.h"
+
+#define JOB_FIELDS 28 /* of an answer, and where among them stands when it was created */
+#define CREATED 11
+
+struct world {
+    Drover__V1__ListJobs query;
+    struct listing *listing;
+    struct effects fx;
+};
+
+static int setup(void **state)
+{
+    static struct world w;
+
+    memset(&w, 0, sizeof(w));
+    drover__v1__list_jobs__init(&w.query);
+    *state = &w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    listing_free(w->listing);
+    effects_deinit(&w->fx);
+    return 0;
+}
+
+static void begin(struct world *w)
+{
+    assert_int_equal(listing_new(&w->listing, &w->query), 0);
+}
+
+/* What the next call asks for: "before id since limit phase workflow label…". */
+static void expect_call(struct world *w, const char *said)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    const struct effect *e;
+
+    listing_call(w->listing, &w->fx, 1, 0);
+    e = &w->fx.items[w->fx.n - 1];
+    for (int i = 1; i < e->store.n; i++)
+        buf_printf(&text, "%s%.*s", i > 1 ? " " : "", (int)e->store.args[i].len,
+                   (const char *)e->store.args[i].data);
+    assert_string_equal(buf_str(&text), said);
+}
+
+/* The partition answers with jobs such as "9.b 8.a": when they were created, and their ids. It has
+ * looked as far as @last, such as "8.a", and knows of more, or not. */
+static int found(struct world *w, const char *jobs, const char *last, bool more)
+{
+    struct bytes items[6 + 8 * (1 + JOB_FIELDS)] = {0};
+    char *text = effects_text(&w->fx, bytes_str(jobs)), *save = NULL;
+    char *at = effects_text(&w->fx, bytes_str(last)), *id = strchr(at, '.');
+    uint32_t n = 0;
+    struct bytes *job = items + 6;
+    struct store_answer answer = {.items = items};
+    struct ops_reader r;
+
+    for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        char *dot = strchr(word, '.');
+
+        job[0] = bytes_str(dot + 1);
+        job[1 + CREATED] = bytes_of(word, (size_t)(dot - word));
+        job += 1 + JOB_FIELDS;
+        n++;
+    }
+    items[0] = bytes_str("FOUND");
+    items[1] = bytes_str("99");
+    items[2] = bytes_str(more ? "1" : "0");
+    items[3] = id ? bytes_of(at, (size_t)(id - at)) : bytes_str(at);
+    items[4] = bytes_str(id ? id + 1 : "");
+    items[5] = bytes_str(effects_printf(&w->fx, "%u", (unsigned)n));
+    answer.n = (uint32_t)(job - items);
+    r = ops_reader(&answer);
+    return listing_take(w->listing, &w->fx, &r);
+}
+
+/* The page, and behind a bar where the next one begins; of its jobs only @fit fit. */
+static void expect_page(struct world *w, size_t fit, const char *said)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
+
+    listing_page(w->listing, &w->fx, &m);
+    if (fit < m.n_jobs)
+        m.n_jobs = fit;
+    for (size_t i = 0; i < m.n_jobs; i++)
+        buf_printf(&text, "%" PRId64 ".%s ", m.jobs[i]->created, m.jobs[i]->job_id);
+    listing_next(w->listing, &w->fx, &m);
+    buf_printf(&text, "| %s", m.next);
+    listing_end(w->listing, &m);
+    assert_string_equal(buf_str(&text), said);
+}
+
+static void test_asks(void **state)
+{
+    struct world *w = *state;
+    Drover__V1__Label labels[2] = {DROVER__V1__LABEL__INIT, DROVER__V1__LABEL__INIT};
+    Drover__V1__Label *list[] = {&labels[0], &labels[1]};
+
+    begin(w);
+    expect_call(w, "+inf  0 50  ");
+    w->listing = listing_free(w->listing);
+
+    labels[0].name = (char *)"shop";
+    labels[0].value = (char *)"a b";
+    labels[1].name = (char *)"eu";
+    w->query.labels = list;
+    w->query.n_labels = 2;
+    w->query.phase = DROVER__V1__PHASE__PHASE_ERROR;
+    w->query.workflow = (char *)"order@2";
+    w->query.since = 5;
+    w->query.before = 9; /* not those of that moment */
+    w->query.limit = WIRE_LIST_MAX + 1;
+    begin(w);
+    expect_call(w, "8  5 200 ERROR order@2 shop=a b eu=");
+    w->listing = listing_free(w->listing);
+
+    w->query.n_labels = 0;
+    w->query.phase = (Drover__V1__Phase)77; /* of a newer client */
+    w->query.after = (char *)"7.some-job";
+    begin(w);
+    expect_call(w, "7 some-job 5 200 none order@2");
+}
+
+static void test_cursors(void **state)
+{
+    static const char *const bad[] = {"x",   "7", "7.", ".a", "7.a b", "99999999999999999999.a",
+                                      "-7.a"};
+    struct world *w = *state;
+    char longest[ID_NAME_MAX + 4] = "7.";
+
+    for (size_t i = 0; i < array_size(bad); i++) {
+        w->query.after = (char *)bad[i];
+        assert_int_equal(listing_new(&w->listing, &w->query), 1);
+        assert_null(w->listing);
+    }
+    memset(longest + 2, 'a', ID_NAME_MAX + 1);
+    w->query.after = longest;
+    assert_int_equal(listing_new(&w->listing, &w->query), 1);
+    longest[ID_NAME_MAX + 2] = '\0';
+    begin(w);
+}
+
+static void test_merges(void **state)
+{
+    struct world *w = *state;
+
+    w->query.limit = 5;
+    begin(w);
+    assert_int_equal(found(w, "9.b 7.a", "7.a", false), 0);
+    assert_int_equal(found(w, "8.d 7.c", "7.c", false), 0);
+    expect_page(w, 5, "9.b 8.d 7.c 7.a | ");
+    w->listing = listing_free(w->listing);
+
+    begin(w); /* one does not fit into the message */
+    assert_int_equal(found(w, "9.b 7.a", "7.a", false), 0);
+    expect_page(w, 1, "9.b | 9.b");
+}
+
+/* What is older than a full page is not asked for, and comes with the next one. */
+static void test_full(void **state)
+{
+    struct world *w = *state;
+
+    w->query.limit = 2;
+    begin(w);
+    assert_int_equal(found(w, "9.b 7.a", "7.a", false), 0);
+    expect_call(w, "+inf  7 2  ");
+    assert_int_equal(found(w, "8.d 7.c", "7.c", false), 0);
+    expect_call(w, "+inf  8 2  ");
+    assert_int_equal(found(w, "", "+inf", false), 0);
+    expect_page(w, 2, "9.b 8.d | 8.d");
+    w->listing = listing_free(w->listing);
+
+    w->query.since = 8; /* then it is all that was asked for */
+    begin(w);
+    assert_int_equal(found(w, "9.b", "9.b", false), 0);
+    assert_int_equal(found(w, "8.d", "8.d", false), 0);
+    expect_page(w, 2, "9.b 8.d | ");
+}
+
+/* A partition that looks at many and finds few is asked again, from there on; eight times. What it
+ * has not looked at may be newer than what others have found: the page ends before that. */
+static void test_asked_again(void **state)
+{
+    struct world *w = *state;
+
+    w->query.limit = 3;
+    begin(w);
+    assert_int_equal(found(w, "90.a", "80.x", true), 1);
+    expect_call(w, "80 x 0 2  ");
+    for (int i = 1; i < 7; i++) {
+        char last[16];
+
+        snprintf(last, sizeof(last), "%d.x", 80 - i);
+        assert_int_equal(found(w, "", last, true), 1);
+    }
+    assert_int_equal(found(w, "", "60.x", true), 0);
+    assert_int_equal(found(w, "95.b 50.c", "50.c", false), 0);
+    expect_page(w, 3, "95.b 90.a | 60.x");
+    w->listing = listing_free(w->listing);
+
+    begin(w); /* whoever has looked the least far decides */
+    assert_int_equal(found(w, "90.a 89.b 88.c", "88.c", true), 0);
+    assert_int_equal(found(w, "93.d 92.e 91.f", "91.f", true), 0);
+    assert_int_equal(found(w, "99.g", "99.g", false), 0);
+    expect_page(w, 3, "99.g 93.d 92.e | 92.e");
+}
+
+/* One that does not come on is not asked for ever. */
+static void test_does_not_come_on(void **state)
+{
+    struct world *w = *state;
+
+    begin(w);
+    assert_int_equal(found(w, "", "80", true), 1);
+    assert_int_equal(found(w, "", "80.x", true), 1); /* among those of one moment */
+    assert_int_equal(found(w, "", "80.x", true), 0);
+    assert_int_equal(found(w, "", "90.x", true), 1);
+    assert_int_equal(found(w, "", "90.y", true), 0);
+}
+
+/* More than were asked for are left out. */
+static void test_too_many(void **state)
+{
+    struct world *w = *state;
+
+    w->query.limit = 1;
+    begin(w);
+    assert_int_equal(found(w, "9.b 8.a", "8.a", false), 0);
+    assert_int_equal(found(w, "9.c", "9.c", false), 0);
+    assert_int_equal(found(w, "9.a", "9.a", false), 0);
+    expect_page(w, 1, "9.c | 9.c");
+}
+
+static void test_none(void **state)
+{
+    static const struct bytes broken[] = {{(const uint8_t *)"FOUND", 5}, {(const uint8_t *)"x", 1}};
+    struct world *w = *state;
+
+    begin(w);
+    for (uint32_t n = 0; n <= array_size(broken); n++) {
+        struct ops_reader r = ops_reader(&(struct store_answer){.items = broken, .n = n});
+
+        assert_true(listing_take(w->listing, &w->fx, &r) < 0);
+    }
+    assert_int_equal(found(w, "", "+inf", false), 0);
+    expect_page(w, 50, "| ");
+    assert_null(listing_free(NULL));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_asks),        TEST(test_cursors),          TEST(test_merges),   TEST(test_full),
+        TEST(test_asked_again), TEST(test_does_not_come_on), TEST(test_too_many), TEST(test_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

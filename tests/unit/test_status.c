@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Status: what a step's record says to people
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/status.h"
+
+struct world {
+    struct workflow *workflow;
+    struct effects fx;
+    struct ops_step step;
+    struct ops_job job;
+    Drover__V1__JobStatus status;
+};
+
+static int setup(void **state)
+{
+    static struct world w;
+    Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
+    Drover__V1__Step step = DROVER__V1__STEP__INIT, *list[] = {&step};
+
+    memset(&w, 0, sizeof(w));
+    step.name = step.actor = (char *)"a";
+    m.steps = list;
+    m.n_steps = 1;
+    w.job = (struct ops_job){.desired = bytes_str("A"), .since = 1, .steps = &w.step, .n_steps = 1};
+    *state = &w;
+    return workflow_new(&w.workflow, &m, "", NULL);
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    workflow_unref(w->workflow);
+    effects_deinit(&w->fx);
+    return 0;
+}
+
+static const Drover__V1__StepStatus *status_of(struct world *w, const char *record)
+{
+    w->step.record = bytes_str(record);
+    drover__v1__job_status__init(&w->status);
+    status_steps(&w->fx, &w->status, &w->job, w->workflow);
+    return w->status.n_steps > 0 ? w->status.steps[0] : NULL;
+}
+
+static void test_timers_of_a_way_left(void **state)
+{
+    struct world *w = *state;
+    const Drover__V1__StepStatus *m = status_of(w, "D A B 1 2 t 99 1 0 0 0");
+
+    assert_int_equal(m->state, DROVER__V1__STEP_STATE__STEP_STATE_BACKOFF);
+    assert_int_equal(m->until, 99);
+    w->job.since = 2; /* turned since: nobody will try that again */
+    m = status_of(w, "D A B 1 2 t 99 1 0 0 0");
+    assert_int_equal(m->state, DROVER__V1__STEP_STATE__STEP_STATE_WAITING);
+    assert_int_equal(m->until, 0);
+    m = status_of(w, "D A R 1 2 t 99 1 0 0 0"); /* it is in flight all the same */
+    assert_int_equal(m->state, DROVER__V1__STEP_STATE__STEP_STATE_RUNNING);
+    assert_int_equal(m->until, 99);
+}
+
+static void test_progress(void **state)
+{
+    struct world *w = *state;
+    const Drover__V1__StepStatus *m;
+
+    w->step.progress = bytes_str("t 99 0.5 half way");
+    m = status_of(w, "D A R 1 2 t 99 1 0 0 0");
+    assert_true(m->begun);
+    assert_true(m->fraction == 0.5);
+    assert_string_equal(m->note, "half way");
+    m = status_of(w, "D A R 1 2 other 99 1 0 0 0"); /* it is of another dispatch */
+    assert_false(m->begun);
+    assert_true(m->fraction == 0);
+    w->step.progress = bytes_str("t 99 half");
+    m = status_of(w, "D A R 1 2 t 99 1 0 0 0");
+    assert_false(m->begun);
+    assert_true(m->fraction == 0);
+}
+
+/* Nothing of ours: what can be said of it is. */
+static void test_odd(void **state)
+{
+    struct world *w = *state;
+    const Drover__V1__StepStatus *m = status_of(w, "D A");
+
+    assert_string_equal(m->name, "a");
+    assert_int_equal(m->state, DROVER__V1__STEP_STATE__STEP_STATE_UNSPECIFIED);
+    w->step.step = 1;
+    assert_null(status_of(w, ""));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_timers_of_a_way_left),
+        TEST(test_progress),
+        TEST(test_odd),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
