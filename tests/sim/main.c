@@ -306,7 +306,7 @@ static int fork_share(const struct options *o, unsigned n)
     case 0:
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         totals = run_share(o, n);
-        _exit(write(ends[1], &totals, sizeof(totals)) == sizeof(totals) ? 0 : 2);
+        exit(write(ends[1], &totals, sizeof(totals)) == sizeof(totals) ? 0 : 2);
     default:
         close(ends[1]);
         return ends[0];
