@@ -326,7 +326,7 @@ static int read_term(struct reader *r, struct term *t)
     *t = (struct term){.percent = 100, .left = UINT64_MAX};
     take_number(r, '%', &t->percent);
     if (take_number(r, '*', &times))
-        t->left = (uint64_t)times;
+        t->left = times < (double)UINT64_MAX ? (uint64_t)times : UINT64_MAX;
     if (read_task(r, t))
         return 1;
     if (take_text(r, "@") && (!take_until(r, "", t->payload) || !t->payload[0]))
