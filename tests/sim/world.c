@@ -7,8 +7,9 @@
 
 #include "parts.h"
 
-#define PROBE_MS 500     /* between two looks whether all is at rest */
-#define CLOCKS_MS 100000 /* monotonic clocks begin anywhere up to here */
+#define PROBE_MS 500       /* between two looks whether all is at rest */
+#define EVENTS_MAX 3000000 /* ten times those of the longest world seen; more have no end */
+#define CLOCKS_MS 100000   /* monotonic clocks begin anywhere up to here */
 
 /* One of each kind has to be there. */
 static uint32_t processes_count(struct world *w, const char *name, uint32_t planned)
@@ -225,7 +226,8 @@ void world_run(struct world *w, struct world_result *out)
     const char *violation;
 
     while (!w->finished && !checker_violation(w->checker) && timeline_step(w->t))
-        continue;
+        if (w->t->events > EVENTS_MAX)
+            checker_fail(w->checker, "L1 no end after %d events", EVENTS_MAX);
     violation = checker_violation(w->checker);
     *out = (struct world_result){
         .hash = w->t->hash,
