@@ -4,7 +4,8 @@
  *
  * A message may be what killed whoever had it. Before a byte of it is read, the store notes by its
  * digest that this life begins it; how it ends is noted as well, and so a life that is noted and
- * did not end it well was lost over it. When two were, the third gives it to drover.dead.
+ * did not end it well was lost over it. When two were, the third gives it to drover.dead; not while
+ * one of the two has begun it just now, with a copy, and may live.
  *
  * One at a time: what was merely delivered beside it waits, and is not noted. A life that loses the
  * broker takes back what it has begun, because the message goes to another one while it lives; so
@@ -81,6 +82,16 @@ static void tell_end(struct scheduler *s, const char *digest, enum ops_suspect w
 
 /* ---- one at a time ---- */
 
+static void ask(struct scheduler *s, struct op *op)
+{
+    if (s->suspect == op->item) {
+        tell(s, op);
+    } else { /* the broker has it again */
+        op->item->handle = 0;
+        op_unref(s, op);
+    }
+}
+
 static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct item *item = op->item;
@@ -88,6 +99,11 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
 
     if (s->suspect != item) { /* the broker has it again */
         item->handle = 0;
+        return;
+    }
+    if (lives == 0) {
+        op->open++; /* the timer holds it */
+        op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         return;
     }
     s->suspect_until = s->now + MACHINE_SUSPECT_MS;
@@ -110,7 +126,7 @@ static void next(struct scheduler *s)
     s->suspect = op->item;
     s->suspect_until = INT64_MAX; /* until it is read */
     op->suspect = OPS_SUSPECT_BEGIN;
-    op_call(s, op, tell, on_begun);
+    op_call(s, op, ask, on_begun);
     op_unref(s, op); /* what suspects_add() holds */
 }
 

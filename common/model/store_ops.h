@@ -405,7 +405,8 @@ enum ops_suspect {
 void ops_suspect(struct effects *fx, uint64_t id, uint32_t partition, const char *digest,
                  const char *life, enum ops_suspect what);
 
-/* Return: the lives that have begun it and did not tell how that ended, the caller's among them. */
+/* Return: the lives that have begun it and did not tell how that ended, the caller's among them; 0:
+ * nothing is noted, as one of them has begun it just now: ask again. */
 uint32_t ops_read_suspect(struct ops_reader *r);
 
 /**

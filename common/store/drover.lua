@@ -64,6 +64,7 @@ local QUIET = 60000              -- ms after a jump of the clock in which nothin
 local CLOCK_NOTED = 10000        -- ms between two notes of what the clock shows
 local CLOCK_STEP = 2000          -- ms by which it may go back unnoticed
 local SUSPECTED = 3600000        -- ms after somebody has begun a message that it is suspected
+local SUSPECT_LIVES = 200        -- ms after it in which who lives has said so
 local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
 
 -- While a library is loaded, Redis offers no standard library: these are set at the first call.
@@ -2601,7 +2602,8 @@ end
 ---- suspect ----
 
 -- suspect: digest life begin|back|end -> lives: those that have begun a message and did not tell how that
--- ended, this one among them where it begins. A message that was dealt with is forgotten.
+-- ended, this one among them where it begins. A message that was dealt with is forgotten. 0, and nothing is
+-- noted: there are two besides, one of which has begun just now, with a copy, and may live: ask again.
 local suspect
 do
   local function is_old(known, now)
@@ -2618,6 +2620,11 @@ do
     end
   end
 
+  local function is_new(known, now)
+    local at = tonumber(match(known, '^%d+'))
+    return now >= at and now < at + SUSPECT_LIVES
+  end
+
   function suspect(keys, a)
     local p, now, digest, life, what = keys[1], now_ms(), a[1], a[2], a[3]
     local known, lives = call('HGET', p .. 'suspects', digest), {}
@@ -2625,6 +2632,9 @@ do
       for word in gmatch(known, ' (%x+)') do
         lives[#lives + 1] = word ~= life and word or nil
       end
+    end
+    if what == 'begin' and #lives > 1 and is_new(known, now) then
+      return {0}
     end
     if what == 'begin' then
       lives[#lives + 1] = life

@@ -1140,6 +1140,12 @@ RULES = {
             "lives < MACHINE_SUSPECT_LIVES",
             "lives < 1",
         ),
+        "three that live are taken for two that died of it": (
+            FUNCTIONS,
+            "    if what == 'begin' and #lives > 1 and is_new(known, now) then\n",
+            "    if false then\n",
+            SUSPECTS,
+        ),
         "what kills is read for ever": (
             "scheduler/machine.h",
             "#define MACHINE_SUSPECT_LIVES 3 ",

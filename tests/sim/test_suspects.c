@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/id.h"
 #include "base/log.h"
 #include "model/store_ops.h"
 #include "model/wire.h"
@@ -245,6 +246,37 @@ static void test_forgotten(void **state)
     assert_int_equal(dead(w), 1); /* the third */
 }
 
+/* What another scheduler tells of a copy of a message. */
+static void other(struct world *w, const struct message *m, const char *life, const char *what)
+{
+    char digest[ID_DIGEST_LEN + 1];
+    struct store_answer answer;
+
+    id_digest(buf_bytes(&m->body), digest);
+    simstore_call(w->store, STORE_EPOCH + w->now, false, id_partition(digest, 2), "suspect",
+                  (struct bytes[]){bytes_str(digest), bytes_str(life), bytes_str(what)}, 3,
+                  &answer);
+}
+
+/* Three schedulers have a copy each: while two of them may live, the third does not give it up. */
+static void test_copies(void **state)
+{
+    struct world *w = *state;
+
+    birth(w);
+    w->messages[0].delivered = true;
+    other(w, &w->messages[0], "a", "begin");
+    other(w, &w->messages[0], "b", "begin");
+    deliver(w);
+    assert_false(w->messages[0].dead);
+    pass(w, 100);
+    other(w, &w->messages[0], "a", "back");
+    other(w, &w->messages[0], "b", "back");
+    pass(w, 1000);
+    assert_done(w);
+    assert_int_equal(dead(w), 0);
+}
+
 /* ---- life ---- */
 
 static void message_new(struct message *out, int i)
@@ -295,9 +327,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_poison),
-        TEST(test_restarts_of_the_broker),
-        TEST(test_survived),
+        TEST(test_poison),    TEST(test_restarts_of_the_broker),
+        TEST(test_survived),  TEST(test_copies),
         TEST(test_forgotten),
     };
 
