@@ -45,6 +45,21 @@ RULES = {
         ),
     },
     "A reply counts while its dispatch is in flight: the token is compared, nothing else; late ones are kept as evidence": {
+        "a token of a step that the job does not have is looked up": (
+            FUNCTIONS,
+            "  if i >= job.n or not job.step_text then",
+            "  if false then",
+        ),
+        "a good reply beside a bad one is not recorded": (
+            "scheduler/on_replies.c",
+            "        } else {\n            reply(s, item, m->replies[i]);\n",
+            "        } else if (bad == 0) {\n            reply(s, item, m->replies[i]);\n",
+        ),
+        "a bad reply is acknowledged, and is no dead letter": (
+            "scheduler/on_replies.c",
+            "    if (bad > 0)\n        item_dead(s, item, effects",
+            "    if (bad > 1000)\n        item_dead(s, item, effects",
+        ),
         "a reply's token is not compared": (
             FUNCTIONS,
             "if rec.token ~= op.token or rec.state == 'R' and finished(job) then",

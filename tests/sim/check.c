@@ -21,6 +21,7 @@ struct checker *checker_new(struct timeline *t, struct simstore *store, const st
     c->partitions = plan->partitions;
     c->retention = plan->retention_ms;
     c->budget = simstore_budgets[plan->budget];
+    c->liars = plan->faults.lie > 0;
     return c;
 }
 

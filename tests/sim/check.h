@@ -65,6 +65,9 @@ bool checker_act(struct checker *c, const char *token);
  * Return: false where that is not true. */
 bool checker_did_nothing(struct checker *c, const char *token);
 
+/* An agent is about to say something with this token that nobody did. */
+void checker_lied(struct checker *c, const char *token);
+
 /* What a client hears. */
 void checker_receipt(struct checker *c, const Drover__V1__Receipt *m);
 void checker_event(struct checker *c, const Drover__V1__JobEvent *m);

@@ -145,12 +145,51 @@ static void published_receipt(struct checker *c, const struct bus_message *m)
     wire_free(&receipt);
 }
 
+/* Return: false where some of it cannot be read. */
+static bool is_good(const struct wire_message *m)
+{
+    for (size_t i = 0; i < m->replies->n_replies; i++)
+        if (wire_check_reply(m->replies, i, NULL))
+            return false;
+    for (size_t i = 0; i < m->replies->n_progress; i++)
+        if (wire_check_progress(m->replies, i, NULL))
+            return false;
+    return m->replies->n_replies + m->replies->n_progress > 0;
+}
+
+/* Only liars send such, and only replies. */
+static bool is_broken(struct bytes body)
+{
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    return wire_decode(WIRE_REPLIES, body, NULL, &m, NULL) || !is_good(&m);
+}
+
+static void published_broken(struct checker *c, const struct bus_message *m,
+                             enum bus_outcome outcome)
+{
+    struct deadly *broken = deadly_find(c, m->body);
+
+    timeline_note(c->t, FEATURE_LIE_BROKEN);
+    require(c, is_broken(m->body), "dead letter: %s", m->reason);
+    if (!broken) {
+        broken = timeline_alloc(c->t, sizeof(*broken));
+        id_digest(m->body, broken->digest);
+        HASH_ADD_STR(c->deadly, digest, broken);
+    }
+    broken->put_aside |= outcome == BUS_CONFIRMED;
+}
+
 /* What is given up costs a reply its lease; who submits or commands and hears nothing does it
  * again. */
 static void published_dead(struct checker *c, const struct bus_message *m, enum bus_outcome outcome)
 {
     struct deadly *deadly = deadly_find(c, m->body);
 
+    if (c->liars && m->reason && strcmp(m->reason, "POISON") != 0) {
+        published_broken(c, m, outcome);
+        return;
+    }
     require(c, m->reason && strcmp(m->reason, "POISON") == 0, "dead letter: %s",
             m->reason ? m->reason : "");
     require(c, deadly, "given up, and nobody has died of it");
@@ -265,7 +304,12 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
 
     const struct deadly *deadly = deadly_find(c, d->body);
 
-    if (c->violated || wire_decode(types[d->source], d->body, NULL, &m, NULL))
+    if (c->violated)
+        return;
+    if (c->liars && d->source == SCHEDULER_REPLIES && is_broken(d->body))
+        require(c, deadly && (deadly->put_aside || deadly->dead),
+                "I1 what cannot be read is acknowledged, and was not put aside");
+    if (wire_decode(types[d->source], d->body, NULL, &m, NULL))
         return;
     if (deadly && deadly->dead) {
         acked_deadly(c, &m);
@@ -275,7 +319,8 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
     if (m.type == WIRE_SUBMIT)
         acked_submit(c, &a, m.submit);
     for (size_t i = 0; m.type == WIRE_REPLIES && i < m.replies->n_replies; i++)
-        acked_reply(c, &a, m.replies->replies[i]);
+        if (!c->liars || wire_check_reply(m.replies, i, NULL) == 0)
+            acked_reply(c, &a, m.replies->replies[i]);
     for (size_t i = 0; m.type == WIRE_REQUESTS && i < m.requests->n_requests; i++)
         if (!d->resent)
             acked_expired(c, m.requests->requests[i]);

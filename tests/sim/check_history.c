@@ -74,6 +74,7 @@ static struct token *mint(struct checker *c, struct bytes text)
     if (was) {
         token->published = was->published;
         token->effect = was->effect;
+        token->lied = was->lied;
         token->decided = was->decided;
         token->ends = was->ends;
         token->till = was->till;
@@ -163,6 +164,9 @@ static struct recorded *on_reply(struct checker *c, struct job *job, uint32_t i,
         require(c, strchr(kinds, r->kind), "I10 %s: step %u recorded as something else", job->id,
                 i);
         token->recorded = true;
+        if (token->lied)
+            timeline_note(c->t, FEATURE_LIE_BELIEVED);
+        step->lied |= token->lied;
         land(job, step);
         c->trigger = token;
         return r;
@@ -182,7 +186,8 @@ static void on_done(struct checker *c, struct job *job, uint32_t i, const struct
         return;
     require(c, r->token->back == back, "I2 %s: step %u did the opposite", job->id, i);
     require(c, step->current != (back ? 'D' : 'A'), "I2 %s: step %u there twice", job->id, i);
-    require(c, r->token->effect, "I10 %s: step %u there, and no handler did it", job->id, i);
+    require(c, r->token->effect || r->token->lied, "I10 %s: step %u there, and no handler did it",
+            job->id, i);
     step->current = back ? 'D' : 'A';
     step->by_hand = false;
 }

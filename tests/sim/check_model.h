@@ -41,6 +41,7 @@ struct token {
     bool routed;                 /* it has some copy of it */
     bool effect;                 /* a handler ended well */
     bool recorded;               /* a reply to it was */
+    bool lied;                   /* a reply to it may be a lie */
     bool decided;                /* the store has been asked to record something of it */
     bool given_up;               /* a reply to it may be gone, or was poison: its lease has to do */
     UT_hash_handle hh;
@@ -66,6 +67,7 @@ struct step {
     bool anew;     /* maybe: a Retry of all found it at rest, or it came to rest meanwhile */
     char parked_for[16];
     struct deed *deeds; /* newest first */
+    bool lied;          /* what is recorded of it may be a lie: deeds may be others */
     bool by_hand;       /* a person has it done, or says so */
 };
 
@@ -144,7 +146,8 @@ struct recorded {
 /* A message that lives were lost over. */
 struct deadly {
     char digest[ID_DIGEST_LEN + 1];
-    bool dead; /* it is in drover.dead */
+    bool dead;      /* it is in drover.dead */
+    bool put_aside; /* likewise, because it cannot be read */
     UT_hash_handle hh;
 };
 
@@ -160,6 +163,7 @@ struct checker {
     uint32_t partitions;
     int64_t retention;
     uint32_t budget; /* steps that one call touches */
+    bool liars;
     struct job *jobs;
     struct token *tokens;
     struct token *undone; /* of which the store knows no more, or not yet again */

@@ -6,7 +6,7 @@
  *            └── store calls, in the order in which they were made
  *
  * process.c lets a process live, perform effects and die, calls.c carries its store calls, roles.c
- * binds the machines, client.c is whoever submits jobs.
+ * binds the machines, liar.c has agents say what is not so, client.c is whoever submits jobs.
  */
 #pragma once
 
@@ -84,6 +84,13 @@ struct process {
     struct event look;        /* supervisor: at the replies queue */
 };
 
+/* What an agent was asked to do. */
+struct liar_request {
+    const char *job;
+    const char *step;
+    const char *token;
+};
+
 struct definition {
     struct workflow *workflow;
     struct workflow *newer; /* or NULL */
@@ -113,6 +120,10 @@ struct world {
     int64_t next_jump;   /* of that clock, at the earliest */
     int64_t store_gone_until;
     int64_t store_full_until;
+    struct {
+        struct liar_request requests[16]; /* the last ones, in turn */
+        uint32_t n;                       /* in all */
+    } liar;
     struct event calm;  /* the faults stop */
     struct event probe; /* is all at rest? */
     bool calmed;
@@ -179,6 +190,14 @@ void role_effect(struct process *p, const struct effect *e);
 
 /* An agent sends replies: each within the lease of its attempt. */
 void role_replies(struct process *p, struct bytes body);
+
+/* ---- liar.c ---- */
+
+/* An agent gets requests, which somebody will maybe tell lies about. */
+void liar_hears(struct process *p, struct bytes body);
+
+/* Whether this is such a lie. */
+bool liar_said(const struct bus_message *m);
 
 /* ---- client.c ---- */
 

@@ -306,7 +306,7 @@ static void on_send(void *ctx, const struct bus_message *m)
 {
     struct process *p = ctx;
 
-    if (p->role == ROLE_AGENT && strcmp(m->exchange, "drover.replies") == 0)
+    if (p->role == ROLE_AGENT && strcmp(m->exchange, "drover.replies") == 0 && !liar_said(m))
         role_replies(p, m->body);
 }
 

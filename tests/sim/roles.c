@@ -545,8 +545,10 @@ void role_delivery(struct process *p, const struct bus_delivery *d, const char *
                                    (uint64_t)d->redelivered << 1 | d->resent));
     if (p->role == ROLE_SCHEDULER)
         scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = d});
-    else if (p->role == ROLE_AGENT)
+    else if (p->role == ROLE_AGENT) {
+        liar_hears(p, d->source == AGENT_REQUESTS ? d->body : BYTES_EMPTY);
         agent_feed(p, (struct agent_event){.type = AGENT_DELIVERY, .delivery = d});
+    }
 }
 
 void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome)
