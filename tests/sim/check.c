@@ -8,6 +8,7 @@
 
 #define BIG_EVERY 32
 #define SEEN_MS 62000         /* a jump of the store's clock that also one who was not there sees */
+#define QUIET_MS 60000        /* in which nothing expires where nobody was there: see drover.lua */
 #define CLOCK_AHEAD_MS 300000 /* so far may a sender's clock be ahead of the store's */
 
 /* ---- life ---- */
@@ -83,6 +84,9 @@ void checker_clock_set(struct checker *c, int64_t by)
     c->clock_set = true;
     if (by > 0 && by < SEEN_MS)
         c->unseen += by;
+    for (struct token *token = c->tokens; by > 0 && token; token = token->hh.next)
+        if (token->ends > c->t->now + QUIET_MS)
+            token->ends = 0;
 }
 
 void check_version(struct checker *c, struct job *job, struct workflow *w, bool registered)
