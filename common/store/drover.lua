@@ -37,7 +37,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 23
+local BUILD = 24
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -2132,6 +2132,9 @@ function commands.migrate(job, _, digest, n, name, gone, ...)
   call('HSET', job.p .. 'data:' .. job.id, 'workflow', name)
   set(job, 'turn', job.turn + 2)
   set(job, 'n', n)
+  if job.scan then -- it may stand past the last step by now
+    job.scan, job.scan_changed = nil, true
+  end
   job.def, job.changed.def = def, digest
   for k, i in ipairs(list) do
     replace_step(job, tonumber(i), recs[k])

@@ -299,6 +299,16 @@ class Functions(unittest.TestCase):
         self.assertEqual(0, self.redis.exists(f"{KEYS}def:d"))
         self.assertEqual("1", self.redis.hget(f"{KEYS}def:e", "refs"))
 
+    def test_migrated_while_it_is_looked_at(self):
+        """A look that goes in pieces stands behind the last step of what the job gets: it begins anew."""
+        self.submit(SHORT, *[LONG] * BUDGET, after={BUDGET: 1})
+        self.define("e", SHORT, *[LONG] * (BUDGET - 1))
+        self.await_mark(0)
+        self.assertEqual(str(BUDGET), self.job("scan")[0].split()[0])
+        self.assertEqual("DONE", self.migrate("e", BUDGET, BUDGET, gone=1))
+        self.expire()
+        self.assertEqual([""], self.job("scan"))
+
     def test_migrate_what_has_begun(self):
         self.submit(LONG)
         self.define("e", SHORT)

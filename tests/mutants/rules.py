@@ -812,6 +812,12 @@ RULES = {
             "  if true then\n    rec.unstarted = 0",
             "tests/integration/test_functions.py Functions.test_what_nobody_began_stays_so",
         ),
+        "a look that a migration overtakes goes on where it stood": (
+            FUNCTIONS,
+            "    job.scan, job.scan_changed = nil, true\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_migrated_while_it_is_looked_at",
+        ),
         "a migration changes a step that has begun": (
             FUNCTIONS,
             "  return rec.unstarted < rec.attempt - (flies and 1 or 0)",
