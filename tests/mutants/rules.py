@@ -1135,6 +1135,11 @@ RULES = {
         ),
     },
     "Poison and agents: a suspect is acknowledged before it is read, and read alone": {
+        "what an agent has died of is no suspect": (
+            "agent/suspects.c",
+            "    return d->redelivered && !recent_has(&a->bodies, d->body);",
+            "    return false;",
+        ),
         "a suspect is read before it is acknowledged": (
             "agent/suspects.c",
             "    effects_add(a->out, EFFECT_ACK, s->delivery->handle);\n"

@@ -67,6 +67,14 @@ static uint64_t call_digest(const struct call *c)
     return d;
 }
 
+/* Whether it is about to read what kills it. */
+static bool dies_of(const struct call *c)
+{
+    return c->answer.result == STORE_OK && strcmp(c->function, "suspect") == 0 &&
+           bytes_is(c->args[2], "begin") &&
+           poison_begun(c->process, c->args[0], c->answer.items[0]);
+}
+
 static void on_back(struct event *e)
 {
     struct call *c = container_of(e, struct call, back);
@@ -75,7 +83,7 @@ static void on_back(struct event *e)
     timeline_about(c->process->world->t, "%s answer to %s", c->process->name, c->function);
     if (c->process->alive && c->process->life == c->life)
         process_strike(c->process);
-    if (c->process->alive && c->process->life == c->life)
+    if (c->process->alive && c->process->life == c->life && !dies_of(c))
         role_answer(c->process, c->id, &c->answer);
 }
 

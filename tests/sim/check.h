@@ -56,6 +56,9 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
 void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
                    const struct bus_delivery *d);
 
+/* Whether a message was put into drover.dead. */
+bool checker_given_up(struct checker *c, struct bytes body);
+
 /* A handler begins. */
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool in_lease);
 /* ... takes effect, under the key of its token. Return: false where it must not: what it is about

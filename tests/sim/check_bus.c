@@ -193,6 +193,7 @@ static void published_dead(struct checker *c, const struct bus_message *m, enum 
     require(c, m->reason && strcmp(m->reason, "POISON") == 0, "dead letter: %s",
             m->reason ? m->reason : "");
     require(c, deadly, "given up, and nobody has died of it");
+    timeline_note(c->t, FEATURE_POISON_GIVEN_UP);
     if (deadly && outcome == BUS_CONFIRMED)
         deadly->dead = true;
 }
@@ -212,6 +213,13 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
         published_event(c, m, outcome, lost);
     else if (strcmp(m->type, "drover.v1.Receipt") == 0)
         published_receipt(c, m);
+}
+
+bool checker_given_up(struct checker *c, struct bytes body)
+{
+    const struct deadly *deadly = deadly_find(c, body);
+
+    return deadly && (deadly->dead || deadly->put_aside);
 }
 
 /* ---- acks ---- */

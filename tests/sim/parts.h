@@ -6,7 +6,8 @@
  *            └── store calls, in the order in which they were made
  *
  * process.c lets a process live, perform effects and die, calls.c carries its store calls, roles.c
- * binds the machines, liar.c has agents say what is not so, client.c is whoever submits jobs.
+ * binds the machines, liar.c has agents say what is not so, poison.c kills them, client.c is
+ * whoever submits jobs.
  */
 #pragma once
 
@@ -124,8 +125,9 @@ struct world {
         struct liar_request requests[16]; /* the last ones, in turn */
         uint32_t n;                       /* in all */
     } liar;
-    struct event calm;  /* the faults stop */
-    struct event probe; /* is all at rest? */
+    struct poison *poisons; /* newest first */
+    struct event calm;      /* the faults stop */
+    struct event probe;     /* is all at rest? */
     bool calmed;
     bool finished;
     int cleaning; /* what rests without an end has been cancelled (1), and killed (2) */
@@ -198,6 +200,20 @@ void liar_hears(struct process *p, struct bytes body);
 
 /* Whether this is such a lie. */
 bool liar_said(const struct bus_message *m);
+
+/* ---- poison.c ---- */
+
+/* The broker has been given a message. */
+void poison_published(struct world *w, const struct bus_message *m);
+
+/* A handler is about to begin, a scheduler has a message that it has no reason to suspect, or was
+ * told how many lives have begun one that it does. Return: whether the process has died of it. */
+bool poison_handler(struct process *p, const char *token);
+bool poison_delivery(struct process *p, const struct bus_delivery *d);
+bool poison_begun(struct process *p, struct bytes digest, struct bytes lives);
+
+/* A scheduler has dealt with a message, and lives. */
+void poison_acked(struct world *w, struct bytes body);
 
 /* ---- client.c ---- */
 

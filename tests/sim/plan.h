@@ -32,6 +32,7 @@ struct plan_faults {
     uint32_t rollback;     /* of calls: the store loses what it did in the last two seconds */
     uint32_t clock_jump;   /* of calls: the store's clock steps */
     uint32_t queue_gone;   /* of effects: some queue is deleted for a while */
+    uint32_t poison;       /* of messages: they kill who reads them */
     uint32_t lie;          /* of requests at an agent: it says what is not so */
     uint32_t wipe;         /* of effects: the broker loses all that it had */
     int64_t restart_ms;    /* at most */

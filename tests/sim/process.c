@@ -60,8 +60,10 @@ static void perform_ack(struct process *p, uint64_t handle)
 
     if (!d)
         return;
-    if (p->role == ROLE_SCHEDULER)
+    if (p->role == ROLE_SCHEDULER) {
+        poison_acked(p->world, d->body);
         checker_acked(p->world->checker, store_now(p->world), &p->link, d);
+    }
     simlink_ack(&p->link, handle);
 }
 
@@ -287,7 +289,7 @@ static void on_delivery(void *ctx, const struct bus_delivery *d, const char *typ
         trace_delivery(d, process_tell, p);
     if (p->role == ROLE_CLIENT)
         client_delivery(p, d, type);
-    else
+    else if (!poison_delivery(p, d))
         role_delivery(p, d, type);
 }
 

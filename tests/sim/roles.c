@@ -363,9 +363,12 @@ static void note_two_runs(struct world *w, const struct handler *started)
 static void handler_start(struct process *p, struct agent_run *run)
 {
     struct world *w = p->world;
-    struct handler *h = timeline_alloc(w->t, sizeof(*h));
+    struct handler *h;
     enum world_verdict verdict = WORLD_GOES_ON;
 
+    if (poison_handler(p, run->request->token))
+        return;
+    h = timeline_alloc(w->t, sizeof(*h));
     h->process = p;
     h->life = p->life;
     h->id = run->id;

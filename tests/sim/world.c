@@ -185,6 +185,7 @@ static void on_published(void *ctx, const struct bus_message *m, enum bus_outcom
     struct world *w = ctx;
 
     timeline_mix(w->t, m->body);
+    poison_published(w, m);
     checker_published(w->checker, m, outcome, lost);
 }
 
