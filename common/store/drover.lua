@@ -37,7 +37,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 24
+local BUILD = 25
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -2272,7 +2272,8 @@ local function settle_owed(keys, a)
   local p = keys[1]
   for k = 1, #a, 2 do
     call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])
-    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1]) == 1 then
+    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1]) == 1
+        and tonumber(call('HGET', p .. 'job:' .. a[k], 'owes') or '0') > 0 then
       call('HINCRBY', p .. 'job:' .. a[k], 'owes', -1)
     end
   end
@@ -2669,6 +2670,12 @@ local function forget_job(p, id)
   call('ZREM', p .. 'failed', id)
 end
 
+-- Whether somebody is still to hear how a turn of a job has ended. Builds before 22 did not count that.
+local function owes(p, id)
+  local job = call('HMGET', p .. 'job:' .. id, 'owes', 'seq')
+  return tonumber(job[1] or '0') > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] or ''))
+end
+
 -- forget: retention limit -> forgotten jobs, more
 local function forget(keys, a)
   local p, now = keys[1], now_ms()
@@ -2680,8 +2687,8 @@ local function forget(keys, a)
     limit)
   local forgotten = 0
   for _, id in ipairs(list) do
-    if tonumber(call('HGET', p .. 'job:' .. id, 'owes') or '0') > 0 then
-      call('ZADD', p .. 'settled', int(now), id) -- somebody is still to hear of it
+    if owes(p, id) then
+      call('ZADD', p .. 'settled', int(now), id)
     else
       forget_job(p, id)
       forgotten = forgotten + 1

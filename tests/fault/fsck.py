@@ -114,6 +114,9 @@ class Fsck:
                                  f" {'' if kept else 'not '}kept")
             if owed and self.book.world.complete:
                 self.say(job_id, f"notice {seq} is still owed", rule="I11")
+        kept = sum(re.fullmatch(r"s\d+", name) is not None for name in keys[f"data:{job_id}"])
+        if int(record.get("owes", 0)) != kept:
+            self.say(job_id, f"counts {record.get('owes')} notices that it owes, not {kept}")
         if record.get("cursor"):
             return  # a walk has not come to all steps yet
         busy = [i for i in range(len(replay.steps)) if self._step(job_id, i, record, replay) in "RBMP"]

@@ -854,6 +854,8 @@ class Planted(unittest.TestCase):
         self.found("I13", "open steps")
         self.scene.store["job:p"]["busy"] = "0"
         self.found("I13", "busy steps")
+        self.scene.store["job:j"]["owes"] = "1"
+        self.found("I13", "notices that it owes")
 
     def test_I13_references(self):
         self.scene.store[f"def:{DEF}"]["refs"] = "3"

@@ -642,6 +642,25 @@ class Functions(unittest.TestCase):
         keys = [f"{KEYS}{kind}:{JOB}" for kind in ("job", "data", "hist")]
         self.assertEqual(0, self.redis.exists(*keys))
 
+    def test_forgotten_once_told_though_not_counted(self):
+        """A build before 22 has settled it, and did not count what it owes: whether that is told before the job
+        settles again or after, the counter is of what was settled since."""
+        for before in (True, False):
+            self.redis.flushall()
+            self.submit(LONG)
+            self.record("A")
+            self.redis.hdel(f"{KEYS}job:{JOB}", "owes")
+            (succeeded,) = self.index("owed")
+            self.assertEqual(["0", "0"], self.call("forget", 0, 9))
+            if before:
+                self.call("settle_owed", *succeeded.split())
+            self.assertEqual("DONE", self.steer("disable"))
+            self.call("settle_owed", *succeeded.split())
+            self.assertEqual(["0", "0"], self.call("forget", 0, 9))
+            (compensated,) = self.index("owed")
+            self.call("settle_owed", *compensated.split())
+            self.assertEqual(["1", "0"], self.call("forget", 0, 9))
+
     def test_indexes_that_name_what_is_not_there(self):
         """It is left out of them, and nobody is asked to see to it."""
         self.submit(LONG)

@@ -503,9 +503,15 @@ RULES = {
         ),
         "a job is forgotten once its last outcome is told": (
             FUNCTIONS,
-            "    if tonumber(call('HGET', p .. 'job:' .. id, 'owes') or '0') > 0 then\n",
-            "    if call('ZSCORE', p .. 'owed', id .. ' ' .. (call('HGET', p .. 'job:' .. id, 'seq') or '')) then\n",
+            "  return tonumber(job[1] or '0') > 0 or call(",
+            "  return call(",
             "tests/integration/test_functions.py Functions.test_forgotten_once_all_is_told",
+        ),
+        "a job that an earlier build has settled is forgotten before that is told": (
+            FUNCTIONS,
+            "(job[1] or '0') > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] or ''))\n",
+            "(job[1] or '0') > 0\n",
+            "tests/integration/test_functions.py Functions.test_forgotten_once_told_though_not_counted",
         ),
         "a job that was cancelled ends as one that was taken back": (
             FUNCTIONS,
