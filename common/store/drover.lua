@@ -339,7 +339,11 @@ local function load(p, id, now, step_field, budget)
   end
   if h[11] and h[11] ~= '' then
     local offset, least = match(h[11], '^(%d+) (%d+)$')
-    job.scan = {offset = tonumber(offset), least = tonumber(least)}
+    if tonumber(offset) < job.n then
+      job.scan = {offset = tonumber(offset), least = tonumber(least)}
+    else -- it has migrated to fewer steps: it is looked at anew
+      job.scan_changed = true
+    end
   end
   return job
 end
@@ -2132,9 +2136,6 @@ function commands.migrate(job, _, digest, n, name, gone, ...)
   call('HSET', job.p .. 'data:' .. job.id, 'workflow', name)
   set(job, 'turn', job.turn + 2)
   set(job, 'n', n)
-  if job.scan then -- it may stand past the last step by now
-    job.scan, job.scan_changed = nil, true
-  end
   job.def, job.changed.def = def, digest
   for k, i in ipairs(list) do
     replace_step(job, tonumber(i), recs[k])

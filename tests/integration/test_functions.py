@@ -309,6 +309,18 @@ class Functions(unittest.TestCase):
         self.expire()
         self.assertEqual([""], self.job("scan"))
 
+    def test_looked_at_past_its_last_step(self):
+        """An earlier build left that so. The job is looked at anew; and what a look had not seen is not passed
+        over where the job gets more steps."""
+        self.submit(SHORT)
+        self.redis.hset(f"{KEYS}job:{JOB}", "scan", f"1 {FAR}")
+        self.await_mark(0)
+        self.assertEqual([""], self.job("scan"))
+        self.redis.hset(f"{KEYS}job:{JOB}", "scan", f"1 {FAR}")
+        self.define("e", SHORT, LONG)
+        self.assertEqual("DONE", self.migrate("e", 2))
+        self.assertEqual([""], self.job("scan"))
+
     def test_migrate_what_has_begun(self):
         self.submit(LONG)
         self.define("e", SHORT)

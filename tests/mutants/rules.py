@@ -820,9 +820,15 @@ RULES = {
         ),
         "a look that a migration overtakes goes on where it stood": (
             FUNCTIONS,
-            "    job.scan, job.scan_changed = nil, true\n",
-            "",
+            "    if tonumber(offset) < job.n then\n",
+            "    if true then\n",
             "tests/integration/test_functions.py Functions.test_migrated_while_it_is_looked_at",
+        ),
+        "a look past the last step goes on where the job gets more of them": (
+            FUNCTIONS,
+            "      job.scan_changed = true\n    end\n",
+            "    end\n",
+            "tests/integration/test_functions.py Functions.test_looked_at_past_its_last_step",
         ),
         "a migration changes a step that has begun": (
             FUNCTIONS,
