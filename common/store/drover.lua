@@ -1232,6 +1232,9 @@ local function labels_of(text)
   local list, at = {}, 1
   while at <= #text do
     local len, start = match(text, '^(%d+):()', at)
+    if not len then
+      break -- damaged; the job is to be forgotten all the same
+    end
     at = start + tonumber(len)
     list[#list + 1] = sub(text, start, at - 1)
   end

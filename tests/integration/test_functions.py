@@ -673,6 +673,15 @@ class Functions(unittest.TestCase):
             self.call("settle_owed", *compensated.split())
             self.assertEqual(["1", "0"], self.call("forget", 0, 9))
 
+    def test_forgotten_though_its_labels_are_damaged(self):
+        self.submit(LONG, labels="6:site=a4:x=yy")
+        self.redis.hset(f"{KEYS}data:{JOB}", "index", "6:site=ax=yy")
+        self.record("A")
+        (owed,) = self.index("owed")
+        self.call("settle_owed", *owed.split())
+        self.assertEqual(["1", "0"], self.call("forget", 0, 9))
+        self.assertEqual([[], []], [self.index(name) for name in ("jobs", "l:site=a")])
+
     def test_indexes_that_name_what_is_not_there(self):
         """It is left out of them, and nobody is asked to see to it."""
         self.submit(LONG)
