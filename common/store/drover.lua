@@ -2642,7 +2642,7 @@ do
       end
     end
     if what == 'begin' and #lives > 1 and is_new(known, now) then
-      return {0}
+      return {'0'}
     end
     if what == 'begin' then
       lives[#lives + 1] = life
