@@ -8,7 +8,6 @@
 
 #define BIG_EVERY 32
 #define SEEN_MS 62000         /* a jump of the store's clock that also one who was not there sees */
-#define QUIET_MS 60000        /* in which nothing expires where nobody was there: see drover.lua */
 #define CLOCK_AHEAD_MS 300000 /* so far may a sender's clock be ahead of the store's */
 
 /* ---- life ---- */

@@ -18,6 +18,7 @@
 #include "model/wire.h"
 
 #define CONTINUED_MS 1000 /* a cursor is looked after within, see drover.lua */
+#define QUIET_MS 60000    /* in which nothing expires where nobody was there: see drover.lua */
 #define BIG 200           /* steps from which on not every call is followed by a full comparison */
 #define COMMANDS_KEPT 16  /* with their answers, see drover.lua */
 

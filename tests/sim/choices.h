@@ -3,9 +3,9 @@
  * Choices: what chance decided in a world, kept so that each can be told, and taken back
  *
  * Every draw has a name: the function of the simulator that draws, what for, and whom or what it is
- * about, such as "strike_link cut, scheduler-1 publish drover.tasks Requests j1/s0"; and it is the
- * n-th of that name. Its outcome is a number, 0 for the plain way: no fault, the shortest time, the
- * first of several, and that what need not be is left out. Only other outcomes are kept.
+ * about, such as "strike_link cut, agent-1 idle after nothing"; and it is the n-th of that name.
+ * Its outcome is a number, 0 for the plain way: no fault, the shortest time, the first of several,
+ * and that what need not be is left out. Only other outcomes are kept.
  *
  * A world that follows choices draws nothing: what is not among them goes the plain way. So one
  * that is taken back changes what comes of it, and nothing else, as names do not depend on what

@@ -389,6 +389,7 @@ int explore(const struct explore_config *config, void (*run)(void *ctx, struct e
         run(ctx, x);
     else if (!run_apart(x, run, ctx))
         c->crashed = true;
+    alarm(0);
     *out = (struct explore_result){
         .states = c->states,
         .events = c->events,

@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,6 +37,7 @@
 #define ROLLBACK_RATE 10000 /* in millionths of the calls */
 #define REPORT_S 5
 #define PIECE 1000 /* seeds of one entry in the ledger */
+#define JOBS_MAX 64
 
 struct options {
     const char *program;
@@ -54,10 +56,10 @@ struct options {
 
 struct totals {
     uint64_t worlds;
+    uint64_t known; /* of these, from the ledger */
     uint64_t simulated_ms;
     uint64_t cpu_ms;
     uint64_t failed;           /* worlds */
-    uint64_t seed;             /* the first that failed */
     uint64_t shown[FEATURES_]; /* by how many worlds */
 };
 
@@ -139,10 +141,8 @@ static bool run_seed(const struct options *o, struct simstore *store, uint64_t s
                seed, result.events, result.calls, result.simulated_ms, result.hash);
     if (!*result.violation)
         return true;
-    if (totals->failed++ == 0) {
-        totals->seed = seed;
+    if (totals->failed++ == 0)
         explain(o, store, seed, result.violation);
-    }
     return false;
 }
 
@@ -254,13 +254,20 @@ static void report(const struct totals *totals, double seconds)
 {
     double cpu_s = totals->cpu_ms > 0 ? (double)totals->cpu_ms / 1000 : 0.001;
 
-    printf("%" PRIu64 " worlds, %.0f a minute, %.0f in a minute of one core, %.1f simulated hours, "
-           "%.0f in an hour of one core, %" PRIu64 " failed\n",
-           totals->worlds, (double)totals->worlds * 60 / seconds,
-           (double)totals->worlds * 60 / cpu_s, (double)totals->simulated_ms / 3.6e6,
-           (double)totals->simulated_ms / 1000 / cpu_s, totals->failed);
+    printf(
+        "%" PRIu64 " worlds, %.0f in a minute of one core, %.1f simulated hours, %.0f in an hour "
+        "of one core, %" PRIu64 " failed; %" PRIu64 " run now, %.0f a minute\n",
+        totals->worlds, (double)totals->worlds * 60 / cpu_s, (double)totals->simulated_ms / 3.6e6,
+        (double)totals->simulated_ms / 1000 / cpu_s, totals->failed, totals->worlds - totals->known,
+        (double)(totals->worlds - totals->known) * 60 / seconds);
     fflush(stdout);
 }
+
+/* What all shares know of each other. */
+static struct {
+    uint64_t seeds[JOBS_MAX]; /* that they are at */
+    bool failed;
+} * shares;
 
 /* Every jobs-th seed, from the n-th on. */
 static struct totals run_share(const struct options *o, unsigned n)
@@ -269,8 +276,10 @@ static struct totals run_share(const struct options *o, unsigned n)
     struct totals totals = {0};
     double began = now_s(), told = began;
 
-    for (uint64_t seed = o->first + n; seed <= o->last && totals.failed == 0; seed += o->jobs) {
-        run_seed(o, store, seed, &totals);
+    for (uint64_t seed = o->first + n; seed <= o->last && !shares->failed; seed += o->jobs) {
+        shares->seeds[n] = seed;
+        if (!run_seed(o, store, seed, &totals))
+            shares->failed = true;
         totals.cpu_ms = (uint64_t)(clock_s(CLOCK_PROCESS_CPUTIME_ID) * 1000);
         if (n == 0 && now_s() - told > REPORT_S) {
             told = now_s();
@@ -284,6 +293,7 @@ static struct totals run_share(const struct options *o, unsigned n)
 static void add(struct totals *to, const struct totals *from)
 {
     to->worlds += from->worlds;
+    to->known += from->known;
     to->simulated_ms += from->simulated_ms;
     to->cpu_ms += from->cpu_ms;
     to->failed += from->failed;
@@ -317,18 +327,26 @@ static int fork_share(const struct options *o, unsigned n)
 static int run_range(const struct options *o, struct totals *totals)
 {
     struct totals share;
-    int ends[64];
+    int ends[JOBS_MAX];
     int status = 0;
 
+    shares = mmap(NULL, sizeof(*shares), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shares == MAP_FAILED)
+        abort();
     for (unsigned n = 0; n < o->jobs; n++)
         ends[n] = fork_share(o, n);
     for (unsigned n = 0; n < o->jobs; n++) {
         if (read(ends[n], &share, sizeof(share)) == sizeof(share))
             add(totals, &share);
-        else
+        else {
+            printf("seed %" PRIu64 " ends its process; replay: %s --seed %" PRIu64 "%s\n",
+                   shares->seeds[n], o->program, shares->seeds[n], more(o));
+            shares->failed = true;
             status = 2;
+        }
         close(ends[n]);
     }
+    munmap(shares, sizeof(*shares));
     while (wait(NULL) > 0)
         continue;
     return status ? status : totals->failed > 0;
@@ -349,7 +367,11 @@ static int run_pieces(const struct options *o, struct totals *totals)
         piece.first = first;
         if (ledger_has(ledger, e.first, e.last, &e)) {
             run = (struct totals){
-                .worlds = e.worlds, .simulated_ms = e.simulated_ms, .cpu_ms = e.cpu_ms};
+                .worlds = e.worlds,
+                .known = e.worlds,
+                .simulated_ms = e.simulated_ms,
+                .cpu_ms = e.cpu_ms,
+            };
         } else if (!(status = run_range(&piece, &run))) {
             e.worlds = run.worlds;
             e.simulated_ms = run.simulated_ms;
