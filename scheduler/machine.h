@@ -121,8 +121,8 @@ struct op {
     struct buf index;               /* submit: its labels, as the store finds jobs by them */
     const Drover__V1__Progress *progress;
     struct alert *alert;     /* owned */
-    uint32_t first;          /* look: of what was accepted in the partition */
-    unsigned look;           /* which one */
+    unsigned look;           /* which one ... */
+    uint64_t first;          /* ... at what was accepted from this number on */
     struct listing *listing; /* list: what was found so far; owned */
     uint32_t *steps;         /* drive, steer: named steps, or those that differ; owned */
     uint32_t n_steps;
@@ -180,6 +180,7 @@ struct mark {
 /* A job whose client was told that it is recorded. */
 struct accepted {
     struct list link; /* in scheduler.accepted, oldest first; or in .gone */
+    uint64_t number;  /* they count up */
     int64_t at;
     uint32_t partition;
     char job[];
@@ -213,6 +214,7 @@ struct scheduler {
     struct mark *marks;              /* by partition */
     struct list accepted;
     unsigned n_accepted;
+    uint64_t last_accepted;
     struct list gone;  /* found to be lost, to be told at the end of the look */
     unsigned look;     /* counts the looks at the store */
     unsigned looks;    /* calls of the present one */

@@ -55,6 +55,7 @@ void rollback_accepted(struct scheduler *s, const struct op *op)
     size_t len = strlen(op->job);
     struct accepted *accepted = or_abort(malloc(sizeof(*accepted) + len + 1));
 
+    accepted->number = ++s->last_accepted;
     accepted->at = s->now;
     accepted->partition = op->partition;
     memcpy(accepted->job, op->job, len + 1);
@@ -117,7 +118,6 @@ static void looked(struct scheduler *s, struct op *op)
 static void look_call(struct scheduler *s, struct op *op)
 {
     const char *jobs[OPS_BUDGET];
-    uint32_t at = 0;
     int n = 0;
 
     if (op->look != s->look) { /* all of it is looked at again since, on another connection */
@@ -127,7 +127,7 @@ static void look_call(struct scheduler *s, struct op *op)
     }
     for (struct accepted *a = next_of(s, &s->accepted, op->partition); a && n < OPS_BUDGET;
          a = next_of(s, &a->link, op->partition))
-        if (at++ >= op->first)
+        if (a->number >= op->first)
             jobs[n++] = a->job;
     ops_mark(s->out, op_call_id(s, op), op->partition, s->run, op->fresh, jobs, n);
 }
@@ -165,7 +165,7 @@ static void take_gone(struct scheduler *s, uint32_t partition, const struct ops_
         while (a && !bytes_is(shows->gone[i], a->job))
             a = next_of(s, &a->link, partition);
         if (!a)
-            continue; /* found by an earlier look */
+            continue; /* nobody has asked for it */
         from = a->link.prev;
         list_remove(&a->link);
         s->n_accepted--;
@@ -191,7 +191,7 @@ static void look_answered(struct scheduler *s, struct op *op, struct ops_reader 
     take_gone(s, op->partition, &shows);
 }
 
-static void look_at(struct scheduler *s, struct item *item, uint32_t partition, uint32_t first)
+static void look_at(struct scheduler *s, struct item *item, uint32_t partition, uint64_t first)
 {
     struct op *op = op_new(s, item, "");
 
@@ -220,7 +220,7 @@ void rollback_look(struct scheduler *s)
 
         for (struct accepted *a = next_of(s, &s->accepted, p); a; a = next_of(s, &a->link, p))
             if (n++ % OPS_BUDGET == 0)
-                look_at(s, item, p, n - 1);
+                look_at(s, item, p, a->number);
         if (n == 0)
             look_at(s, item, p, 0);
     }

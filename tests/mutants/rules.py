@@ -13,6 +13,7 @@ FUNCTIONS = "common/store/drover.lua"
 
 AGENT = "tests/unit/test_agent"
 SCHEDULER = "tests/sim/test_scheduler"
+INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 SUSPECTS = "tests/sim/test_suspects"
 
@@ -1289,6 +1290,12 @@ RULES = {
             "    mark->suspect |= lost || back || (known && other_run);\n",
             "    mark->suspect |= lost || back;\n",
             SCHEDULER,
+        ),
+        "a look at more jobs than a call may name passes some over": (
+            "scheduler/rollback.c",
+            "        if (a->number >= op->first)\n",
+            "        if (a->number > op->first)\n",
+            INTAKE,
         ),
     },
     "Failpoints are off unless they are allowed, and each fires at its boundary as often as its terms say": {

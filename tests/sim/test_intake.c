@@ -41,6 +41,12 @@ static void query(struct alone *w, struct wire_message *answer)
     w->story.len = 0;
 }
 
+static void connect(struct alone *w, const char *run)
+{
+    alone_step(w,
+               (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = run});
+}
+
 /* ---- messages ---- */
 
 /* Whoever asked is told; nobody asked: kept for a person. */
@@ -408,6 +414,17 @@ static void test_definition_lost(void **state)
     alone_expect(w, "ack");
 }
 
+static void expect_alerts(struct alone *w, const char *reason, int n)
+{
+    CLEANUP(buf_deinit) struct buf alert = {0};
+
+    buf_printf(&alert, "alert %s", reason);
+    for (const char *at = buf_str(&w->story); (at = strstr(at, buf_str(&alert))); at++)
+        n--;
+    assert_int_equal(n, 0);
+    w->story.len = 0;
+}
+
 /* What is known of one partition is told when all have answered; or by nobody, who has died. */
 static void test_dies_while_it_looks(void **state)
 {
@@ -419,8 +436,7 @@ static void test_dies_while_it_looks(void **state)
         w->instead = (struct alone_answer){"mark", STORE_UNKNOWN, ""};
         w->times = 1;
         w->skip = skip;
-        alone_step(w, (struct scheduler_event){
-                          .type = SCHEDULER_STORE_UP, .partitions = 2, .run = "second"});
+        connect(w, "second");
         alone_expect(w, "");
         alone_restart(w);
         alone_pass(w, 1000);
@@ -429,10 +445,55 @@ static void test_dies_while_it_looks(void **state)
     submitted(w);
     simstore_reset(w->store, 0);
     w->times = 1;
-    alone_step(
-        w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "second"});
+    connect(w, "second");
     alone_pass(w, 1000);
     alone_expect(w, "alert STORE_LOST, alert JOB_LOST");
+}
+
+/* More jobs than one call asks for: whichever of the calls has to be made again, each job is told
+ * of once. */
+static void test_many_are_lost(void **state)
+{
+    enum {
+        JOBS = 3 * OPS_BUDGET, /* two calls for each partition */
+        CALLS = 4
+    };
+    struct alone *w = *state;
+
+    for (uint32_t skip = 0; skip < CALLS; skip++) {
+        for (int i = 0; i < JOBS; i++) {
+            char json[200];
+
+            snprintf(json, sizeof(json),
+                     "{\"jobId\": \"j%d\", \"definition\": {\"steps\": [{\"name\": \"a\", "
+                     "\"actor\": \"x\"}]}}",
+                     i);
+            alone_submit(w, json);
+        }
+        w->story.len = 0;
+        simstore_reset(w->store, 0);
+        w->instead = (struct alone_answer){"mark", STORE_ERROR, "BUSY"};
+        w->times = 1;
+        w->skip = skip;
+        connect(w, "second");
+        assert_int_equal(w->times, 0);
+        alone_expect(w, "");
+        alone_pass(w, MACHINE_REPEAT_MS);
+        expect_alerts(w, "JOB_LOST", JOBS);
+        alone_restart(w);
+    }
+}
+
+/* The store does not have what nobody has asked for. */
+static void test_others_are_lost(void **state)
+{
+    struct alone *w = *state;
+
+    submitted(w);
+    w->instead = (struct alone_answer){"mark", STORE_OK, "1700000000000 other 0 0 2 i k"};
+    w->times = 2;
+    connect(w, "second");
+    alone_expect(w, "alert STORE_LOST");
 }
 
 static void test_marks_cut(void **state)
@@ -515,6 +576,8 @@ int main(void)
         TEST(test_answers_with_unknown_steps),
         TEST(test_definition_lost),
         TEST(test_dies_while_it_looks),
+        TEST(test_many_are_lost),
+        TEST(test_others_are_lost),
         TEST(test_marks_cut),
         TEST(test_answers_cut),
     };
