@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "alone.h"
+#include "model/json.h"
 #include "scheduler/machine.h"
 
 #define SUBMIT(id)                                                                                 \
@@ -377,6 +378,105 @@ static void test_migrate_refused(void **state)
     alone_expect(w, "ack");
 }
 
+/* ---- definitions ---- */
+
+static Drover__V1__Workflow *definition(struct bytes json)
+{
+    ProtobufCMessage *m;
+
+    assert_int_equal(json_to_message(json, &drover__v1__workflow__descriptor, NULL, &m, NULL), 0);
+    return (Drover__V1__Workflow *)m;
+}
+
+static void know(struct alone *w, const Drover__V1__Workflow *d)
+{
+    CLEANUP(workflow_unref) struct workflow *known = NULL;
+
+    assert_int_equal(workflow_new(&known, d, "", NULL), 0);
+    assert_int_equal(scheduler_register(w->scheduler, known), 0);
+}
+
+/* Of "w" both versions: the second has one step more. */
+static void know_versions(struct alone *w)
+{
+    static const char *const versions[] = {
+        "{\"name\": \"w\", \"version\": 1, \"steps\": [{\"name\": \"a\", \"actor\": \"hand\"}]}",
+        "{\"name\": \"w\", \"version\": 2, \"steps\": [{\"name\": \"a\", \"actor\": \"hand\"}, "
+        "{\"name\": \"b\", \"actor\": \"hand\", \"after\": [\"a\"]}]}",
+    };
+
+    for (size_t i = 0; i < array_size(versions); i++) {
+        Drover__V1__Workflow *d = definition(bytes_str(versions[i]));
+
+        know(w, d);
+        protobuf_c_message_free_unpacked(&d->base, NULL);
+    }
+    connect(w, "first");
+}
+
+/* As many definitions as fit come: those before them have to go. */
+static void crowd_out(struct alone *w)
+{
+    CLEANUP(buf_deinit) struct buf json = {0};
+    Drover__V1__Workflow *d;
+
+    buf_puts(&json, "{\"name\": \"large\", \"steps\": [");
+    for (int i = 0; i < WIRE_STEPS_MAX; i++)
+        buf_printf(&json, "%s{\"name\": \"s%d\", \"actor\": \"x\"}", i ? ", " : "", i);
+    buf_puts(&json, "]}");
+    d = definition(buf_bytes(&json));
+    for (d->version = 1; d->version <= MACHINE_CACHED_STEPS / WIRE_STEPS_MAX; d->version++)
+        know(w, d);
+    protobuf_c_message_free_unpacked(&d->base, NULL);
+    w->instead = (struct alone_answer){"define", STORE_OK, "DONE"};
+    w->times = UINT32_MAX;
+    connect(w, "first");
+    w->times = 0;
+}
+
+/* What was forgotten is read again when it is needed, and then known. */
+static void test_definitions_are_forgotten(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message answer = {0};
+
+    submitted(w);
+    crowd_out(w);
+    assert_in_range(w->scheduler->cached_steps, 1, MACHINE_CACHED_STEPS);
+    for (int i = 0; i < 2; i++) {
+        w->instead = (struct alone_answer){"inspect", STORE_ERROR, "BUSY"};
+        w->times = 1;
+        w->skip = 1; /* behind that for the job */
+        w->reply.len = 0;
+        alone_control(w, "{\"jobId\": \"j\", \"query\": {}}");
+        assert_int_equal(w->times, i);
+        alone_pass(w, MACHINE_REPEAT_MS);
+        assert_non_null(strstr(buf_str(&w->reply), "\"name\":\"a\""));
+    }
+    assert_in_range(w->scheduler->cached_steps, 1, MACHINE_CACHED_STEPS);
+}
+
+/* The version that a job has is forgotten while the one that it is to get is asked for. */
+static void test_forgotten_in_a_migration(void **state)
+{
+    struct alone *w = *state;
+
+    know_versions(w);
+    alone_submit(w, "{\"jobId\": \"j\", \"workflow\": \"w@1\"}");
+    w->story.len = 0;
+    w->instead = (struct alone_answer){"inspect", STORE_ERROR, "BUSY"};
+    w->times = 1;
+    w->skip = 1;
+    alone_control(w, COMMAND("c1", "\"migrate\": {\"workflow\": \"w@2\"}"));
+    alone_expect(w, "");
+    crowd_out(w);
+    alone_pass(w, MACHINE_REPEAT_MS);
+    alone_expect(w,
+                 "reply {\"jobId\":\"j\",\"commandId\":\"c1\",\"code\":\"ANSWER_CODE_DONE\"}, ack");
+    alone_serve(w, "j", "a", DONE);
+    alone_expect(w, "request b, ack");
+}
+
 /* ---- answers that are none ---- */
 
 /* Steps that the definition does not have are passed over, and results that are not there. */
@@ -573,6 +673,8 @@ int main(void)
         TEST(test_commands_refused),
         TEST(test_steered_otherwise),
         TEST(test_migrate_refused),
+        TEST(test_definitions_are_forgotten),
+        TEST(test_forgotten_in_a_migration),
         TEST(test_answers_with_unknown_steps),
         TEST(test_definition_lost),
         TEST(test_dies_while_it_looks),

@@ -247,6 +247,7 @@ static void test_base(void **state)
 /* ---- messages ---- */
 
 #define PAYLOAD "{\"json\":{\"a\":[1,2.5,\"x\\u00e4\",null,true],\"b\":{}}}"
+#define BINARY "{\"contentType\":\"image/png\",\"data\":\"/wE=\"}"
 #define ERROR                                                                                      \
     "{\"class\":\"io.Timeout\",\"message\":\"none\",\"details\":\"why\",\"retryAfterMs\":\"5\"}"
 #define LABELS "[{\"name\":\"a\",\"value\":\"b\"},{\"name\":\"c\"}]"
@@ -276,9 +277,10 @@ static const char *const messages[WIRE_TYPES] = {
         "\"desired\":\"ACTIVE\",\"token\":\"1.2\",\"lockMs\":\"5\",\"attempt\":1,"
         "\"lastError\":" ERROR ",\"arguments\":" PAYLOAD
         ",\"results\":[{\"step\":\"r\",\"payload\":" PAYLOAD "}],\"labels\":" LABELS "},{}]}",
-    [WIRE_REPLIES] = "{\"replies\":[{\"jobId\":\"j\",\"token\":\"1.2\",\"error\":" ERROR
-                     "},{\"jobId\":\"j\",\"result\":" PAYLOAD
-                     "}],\"progress\":[{\"jobId\":\"j\",\"note\":\"half\"}]}",
+    [WIRE_REPLIES] =
+        "{\"replies\":[{\"jobId\":\"j\",\"token\":\"1.2\",\"error\":" ERROR
+        "},{\"jobId\":\"j\",\"result\":" PAYLOAD "},{\"jobId\":\"j\",\"result\":" BINARY
+        "}],\"progress\":[{\"jobId\":\"j\",\"note\":\"half\"}]}",
     [WIRE_CONTROL] = "{\"jobId\":\"j\",\"commandId\":\"c\",\"replyTo\":\"q\",\"reason\":\"so\","
                      "\"retry\":{\"steps\":[\"a\"],\"arguments\":" PAYLOAD "}}",
     [WIRE_ANSWER] =

@@ -177,6 +177,47 @@ static void test_calls(void **state)
                 "store call=settle_owed job=k answer=DONE\n");
 }
 
+/* A look for what is due: of no use but for what it found. */
+static void test_expired(void **state)
+{
+    static const char *const found[] = {"1700000000000",
+                                        "0",
+                                        "0",
+                                        "0",
+                                        "2",
+                                        "j",
+                                        "1",
+                                        "2",
+                                        "0",
+                                        "7",
+                                        "k",
+                                        "0",
+                                        "0",
+                                        "2",
+                                        "l",
+                                        "4",
+                                        "m",
+                                        "5"};
+    static const char *const nothing[] = {"1700000000000", "0", "0", "0", "0", "0"};
+    struct bytes items[array_size(found)];
+    struct effects fx = {0};
+
+    (void)state;
+    for (size_t i = 0; i < array_size(found); i++)
+        items[i] = bytes_str(found[i]);
+    ops_expire(&fx, 1, 0, 0, 10, 0, &(struct op_clock){0});
+    trace_all(&fx, &(struct store_answer){.items = items, .n = array_size(found)});
+    assert_told("store call=expire job=j due=0,7\n"
+                "store call=expire job=k\n"
+                "store call=expire job=l owed=4\n"
+                "store call=expire job=m owed=5\n");
+    for (size_t i = 0; i < array_size(nothing); i++)
+        items[i] = bytes_str(nothing[i]);
+    ops_expire(&fx, 1, 0, 0, 10, 0, &(struct op_clock){0});
+    trace_all(&fx, &(struct store_answer){.items = items, .n = array_size(nothing)});
+    assert_told("");
+}
+
 /* Where there is no answer, also what comes again and again is told. */
 static void test_no_answer(void **state)
 {
@@ -241,8 +282,8 @@ int main(void)
         cmocka_unit_test(test_delivery),      cmocka_unit_test(test_publish),
         cmocka_unit_test(test_other_effects), cmocka_unit_test(test_outcomes),
         cmocka_unit_test(test_records),       cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_no_answer),     cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_expired),       cmocka_unit_test(test_no_answer),
+        cmocka_unit_test(test_broken),        cmocka_unit_test(test_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, tear_down);

@@ -375,6 +375,10 @@ static void test_cycles(void **state)
     expect_refused("{\"steps\":[{\"name\":\"first\",\"actor\":\"x\"},"
                    "{\"name\":\"a\",\"actor\":\"x\",\"after\":[\"a\"]}]}",
                    "steps[1].after");
+    expect_reason("{\"steps\":[{\"name\":\"first\",\"actor\":\"x\"},"
+                  "{\"name\":\"a\",\"actor\":\"x\",\"after\":[\"first\",\"b\"]},"
+                  "{\"name\":\"b\",\"actor\":\"x\",\"after\":[\"a\"]}]}",
+                  "cycle: \"b\" waits for \"a\", which waits for it in turn");
     /* The step named is on the cycle, not merely behind it. */
     expect_refused("{\"steps\":[{\"name\":\"behind\",\"actor\":\"x\",\"after\":[\"a\"]},"
                    "{\"name\":\"root\",\"actor\":\"x\"},"
