@@ -49,12 +49,24 @@ class Target:
 
     def command(self, *arguments):
         environment = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
-        return ["env", *environment, str(self.binary), *LIMITS, *map(str, arguments)]
+        kept = f"-artifact_prefix={self.found}-"
+        return ["env", *environment, str(self.binary), *LIMITS, kept, *map(str, arguments)]
 
     def findings(self):
-        """What libFuzzer has kept: crash-…, leak-…, oom-…, timeout-…"""
+        """What libFuzzer has kept, and when: crash-…, leak-…, oom-…, timeout-…"""
         kept = self.found.parent.glob(f"{self.name}-*-*")
-        return {path for path in kept if not path.name.startswith(f"{self.name}-slow-unit")}
+        return {
+            (path, path.stat().st_mtime_ns)
+            for path in kept
+            if not path.name.startswith(f"{self.name}-slow-unit")
+        }
+
+    def tell(self, known):
+        """Tells what was found since, also what was before. Return: whether that is nothing."""
+        new = sorted(self.findings() - known)
+        for path, _ in new:
+            print(f"replay with: {' '.join(self.command(path))}", flush=True)
+        return not new
 
 
 class Figures:
@@ -85,9 +97,7 @@ class Run:
         self.output = []  # its last lines
         self.rest = b""
         self.process = subprocess.Popen(
-            target.command(
-                f"-artifact_prefix={target.found}-", "-print_final_stats=1", target.found, target.corpus
-            ),
+            target.command("-print_final_stats=1", target.found, target.corpus),
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         )
@@ -151,14 +161,12 @@ def fuzz(target, options):
     )
     if not good:
         sys.stderr.buffer.write(b"\n".join(run.output[-60:]) + b"\n")
-    for path in sorted(target.findings() - known):
-        good = False
-        print(f"replay with: {' '.join(target.command(path))}", flush=True)
-    return good
+    return target.tell(known) and good
 
 
 def keep(target):
-    """The named inputs stay; of the others the fewest that reach what those do not."""
+    """The named inputs stay; of the others the fewest that reach what those do not. Return: as fuzz()."""
+    known = target.findings()
     made = [path for path in target.corpus.iterdir() if MADE.match(path.name)]
     with tempfile.TemporaryDirectory() as folder:
         named, others = pathlib.Path(folder, "named"), pathlib.Path(folder, "others")
@@ -175,13 +183,15 @@ def keep(target):
             check=True,
             stderr=subprocess.DEVNULL,
         )
-        for path in made:
-            path.unlink()
+        kept = {path.name for path in named.iterdir()}
         for path in named.iterdir():
-            if MADE.match(path.name):
-                shutil.copy(path, target.corpus)
+            shutil.copy(path, target.corpus)
+        for path in made:
+            if path.name not in kept:
+                path.unlink()
     sizes = [path.stat().st_size for path in target.corpus.iterdir()]
     print(f"{target.name:<10} {len(sizes)} inputs, {sum(sizes)} bytes", flush=True)
+    return target.tell(known)
 
 
 def on_term(number, frame):
@@ -205,9 +215,7 @@ def main():
         options.minutes = 1
     targets = [Target(pathlib.Path(os.path.relpath(options.build)), name) for name in options.targets or known]
     if options.keep:
-        for target in targets:
-            keep(target)
-        return 0
+        return 0 if all([keep(target) for target in targets]) else 1
     print("target       executions    edges   features   corpus   minutes    quiet", flush=True)
     return 0 if all([fuzz(target, options) for target in targets]) else 1
 

@@ -65,6 +65,15 @@ class Fuzz(unittest.TestCase):
         self.assertEqual(len(rest), 1)
         self.assertRegex(rest[0], r"^replay with: .*/fuzz_json .*/found/json-crash-1$")
 
+    def test_the_same_finding_again_is_told_again(self):
+        for _ in range(2):
+            _, _, rest = self.fuzz(SAYS % (5, 7) + FINDS)
+            self.assertEqual(len(rest), 1)
+
+    def test_a_finding_of_before_is_not_told_again(self):
+        self.fuzz(SAYS % (5, 7) + FINDS)
+        self.assertEqual(self.fuzz(SAYS % (6, 7) + "exit 0")[::2], (0, []))
+
     def test_a_fuzzer_that_ends_badly_is_a_failure(self):
         self.assertEqual(self.fuzz("exit 1")[0], 1)
 
