@@ -172,7 +172,7 @@ static const char *put_value(struct buf *out, const json_t *value)
         buf_append(&text, json_string_value(value), json_string_length(value));
     else
         json_from_value(value, &text);
-    put_encoded(out, buf_bytes(&text));
+    put_encoded(out, buf_or_abort(&text));
     return NULL;
 }
 

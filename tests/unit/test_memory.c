@@ -22,6 +22,7 @@
 #include <jansson.h>
 
 #include "agent/agent.h"
+#include "agent/template.h"
 #include "base/heap.h"
 #include "memory.h"
 #include "model/json.h"
@@ -635,6 +636,34 @@ static void test_effects(void **state)
     drover__v1__workflow__free_unpacked(d, NULL);
 }
 
+/* @input has room for all: what fails is in between. */
+static int do_template(const void *input, struct result *out)
+{
+    Drover__V1__StepRequest request = DROVER__V1__STEP_REQUEST__INIT;
+    Drover__V1__Payload arguments = DROVER__V1__PAYLOAD__INIT;
+    CLEANUP(facts_deinit) struct facts facts = {.request = &request};
+    struct buf *text = *(struct buf *const *)input;
+    int r;
+
+    arguments.data.data = (uint8_t *)"{\"id\":\"a b\",\"n\":7}";
+    arguments.data.len = strlen((const char *)arguments.data.data);
+    request.arguments = &arguments;
+    buf_clear(text);
+    r = template_expand("/orders/${arguments.id}/${arguments.n}", &facts, text, NULL);
+    if (!r)
+        keep(out, text->data, text->len);
+    return strcmp(buf_str(text), "/orders/a%20b/7") == 0 ? r : -EPROTO;
+}
+
+static void test_templates(void **state)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    struct buf *input = &text;
+
+    assert_non_null(buf_reserve(&text, 100));
+    expect_aborts("template", do_template, &input);
+}
+
 static int do_listing(const void *input, struct result *out)
 {
     struct listing *l = NULL;
@@ -659,7 +688,7 @@ int main(void)
         cmocka_unit_test(test_base),     cmocka_unit_test(test_messages),
         cmocka_unit_test(test_payloads), cmocka_unit_test(test_workflows),
         cmocka_unit_test(test_listing),  cmocka_unit_test(test_machines),
-        cmocka_unit_test(test_effects),
+        cmocka_unit_test(test_effects),  cmocka_unit_test(test_templates),
     };
 
     memory_init();
