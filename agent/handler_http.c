@@ -443,13 +443,18 @@ static int on_send(void *context, char *to, char *from, int to_port, int from_po
     return CURL_PREREQFUNC_OK;
 }
 
-/* Of a line that begins with HTTP/; 0 where there is none. */
+/* Of a line that begins with HTTP/; 0 where there is none. As libcurl does, takes several blanks
+ * for one. */
 static long read_status(const char *line, size_t len)
 {
-    const char *end = line + len, *at = memchr(line, ' ', len);
+    const char *end = line + len, *at = line;
     long status = 0;
 
-    while (at && ++at < end && isdigit((unsigned char)*at) && status < 100)
+    while (at < end && !isblank((unsigned char)*at))
+        at++;
+    while (at < end && isblank((unsigned char)*at))
+        at++;
+    for (; at < end && isdigit((unsigned char)*at) && status < 100; at++)
         status = 10 * status + (*at - '0');
     return status;
 }

@@ -996,6 +996,33 @@ static void test_interim_answers_and_trailers(void **state)
     trial_deinit(&t);
 }
 
+/* What libcurl takes for a status line is one, however many blanks it has. */
+static void test_blanks_before_the_status(void **state)
+{
+    static const struct {
+        const char *text;
+        bool ok;
+    } lines[] = {
+        {"HTTP/1.1 200\r\n", true},
+        {"HTTP/1.1  200 OK\r\n", true},
+        {"HTTP/1.1 \t 200 OK\r\n", true},
+        {"HTTP/1.1  404 No\r\n", false},
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < array_size(lines); i++) {
+        char text[64];
+        struct trial t;
+
+        snprintf(text, sizeof(text), "%sContent-Length: 0\r\n\r\n", lines[i].text);
+        run_answer(w, &t, text);
+        assert_int_equal(t.ok, lines[i].ok);
+        if (!lines[i].ok)
+            assert_string_equal(t.class, "HTTP_404");
+        trial_deinit(&t);
+    }
+}
+
 static void test_headers_without_end(void **state)
 {
     struct world *w = *state;
@@ -2028,6 +2055,7 @@ int main(void)
         TEST(test_longest_lease),
         TEST(test_cut_short),
         TEST(test_interim_answers_and_trailers),
+        TEST(test_blanks_before_the_status),
         TEST(test_headers_without_end),
         TEST(test_result_limit),
         TEST(test_result_without_end),
