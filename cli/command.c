@@ -250,8 +250,8 @@ static const struct command COMMANDS[] = {
         .operands = "FILE...",
         .summary = "Turn recorded workflows into jobs for `submit`",
         .help = "FILE holds {name, steps: [{name, depends_on, runtime}]} in JSON, or an array of\n"
-                "these. Prints a job object a line. Each step sleeps for its runtime, which is in\n"
-                "seconds, times --scale.\n",
+                "these; - is standard input. Prints a job object a line. Each step sleeps for its\n"
+                "runtime, which is in seconds, times --scale.\n",
         .groups = GROUP_IMPORT,
         .min_operands = 1,
         .max_operands = INT32_MAX,

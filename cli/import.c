@@ -257,7 +257,7 @@ static int import_file(const char *path, const struct import_options *options)
     CLEANUP(buf_deinit) struct buf text = {0};
     CLEANUP(buf_deinit) struct buf out = {0};
     struct problem problem = {0}, inner = {0};
-    int r = file_read(path, FILE_MAX, &text, &problem);
+    int r = file_read_operand(path, FILE_MAX, &text, &problem);
 
     if (r == 0) {
         r = import_jobs(buf_bytes(&text), options, &out, &inner);

@@ -185,7 +185,7 @@ int payload_read(const char *input, Drover__V1__Payload **out, struct problem *p
     CLEANUP(buf_deinit) struct buf data = {0};
 
     if (input[0] == '@') {
-        int r = file_read(input + 1, FILE_MAX, &data, problem);
+        int r = file_read_operand(input + 1, FILE_MAX, &data, problem);
 
         if (r)
             return r;
@@ -310,7 +310,7 @@ static int jobs_open(const struct args *args, struct jobs *out, struct problem *
                               : usage(problem, "name a FILE or a --workflow");
     if (args->workflow)
         return usage(problem, "give either FILE or --workflow");
-    r = file_read(args->operands[0], FILE_MAX, &text, problem);
+    r = file_read_operand(args->operands[0], FILE_MAX, &text, problem);
     if (r == 0)
         r = jobs_read(buf_bytes(&text), out, problem);
     if (r == 0 && args->id && out->n > 1)

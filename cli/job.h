@@ -57,5 +57,5 @@ int jobs_complain(int error, const struct problem *problem);
  * application/octet-stream. To be freed as unpacked; NULL: no memory. */
 Drover__V1__Payload *payload_new(struct bytes data);
 
-/* The same of what --input says: a text, or @FILE. Return: 0, or as file_read(). */
+/* The same of what --input says: a text, or @FILE. Return: 0, or as file_read_operand(). */
 int payload_read(const char *input, Drover__V1__Payload **out, struct problem *problem);

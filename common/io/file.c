@@ -30,15 +30,26 @@ static int read_all(int fd, size_t max, struct buf *out)
     }
 }
 
-int file_read(const char *path, size_t max, struct buf *out, struct problem *problem)
+static int told(int r, const char *path, struct problem *problem)
 {
-    bool standard = strcmp(path, "-") == 0;
-    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    int r = fd < 0 ? -errno : read_all(fd, max, out);
-
-    if (fd >= 0 && !standard)
-        close(fd);
     if (r)
         problem_set(problem, path, "%s", strerror(-r));
     return r;
+}
+
+int file_read(const char *path, size_t max, struct buf *out, struct problem *problem)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int r = fd < 0 ? -errno : read_all(fd, max, out);
+
+    if (fd >= 0)
+        close(fd);
+    return told(r, path, problem);
+}
+
+int file_read_operand(const char *path, size_t max, struct buf *out, struct problem *problem)
+{
+    if (strcmp(path, "-") == 0)
+        return told(read_all(STDIN_FILENO, max, out), path, problem);
+    return file_read(path, max, out, problem);
 }

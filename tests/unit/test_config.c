@@ -367,6 +367,23 @@ static void test_secret_that_cannot_be_read(void **state)
     expect_refused(NULL, environment, NULL, "DROVER_REDIS__PASSWORD_FILE", "Is a directory");
 }
 
+/* Standard input is for commands: here - is a name like any other, and nothing is read. */
+static void test_standard_input_is_no_file(void **state)
+{
+    char *environment[] = {"DROVER_REDIS__PASSWORD_FILE=-", NULL};
+    const struct config_source source = {.file = "-"};
+    struct problem problem = {0};
+    struct config *c = NULL;
+
+    read_failure = READ_FAILS;
+    reads_left = 1;
+    expect_refused(NULL, environment, NULL, "DROVER_REDIS__PASSWORD_FILE", "No such file");
+    assert_int_equal(config_load(&c, &source, &problem), CONFIG_E_INVALID);
+    expect_problem(&problem, "-", "No such file");
+    assert_int_equal(reads_left, 1);
+    reads_left = 0;
+}
+
 static void test_argument_refused(void **state)
 {
     expect_refused(NULL, NULL, "redis.prot=1", "--set", "did you mean redis.port?");
@@ -690,6 +707,7 @@ int main(void)
         cmocka_unit_test(test_secret_from_a_file),
         cmocka_unit_test(test_secret_that_cannot_be_read),
         cmocka_unit_test(test_reads_that_fail),
+        cmocka_unit_test(test_standard_input_is_no_file),
         cmocka_unit_test(test_argument_refused),
         cmocka_unit_test(test_printing_keeps_secrets),
         cmocka_unit_test(test_uris),
