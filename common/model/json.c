@@ -92,10 +92,16 @@ static void *watched_malloc(size_t size)
     return p;
 }
 
+/* jansson wants to be told once, before all that anyone asks of it: for the whole process, in which
+ * there may be threads by the time we parse. */
+__attribute__((constructor)) static void watch_malloc(void)
+{
+    json_set_alloc_funcs(watched_malloc, free);
+}
+
 /* Return: 0, -ENOMEM, or JSON_E_SYNTAX; @error: NULL is allowed. */
 static int parse(struct bytes text, size_t flags, json_t **out, json_error_t *error)
 {
-    json_set_alloc_funcs(watched_malloc, free);
     starved = false;
     *out = json_loadb((const char *)text.data, text.len, flags, error);
     return *out ? 0 : starved ? -ENOMEM : JSON_E_SYNTAX;

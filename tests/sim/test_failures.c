@@ -421,7 +421,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s [STORY FAILURE WAY N]\n", argv[0]);
         return 64;
     }
-    memory_init();
     log_set_level((enum log_level)(LOG_ERROR + 1));
     store = simstore_new(SIM_DROVER_LUA);
     status = argc == 5 ? run_one(store, argv) : run_all(store);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.h"
 
-#include <jansson.h>
 #include <malloc.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdlib.h>
@@ -98,11 +97,6 @@ void __wrap_protobuf_c_message_free_unpacked(ProtobufCMessage *m, ProtobufCAlloc
     static ProtobufCAllocator counted = {.free = release};
 
     __real_protobuf_c_message_free_unpacked(m, allocator ? allocator : &counted);
-}
-
-void memory_init(void)
-{
-    json_set_alloc_funcs(__wrap_malloc, __wrap_free);
 }
 
 void memory_fail_at(unsigned n)

@@ -3,15 +3,12 @@
  * Memory under test: fail the n-th allocation, measure the most that was held
  *
  * Link with memory_link_args of the meson file, which puts these functions in the place of malloc,
- * calloc, realloc, reallocarray, strdup and free for all code that is linked statically; jansson is
- * given them too, and protobuf-c for what it frees by default.
+ * calloc, realloc, reallocarray, strdup and free for all code that is linked statically. json.c
+ * gives them to jansson; protobuf-c has them for what it frees by default.
  */
 #pragma once
 
 #include <stddef.h>
-
-/* Before anything else of a test program. */
-void memory_init(void);
 
 /* The n-th allocation from now on fails, n from 1, once; 0: none does. */
 void memory_fail_at(unsigned n);

@@ -514,6 +514,25 @@ static void test_depth(void **state)
     free(text);
 }
 
+/* It is one for the whole process, in which others may be parsing. */
+static void test_parsing_leaves_jansson_its_memory(void **state)
+{
+    Drover__V1__Payload p = DROVER__V1__PAYLOAD__INIT;
+    json_malloc_t before, after;
+    json_free_t release;
+    json_t *value;
+
+    p.data.data = (uint8_t *)"{}";
+    p.data.len = 2;
+    json_get_alloc_funcs(&before, &release);
+    json_set_alloc_funcs(malloc, release);
+    assert_int_equal(json_of_payload(&p, &value), 0);
+    json_decref(value);
+    json_get_alloc_funcs(&after, &release);
+    json_set_alloc_funcs(before, release);
+    assert_true(after == malloc);
+}
+
 /* What jansson really takes stays under what was reckoned before. */
 static void test_memory(void **state)
 {
@@ -596,11 +615,11 @@ int main(void)
         cmocka_unit_test(test_quotes),
         cmocka_unit_test(test_form_of_a_large_payload),
         cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_parsing_leaves_jansson_its_memory),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_dense_payload_fits),
         cmocka_unit_test(test_not_finite_is_written_as_null),
     };
 
-    memory_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -691,6 +691,5 @@ int main(void)
         cmocka_unit_test(test_effects),  cmocka_unit_test(test_templates),
     };
 
-    memory_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -671,6 +671,5 @@ int main(void)
         cmocka_unit_test(test_text_fit),
     };
 
-    memory_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
