@@ -327,9 +327,14 @@ static void on_outcome(struct scheduler *s, uint64_t id, enum bus_outcome outcom
 
 void op_repeat_at(struct scheduler *s, struct op *op, int64_t when)
 {
-    s->stats.store_repeats++;
     if (heap_set(&s->timers, &op->timer, when))
         abort();
+}
+
+static void call_again(struct scheduler *s, struct op *op)
+{
+    s->stats.store_repeats++;
+    op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
 }
 
 /* "ERR …" is a function that failed: repeated for ever it would block its queue. Everything else
@@ -356,7 +361,7 @@ static void op_refused(struct scheduler *s, struct op *op, const struct store_an
     }
     op->alone = true; /* whoever travelled with it is not to suffer again */
     if (!is_our_fault(answer) || ++op->refusals < MACHINE_REPEATS || !op->item->handle) {
-        op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
+        call_again(s, op);
         return;
     }
     item_dead(s, op->item, "STORE_REFUSED");
@@ -382,7 +387,7 @@ static void on_answer(struct scheduler *s, uint64_t id, const struct store_answe
         if (answer->result == STORE_UNKNOWN) {
             op->on_full = NULL; /* it may be recorded: too late to refuse it */
             op->alone = true;   /* what it sends again may fill a call */
-            op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
+            call_again(s, op);
         } else if (answer->result != STORE_OK) {
             op_refused(s, op, answer);
         } else {

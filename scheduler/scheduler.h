@@ -86,7 +86,7 @@ struct scheduler_stats {
     uint64_t recovered; /* Recover commands */
     uint64_t dead_letters;
     uint64_t alerts;
-    uint64_t store_repeats;   /* calls made again after no answer */
+    uint64_t store_repeats;   /* calls made again: no answer, or it would not */
     uint64_t store_rollbacks; /* times the store was found to have gone back */
     uint64_t lost;            /* accepted jobs that were gone then */
     uint64_t open;            /* deliveries not acknowledged */

@@ -121,7 +121,7 @@ static const struct metric figures[] = {
     {"dead_letters", METRIC_COUNTER, AT(dead_letters), "messages put into drover.dead"},
     {"alerts", METRIC_COUNTER, AT(alerts), "alerts told"},
     {"store_repeats", METRIC_COUNTER, AT(store_repeats),
-     "store calls repeated for want of an answer"},
+     "store calls repeated: no answer came, or the store would not"},
     {"store_rollbacks", METRIC_COUNTER, AT(store_rollbacks),
      "times that the store was found to have gone back in time"},
     {"lost", METRIC_COUNTER, AT(lost), "accepted jobs that were gone from the store then"},

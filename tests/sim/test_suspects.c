@@ -262,6 +262,7 @@ static void other(struct world *w, const struct message *m, const char *life, co
 static void test_copies(void **state)
 {
     struct world *w = *state;
+    struct scheduler_stats stats;
 
     birth(w);
     w->messages[0].delivered = true;
@@ -275,6 +276,8 @@ static void test_copies(void **state)
     pass(w, 1000);
     assert_done(w);
     assert_int_equal(dead(w), 0);
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.store_repeats, 0); /* it has answered each time */
 }
 
 /* ---- life ---- */
