@@ -327,21 +327,25 @@ const char *op_kind_name(char kind)
     return NULL;
 }
 
-/* A step's token begins with its number. */
+/* A token begins with the number of its step. */
+static int64_t token_step(struct bytes token)
+{
+    const uint8_t *dot = token.len > 0 ? memchr(token.data, '.', token.len) : NULL;
+
+    return dot ? step_number(bytes_of(token.data, (size_t)(dot - token.data))) : -1;
+}
+
 static bool about_record(const struct bytes *args, int n, int i, struct ops_about *out)
 {
     const struct bytes *record = args + 1 + (size_t)i * RECORD_ARGS;
-    const uint8_t *dot;
     const char *name;
 
     if (n < 1 + (i + 1) * RECORD_ARGS)
         return false;
-    dot = memchr(record[2].data, '.', record[2].len);
     name = record[0].len == 1 ? op_kind_name((char)record[0].data[0]) : NULL;
     out->what = name ? bytes_str(name) : BYTES_EMPTY;
     out->job = record[1];
-    if (dot)
-        out->step = step_number(bytes_of(record[2].data, (size_t)(dot - record[2].data)));
+    out->step = token_step(record[2]);
     return true;
 }
 
@@ -372,6 +376,10 @@ bool ops_about(const char *function, const struct bytes *args, int n, int i, str
             out->other = args[0];
     if (strcmp(function, "steer") == 0 || strcmp(function, "told") == 0)
         out->what = args[1];
+    if (strcmp(function, "suspect") == 0)
+        out->what = args[2];
+    if (strcmp(function, "renew") == 0)
+        out->step = token_step(args[1]);
     return true;
 }
 

@@ -168,11 +168,11 @@ static void test_calls(void **state)
     trace_all(&fx, &done);
     assert_told("store call=steer job=j what=cancel answer=DONE\n"
                 "store call=drive job=j answer=DONE\n"
-                "store call=renew job=j answer=DONE\n"
+                "store call=renew job=j number=1 answer=DONE\n"
                 "store call=inspect what=definition answer=DONE\n"
                 "store call=inspect job=j what=history answer=DONE\n"
                 "store call=told what=over of=\"NO_AGENT a0\" answer=DONE\n"
-                "store call=suspect of=digest answer=DONE\n"
+                "store call=suspect what=end of=digest answer=DONE\n"
                 "store call=settle_owed job=j answer=DONE\n"
                 "store call=settle_owed job=k answer=DONE\n");
 }
