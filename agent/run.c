@@ -352,16 +352,22 @@ static void on_deadline(struct agent *a, struct timer *t)
 {
     struct run *run = container_of(t, struct run, deadline);
 
-    if (run->state != RUN_RUNNING) {
-        assert(run->state == RUN_BACKOFF); /* else the timer is stopped on the way there */
-        answer(a, run);                    /* replies_flush() says it, if there is time */
-        return;
+    switch (run->state) {
+    case RUN_RUNNING:
+        if (a->now < stop_time(a, run))
+            cut_off(a, run);
+        else
+            a->stats.stopped++;
+        stop(a, run);
+        break;
+    case RUN_BACKOFF: /* the tick came late: replies_flush() says it, if there is time */
+        answer(a, run);
+        break;
+    case RUN_WAITING:
+    case RUN_STOPPING:
+    case RUN_REPLYING:
+        abort(); /* the timer is stopped on the way there */
     }
-    if (a->now < stop_time(a, run))
-        cut_off(a, run);
-    else
-        a->stats.stopped++;
-    stop(a, run);
 }
 
 void run_renewed(struct agent *a, uint64_t id, int64_t sent)

@@ -2,8 +2,8 @@
 /*
  * Hash tables: those of uthash, whose memory has to be there as with or_abort()
  *
- * Left to itself uthash calls exit(), and that what is to run at the end of a process that is
- * whole.
+ * Left to itself uthash would call exit(): what is meant for an orderly end would run in the middle
+ * of a step.
  */
 #pragma once
 

@@ -49,7 +49,7 @@ void log_set_level(enum log_level level);
 /* Parse what configuration says. Return: 0, or 1 where there is no such word. */
 int log_level_parse(const char *word, enum log_level *out);
 
-extern _Atomic enum log_level log_level_; /* for the macros only */
+extern _Atomic enum log_level log_level_; /* log_enabled() tells */
 
 void log_write(enum log_level level, const char *event, const struct log_field *fields, int n);
 
@@ -61,7 +61,7 @@ static inline bool log_enabled(enum log_level level)
 
 #define log_event(level, event, ...)                                                               \
     do {                                                                                           \
-        if ((level) >= log_level_) {                                                               \
+        if (log_enabled(level)) {                                                                  \
             const struct log_field log_fields_[] = {{.name = NULL}, __VA_ARGS__};                  \
             log_write(level, event, log_fields_ + 1,                                               \
                       (int)(sizeof(log_fields_) / sizeof(log_fields_[0])) - 1);                    \

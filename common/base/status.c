@@ -16,7 +16,6 @@ static void scrub(char *text)
 
     for (size_t i = 0; i < len;) {
         size_t n = utf8_length(text + i, len - i);
-
         bool harmful = utf8_is_harmful(text + i, n);
 
         n = n ? n : 1;

@@ -385,7 +385,7 @@ static int value_read(struct reader *r, json_t *value, const ProtobufCFieldDescr
     case PROTOBUF_C_TYPE_MESSAGE:
         return message_read(r, value, field->descriptor, out, where);
     }
-    return 0; /* unreachable: those are all */
+    abort(); /* those are all */
 }
 
 /* ---- messages in ---- */

@@ -410,7 +410,7 @@ static bool message_check(const struct wire_message *m, struct problem *problem)
     case WIRE_PROGRESS_ANSWERS:
         return given_check(m->progress_answers->n_answers > 0, "answers", problem);
     }
-    return true; /* unreachable: those are all */
+    abort(); /* those are all */
 }
 
 /* ---- items of a batch ---- */
