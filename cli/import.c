@@ -176,15 +176,19 @@ static int add_step(struct importing *i, json_t *steps, const json_t *step)
 
 /* ---- Workflows ---- */
 
-/* The recorded name as a label, cut to what a label holds. */
+/* The recorded name as a label, cut to what a label holds and without what it may not. */
 static json_t *labels_of(const json_t *workflow)
 {
     const char *name = json_string_value(json_object_get(workflow, "name"));
+    char value[WIRE_LABEL_VALUE_MAX + 1];
 
     if (!name || !*name)
         return json_array();
-    return json_pack("[{s:s,s:s%}]", "name", "name", "value", name,
-                     wire_text_fit(name, WIRE_LABEL_VALUE_MAX));
+    snprintf(value, sizeof(value), "%.*s", (int)wire_text_fit(name, WIRE_LABEL_VALUE_MAX), name);
+    for (char *c = value; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '_';
+    return json_pack("[{s:s,s:s}]", "name", "name", "value", value);
 }
 
 static int put_job(const json_t *workflow, json_t *steps, struct buf *out)

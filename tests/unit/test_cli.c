@@ -387,6 +387,15 @@ static void test_import_many_without_sleep(void **state)
 }
 
 /* "a_b" may stay, so neither of the two that would become it does. */
+static void test_import_of_a_name_with_control_characters(void **state)
+{
+    const struct import_options awake = {.actor = "demo", .scale = 0};
+
+    imports("{\"name\":\"a\\nb\\u007fc\",\"steps\":[{\"name\":\"s\"}]}", &awake,
+            "{\"definition\":{\"steps\":[{\"name\":\"s\",\"actor\":\"demo\",\"action\":\"noop\"}]},"
+            "\"labels\":[{\"name\":\"name\",\"value\":\"a_b_c\"}]}\n");
+}
+
 static void test_import_names_stay_apart(void **state)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
@@ -645,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_payloads),
         cmocka_unit_test(test_import_sleeps),
         cmocka_unit_test(test_import_many_without_sleep),
+        cmocka_unit_test(test_import_of_a_name_with_control_characters),
         cmocka_unit_test(test_import_names_stay_apart),
         cmocka_unit_test(test_import_cuts_long_names),
         cmocka_unit_test(test_import_refused),
