@@ -255,7 +255,7 @@ class BadInput(Case):
         self.client.submit(wire.submit("twice", wire.chain(2)))
         self.client.settled("twice")
         cost = self.c.dispatches("twice")
-        self.client.submit(wire.submit("twice", wire.chain(2)))
+        self.client.submit(wire.submit("twice", wire.chain(2), traceparent="who asks is no part of it"))
         self.client.submit(wire.submit("twice", wire.chain(3)))
         receipts = self.client.until(
             lambda: len(self.client.receipts["twice"]) >= 3 and self.client.receipts["twice"],

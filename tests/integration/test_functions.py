@@ -80,11 +80,15 @@ class Functions(unittest.TestCase):
         self.assertEqual("DEFINED", self.call(
             "define", name, "", 0, len(steps), "", 1, 0, "job", f"{on_deadline} {tries} {complete_within}", *lines)[0])
 
+    def submit_call(self, digest="d", start_at=0, complete_by=0, reply_to="", labels=""):
+        """The answer."""
+        return self.call("submit", JOB, digest, "d", "", 0, FRESH[0], "me", "A", start_at, complete_by, "", 0, reply_to, "",
+                         labels)
+
     def submit(self, *steps, start_at=0, complete_by=0, labels="", **definition):
         """A job of these steps, which do not depend on each other; all of them are out."""
         self.define("d", *steps, **definition)
-        self.assertEqual("CREATED", self.call(
-            "submit", JOB, "d", "d", "", 0, FRESH[0], "me", "A", start_at, complete_by, "", 0, "", "", labels)[0])
+        self.assertEqual("CREATED", self.submit_call(start_at=start_at, complete_by=complete_by, labels=labels)[0])
         for _ in range(len(steps) // BUDGET):
             self.drive()
         if not start_at and not definition.get("after"):
@@ -544,6 +548,103 @@ class Functions(unittest.TestCase):
         self.record("P")
         self.assertEqual(["ERROR", "COMPENSATED"], self.job("phase", "outcome"))
         self.assertEqual("UNCHANGED", self.steer("disable"))
+
+    def register(self, digest, version):
+        return self.call("define", digest, "w", version, 0, digest, 1, 1)[0]
+
+    def test_a_version_is_one_definition(self):
+        """Whichever was registered last, the newest is the one with the greatest number."""
+        self.assertEqual(["DEFINED"] * 2, [self.register("two", 2), self.register("one", 1)])
+        self.assertEqual("CONFLICT", self.register("other", 2))
+        self.assertEqual(["FOUND", "two"], self.call("inspect", "workflow", "w"))
+
+    def test_the_same_again(self):
+        """A job's id is good for that job only; whoever asks again is told where he asked last."""
+        self.submit(LONG)
+        self.assertEqual("CONFLICT", self.submit_call("other")[0])
+        self.assertEqual("ALREADY", self.submit_call(reply_to="there")[0])
+        self.assertEqual("there", self.redis.hget(f"{KEYS}data:{JOB}", "reply_to"))
+
+    def test_another_state_is_a_failure(self):
+        """Whoever was asked to do it says that it is undone."""
+        self.submit(LONG)
+        self.record("D")
+        self.assertEqual(("U", "P", "1"), (self.step(0)[0], self.step(0)[2], self.step(0)[7]))
+
+    def test_retention(self):
+        """Nothing is forgotten while somebody is to hear of it, nor before its time, nor on the word of a clock
+        that has jumped; and then nothing is left."""
+        self.submit(LONG, labels="3:a=b")
+        self.assertEqual([JOB], self.redis.zrange(f"{KEYS}l:a=b", 0, -1))
+        self.record("A")
+        self.assertEqual("0", self.call("forget", 0, 10)[0])
+        (owed,) = self.redis.zrange(f"{KEYS}owed", 0, -1)
+        self.call("settle_owed", *owed.split())
+        self.assertEqual("0", self.call("forget", 60000, 10)[0])
+        self.call("expire", 0, 1, 0, 0, 1, 0, 0, 0)
+        self.redis.set("skew", 3600000)
+        self.assertEqual("0", self.call("forget", 60000, 10)[0])
+        self.redis.set("skew", 0)
+        self.assertEqual("1", self.call("forget", 0, 10)[0])
+        self.assertEqual({f"{KEYS}clock", f"{KEYS}mark", "skew"}, set(self.redis.keys()))
+
+    def test_a_bound_is_mended(self):
+        """One that is later than the record says, and one that is not there."""
+        for score in (FAR, None):
+            self.redis.flushall()
+            self.submit(LONG)
+            self.redis.zrem(f"{KEYS}due", JOB)
+            if score:
+                self.redis.zadd(f"{KEYS}due", {JOB: score})
+            self.assertEqual("due", self.call("sweep", "")[2])
+            self.assertLessEqual(self.redis.zscore(f"{KEYS}due", JOB), self.now())
+
+    def test_a_call_has_an_end(self):
+        """So many steps are touched; the others stand in the cursor."""
+        self.define("d", *[LONG] * 400)
+        answer = self.submit_call()
+        self.assertEqual(("1", "250", ["r:250"]), (answer[5], answer[11], self.job("cursor")))
+        self.drive()
+        self.assertEqual([""], self.job("cursor"))
+        self.steer("disable")
+        self.assertEqual(["t:250"], self.job("cursor"))
+
+    def test_the_history_has_an_end(self):
+        self.submit(LONG)
+        for _ in range(300):
+            self.steer("pause")
+            self.steer("resume")
+        self.assertEqual(1000, len(self.events()))
+
+    def test_an_outage_has_waits_of_an_hour(self):
+        """At most: until the request is sent again, and until it comes back."""
+        self.submit(LONG)
+        record = self.step(0)
+        record[10] = "30"
+        self.redis.hset(f"{KEYS}job:{JOB}", 0, " ".join(record))
+        self.record("X")
+        self.assertEqual("B", self.step(0)[2])
+        self.assertAlmostEqual(int(self.step(0)[6]), self.now() + 3600000, delta=60000)
+        self.redis.set("skew", 3601000)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual("R", self.step(0)[2])
+        self.assertAlmostEqual(int(self.step(0)[6]), self.now() + 3660000, delta=60000)
+
+    def test_a_notice_has_a_limit(self):
+        """A result that does not fit is named without what it is."""
+        self.submit(LONG, LONG)
+        self.record("A", 0, "0123456789")
+        self.record("A", 1, "abcdefghij")
+        (owed,) = self.redis.zrange(f"{KEYS}owed", 0, -1)
+        self.assertEqual(["2", "0", "0123456789", "1", ""], self.call("inspect", "notice", *owed.split(), 15, 0, 1)[-5:])
+
+    def test_what_goes_on_is_not_listed_as_failed(self):
+        self.submit(FAILS)
+        self.record("P")
+        self.assertEqual([JOB], self.redis.zrange(f"{KEYS}failed", 0, -1))
+        self.assertEqual("DONE", self.retry_all())
+        self.assertEqual([], self.redis.zrange(f"{KEYS}failed", 0, -1))
 
     def test_refusals_that_help(self):
         self.submit(LONG, SHORT)

@@ -16,6 +16,10 @@ SCHEDULER = "tests/sim/test_scheduler"
 INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 SUSPECTS = "tests/sim/test_suspects"
+WIRE = "tests/unit/test_wire"
+WORKFLOW = "tests/unit/test_workflow"
+POLICY = "tests/unit/test_policy"
+BREAKER = "tests/unit/test_breaker"
 
 RULES = {
     "Nothing is acknowledged before its effects, and what was cut off in between is made good": {
@@ -1126,6 +1130,24 @@ RULES = {
         ),
     },
     "Nothing expires while nobody reads the replies": {
+        "leases end while replies wait": (
+            "supervisor/supervisor.c",
+            "messages > 0 ? HOLD_BACKLOG : 0;",
+            "0;",
+            SUPERVISOR,
+        ),
+        "leases do not end as long as replies wait": (
+            "supervisor/supervisor.c",
+            "messages > 0 ? HOLD_BACKLOG : 0;",
+            "messages > 0 ? HOLD_ALL : 0;",
+            SUPERVISOR,
+        ),
+        "leases end before anybody has looked for readers": (
+            "supervisor/supervisor.c",
+            "    s->queue_hold = HOLD_ALL; /*",
+            "    s->queue_hold = 0; /*",
+            SUPERVISOR,
+        ),
         "leases end while no scheduler lives": (
             "supervisor/supervisor.c",
             "s->queue_hold = consumers == 0 ? HOLD_ALL : messages > 0 ? HOLD_BACKLOG : 0;",
@@ -1296,6 +1318,767 @@ RULES = {
             "        if (a->number >= op->first)\n",
             "        if (a->number > op->first)\n",
             INTAKE,
+        ),
+    },
+    "A Submit that is wrong is refused, and the reason names the field, or the step": {
+        "a cycle is accepted": (
+            "common/model/workflow.c",
+            "    if (ready == w->n_steps)\n        return 0;\n",
+            "    if (ready <= w->n_steps)\n        return 0;\n",
+            WORKFLOW,
+        ),
+        "two steps have one name": (
+            "common/model/workflow.c",
+            "        if (*slot != 0) {\n",
+            "        if (false) {\n",
+            WORKFLOW,
+        ),
+        "a dependency is named twice": (
+            "common/model/workflow.c",
+            "        else if (b->marks[found] == to)\n",
+            "        else if (false)\n",
+            WORKFLOW,
+        ),
+        "a lease may be negative": (
+            "common/model/workflow.c",
+            "    return ms == 0 || (ms >= POLICY_LOCK_MIN_MS &&",
+            "    return ms <= 0 || (ms >= POLICY_LOCK_MIN_MS &&",
+            WORKFLOW,
+        ),
+        "there may be any number of steps": (
+            "common/model/workflow.c",
+            "m->n_steps == 0 || m->n_steps > WIRE_STEPS_MAX",
+            "m->n_steps == 0",
+            WORKFLOW,
+        ),
+        "there may be any number of dependencies": (
+            "common/model/workflow.c",
+            "    if (edges > WIRE_EDGES_MAX) {\n",
+            "    if (false) {\n",
+            WORKFLOW,
+        ),
+        "a name may be as long as it likes": (
+            "common/base/id.c",
+            "len < 1 || len > ID_NAME_MAX",
+            "len < 1",
+            WIRE,
+        ),
+        "what is wrong with a step is told without its name": (
+            "common/model/workflow.c",
+            "    if (r == WORKFLOW_E_INVALID && b->problem) {\n",
+            "    if (false && b->problem) {\n",
+            WORKFLOW,
+        ),
+        "an input may be as large as it likes": (
+            "common/model/check.c",
+            '    if (size > max)\n        return check_fail(problem, where, "must be at most %zu bytes, not',
+            '    if (false)\n        return check_fail(problem, where, "must be at most %zu bytes, not',
+            WIRE,
+        ),
+        "an unknown workflow is waited for": (
+            "scheduler/on_submit.c",
+            "        if (s->registering > 0) {",
+            "        if (true) {",
+            "tests/integration/test_bad_input.py BadInput.test_unknown_workflow",
+        ),
+    },
+    "The same Submit again is ALREADY, another one with its id CONFLICT; who asks, and how he is told, does not count": {
+        "a job's id is given to another job": (
+            FUNCTIONS,
+            "  if call('HGET', job.key, 'digest') ~= digest then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_the_same_again",
+        ),
+        "a newer reply_to is not taken over": (
+            FUNCTIONS,
+            "  if reply_to ~= '' then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_the_same_again",
+        ),
+        "whoever asks elsewhere asks for another job": (
+            "scheduler/on_submit.c",
+            "    bare.reply_to = bare.traceparent = (char *)protobuf_c_empty_string;\n",
+            "    bare.reply_to = (char *)protobuf_c_empty_string;\n",
+            "tests/integration/test_bad_input.py BadInput.test_same_id",
+        ),
+        "another definition is the same job": (
+            "scheduler/on_submit.c",
+            "    if (w)\n        buf_puts(&text, w->digest);\n",
+            "",
+            "tests/integration/test_bad_input.py BadInput.test_same_id",
+        ),
+        "a Submit that comes again does not send its requests again": (
+            FUNCTIONS,
+            "  if redelivered == '1' then\n    resend_after(job, 'r')\n",
+            "  if false then\n    resend_after(job, 'r')\n",
+        ),
+        "a Submit is made again each time that it comes": (
+            FUNCTIONS,
+            "  if there then\n    return submit_again",
+            "  if false then\n    return submit_again",
+        ),
+    },
+    "A definition is known by its content, never changes under its name, and lives as long as somebody needs it": {
+        "a version is registered with other content": (
+            FUNCTIONS,
+            "    if taken and taken ~= digest then\n",
+            "    if false then\n",
+            "tests/integration/test_functions.py Functions.test_a_version_is_one_definition",
+        ),
+        "the version that was registered last counts as the newest": (
+            FUNCTIONS,
+            "    if tonumber(version) > newest then\n",
+            "    if true then\n",
+            "tests/integration/test_functions.py Functions.test_a_version_is_one_definition",
+        ),
+        "a job's definition is not counted": (
+            FUNCTIONS,
+            "  if call('HINCRBY', job.def.key, 'refs', 1) == 1 then\n    call('ZREM', p ..",
+            "  if call('HINCRBY', job.def.key, 'refs', 0) == 1 then\n    call('ZREM', p ..",
+        ),
+        "a definition that others need is dropped": (
+            FUNCTIONS,
+            "'refs', -1) <= 0 then",
+            "'refs', -1) <= 1 then",
+        ),
+        "a job that is forgotten keeps its definition": (
+            FUNCTIONS,
+            "  if digest then\n    release_definition(p, digest)\n",
+            "  if false then\n    release_definition(p, digest)\n",
+        ),
+        "a definition that waits for its first job is dropped": (
+            FUNCTIONS,
+            "int(now - UNUSED_DEFINITION)",
+            "int(now)",
+            "tests/integration/test_functions.py Functions.test_a_definition_that_no_job_came_for",
+        ),
+    },
+    "A settled job is forgotten after its retention, not before, nor before all have heard of it": {
+        "a job is forgotten at once": (
+            FUNCTIONS,
+            "int(now - tonumber(a[1])), 'LIMIT', 0,\n    limit)\n  local forgotten",
+            "int(now), 'LIMIT', 0,\n    limit)\n  local forgotten",
+        ),
+        "a job is forgotten before somebody heard of it": (
+            FUNCTIONS,
+            "    if owes(p, id) then\n",
+            "    if false then\n",
+            "tests/integration/test_functions.py Functions.test_retention",
+        ),
+        "what a forgotten job was given stays": (
+            FUNCTIONS,
+            "  call('UNLINK', key, p .. 'data:' .. id, p .. 'hist:' .. id)\n",
+            "  call('UNLINK', key, p .. 'hist:' .. id)\n",
+        ),
+        "a jump of the clock ends the retention": (
+            FUNCTIONS,
+            "  if is_quiet(p, now) then\n    return {'0', '0'}\n",
+            "  if false then\n    return {'0', '0'}\n",
+            "tests/integration/test_functions.py Functions.test_retention",
+        ),
+        "a forgotten job is found by its labels": (
+            FUNCTIONS,
+            "  for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do\n",
+            "  for _, index in ipairs(index_keys(p, data[1] or '', '')) do\n",
+            "tests/integration/test_functions.py Functions.test_retention",
+        ),
+    },
+    "No call touches more steps than its budget, and what is left over is gone on with": {
+        "what follows a step may take as long as it likes": (
+            FUNCTIONS,
+            "  job.budget.left = job.budget.left - count\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_a_call_has_an_end",
+        ),
+        "a turn may take as long as it likes": (
+            FUNCTIONS,
+            "      job.budget.left = job.budget.left - 1\n      if count_step",
+            "      if count_step",
+            "tests/integration/test_functions.py Functions.test_a_call_has_an_end",
+        ),
+        "nobody looks after what was left over": (
+            FUNCTIONS,
+            "    touch(job, job.now + CONTINUED)\n",
+            "",
+        ),
+        "what was left over is forgotten": (
+            FUNCTIONS,
+            "  if #job.spreads > 0 or job.had_cursor then\n",
+            "  if job.had_cursor then\n",
+        ),
+        "the answer does not say that something was left over": (
+            FUNCTIONS,
+            "    unfinished(job) and '1' or '0', job.step_events",
+            "    '0', job.step_events",
+            "tests/integration/test_functions.py Functions.test_a_call_has_an_end",
+        ),
+    },
+    "Indexes are what the records say": {
+        "a settled job stays due": (
+            FUNCTIONS,
+            "  call('ZREM', job.p .. 'due', job.id)\n  call('ZREM', job.p .. 'open', job.id)\n  call('ZADD'",
+            "  call('ZREM', job.p .. 'open', job.id)\n  call('ZADD'",
+        ),
+        "a settled job stays open": (
+            FUNCTIONS,
+            "  call('ZREM', job.p .. 'due', job.id)\n  call('ZREM', job.p .. 'open', job.id)\n  call('ZADD'",
+            "  call('ZREM', job.p .. 'due', job.id)\n  call('ZADD'",
+        ),
+        "a job that goes on is still listed as failed": (
+            FUNCTIONS,
+            "  call('ZREM', job.p .. 'failed', job.id)\n  call('ZADD'",
+            "  call('ZADD'",
+            "tests/integration/test_functions.py Functions.test_what_goes_on_is_not_listed_as_failed",
+        ),
+        "a bound that was lowered is not written": (
+            FUNCTIONS,
+            "    put('due', int(job.due))\n    call('ZADD', job.p .. 'due', int(job.due), job.id)\n",
+            "    put('due', int(job.due))\n",
+        ),
+        "a sweep does not mend a bound": (
+            FUNCTIONS,
+            "  elseif not score or tonumber(score) > job.due or job.due > latest then\n",
+            "  elseif false then\n",
+            "tests/integration/test_functions.py Functions.test_a_bound_is_mended",
+        ),
+        "a job is not found by its labels": (
+            FUNCTIONS,
+            "  for _, label in ipairs(labels_of(labels)) do\n    keys[",
+            "  for _, label in ipairs({}) do\n    keys[",
+            "tests/integration/test_functions.py Functions.test_retention",
+        ),
+    },
+    "A job's history is numbered without a gap, and capped": {
+        "two entries have one number": (
+            FUNCTIONS,
+            "  job.seq = job.seq + 1\n  job.history",
+            "  job.seq = job.seq + (event == 'dispatched' and 0 or 1)\n  job.history",
+        ),
+        "an entry is lost": (
+            FUNCTIONS,
+            "  for first = 1, #job.history, 1000 do\n",
+            "  for first = 2, #job.history, 1000 do\n",
+        ),
+        "a history grows without end": (
+            FUNCTIONS,
+            "  if length > cap then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_the_history_has_an_end",
+        ),
+    },
+    "A dispatch has a token of its own, and is good for its wait and its lock": {
+        "a lease does not begin with the wait": (
+            FUNCTIONS,
+            "'R', job.now + wait + t.lock)\n",
+            "'R', job.now + t.lock)\n",
+        ),
+        "a dispatch has the token of the last one": (
+            FUNCTIONS,
+            "  rec.token = i .. '.' .. fresh\n",
+            "  rec.token = rec.token ~= '-' and rec.token or i .. '.' .. fresh\n",
+        ),
+        "a dispatch is no attempt": (
+            FUNCTIONS,
+            "  rec.attempt = rec.attempt + 1\n",
+            "",
+        ),
+        "a success sets what the job wants, not what was asked": (
+            FUNCTIONS,
+            "  rec.current, rec.unstarted = rec.asked, 0\n",
+            "  rec.current, rec.unstarted = job.desired, 0\n",
+        ),
+        "a request waits longer than it was given": (
+            FUNCTIONS,
+            "  local wait = wait_of(t, rec)\n  rec.asked",
+            "  local wait = wait_of(t, rec) + 1000\n  rec.asked",
+        ),
+    },
+    "A reply that says another state than was asked for is a failure, and so is one that is too large": {
+        "the undo's success is taken for the do's": (
+            FUNCTIONS,
+            "  elseif op.kind == rec.asked then\n    on_success",
+            "  elseif op.kind == 'A' or op.kind == 'D' then\n    on_success",
+            "tests/integration/test_functions.py Functions.test_another_state_is_a_failure",
+        ),
+        "a permanent failure is transient": (
+            "scheduler/on_replies.c",
+            "            return OP_PERMANENT;\n        case",
+            "            return OP_TRANSIENT;\n        case",
+            "tests/integration/test_jobs.py Jobs.test_failures",
+        ),
+        "a deferral is a failure": (
+            "scheduler/on_replies.c",
+            "            return OP_DEFERRED;\n",
+            "            return OP_TRANSIENT;\n",
+            "tests/integration/test_turns.py Turns.test_failures_and_deaths_apart",
+        ),
+        "a result may be as large as it likes": (
+            "scheduler/on_replies.c",
+            "    if (!wire_reply_result_fits(m)) {\n",
+            "    if (false) {\n",
+            "tests/integration/test_bad_input.py BadInput.test_result_too_large",
+        ),
+        "the results of a job may be as large as they like": (
+            FUNCTIONS,
+            "  if rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_no_room_for_more_data",
+        ),
+        "an agent sends a result that is too large": (
+            "agent/replies.c",
+            "    if (result->ok && bytes_str(result->content_type).len + result->result.len > WIRE_RESULT_MAX)\n",
+            "    if (false)\n",
+            AGENT,
+        ),
+    },
+    "A job begins at its start_at, or as it was told never": {
+        "a job begins before its time": (
+            FUNCTIONS,
+            "  local later, within, complete_by = start_at > now, match",
+            "  local later, within, complete_by = false, match",
+        ),
+        "a job whose time has come is not named": (
+            FUNCTIONS,
+            "    if not early then\n      put(out, id, '0', '0')\n",
+            "    if false then\n      put(out, id, '0', '0')\n",
+        ),
+        "a job whose time has come is not begun": (
+            FUNCTIONS,
+            "  if job.phase == 'PENDING' and job.start_at <= now and job.hold == '' then\n",
+            "  if false then\n",
+        ),
+        "a job that is to be DISABLED begins": (
+            FUNCTIONS,
+            "  if desired ~= 'A' then\n    job.open = 0\n",
+            "  if false then\n    job.open = 0\n",
+        ),
+    },
+    "A supervisor looks when the next bound is due, asks for what is owed, and sweeps all": {
+        "an owed notice is not asked for": (
+            "supervisor/supervisor.c",
+            "            notify(s, &expired.owed[i], expired.now);\n",
+            "            ;\n",
+        ),
+        "what is due is not asked for": (
+            "supervisor/supervisor.c",
+            "            recover(s, &expired.due[i], expired.now);\n",
+            "            ;\n",
+        ),
+        "a supervisor looks once in a period": (
+            "supervisor/supervisor.c",
+            "    if (expired.head && expired.head - expired.now < sleep)\n",
+            "    if (false)\n",
+            SUPERVISOR,
+        ),
+        "a sweep ends with its first job": (
+            "supervisor/supervisor.c",
+            "    memcpy(p->sweep, swept.cursor, sizeof(p->sweep));\n",
+            "    p->sweep[0] = '\\0';\n",
+            SUPERVISOR,
+        ),
+        "a lost call is not made again": (
+            "supervisor/supervisor.c",
+            "                p->due[c] = s->now + REPEAT_MS;\n",
+            "                p->due[c] = INT64_MAX;\n",
+        ),
+    },
+    "An agent tries again within the lease as often as its actor says, only what is transient, while there is time": {
+        "an agent tries again as often as it likes": (
+            "agent/run.c",
+            "           run->seen.tries < actor_find(a, run->seen.request->actor)->lease_retries &&\n",
+            "",
+            AGENT,
+        ),
+        "an agent tries again what has failed for good": (
+            "agent/run.c",
+            "    return transient && run->state",
+            "    return !result->ok && run->state",
+            AGENT,
+        ),
+        "an agent tries again though it will be cut off": (
+            "agent/run.c",
+            "           wait <= PAUSE_MAX_MS && wait + took < stop_time(a, run) - a->now;\n",
+            "           wait <= PAUSE_MAX_MS;\n",
+            AGENT,
+        ),
+        "an agent keeps a slot for a long pause": (
+            "agent/run.c",
+            "           wait <= PAUSE_MAX_MS && wait",
+            "           wait",
+            AGENT,
+        ),
+        "an agent's pauses do not grow": (
+            "agent/run.c",
+            "a->config.retry_ms << doublings;",
+            "a->config.retry_ms << (doublings * 0);",
+            AGENT,
+        ),
+        "what is put off hides the failure before": (
+            "agent/run.c",
+            "    else if (put_off_after_a_failure(run, result))\n",
+            "    else if (false && put_off_after_a_failure(run, result))\n",
+            AGENT,
+        ),
+    },
+    "A circuit breaker opens after so many failures, longer each time, and lets one probe through": {
+        "a breaker never opens": (
+            "agent/breaker.c",
+            "    if (!call->probe && ++b->failures < b->config.failures)\n",
+            "    if (!call->probe)\n",
+            BREAKER,
+        ),
+        "a breaker opens at the first failure": (
+            "agent/breaker.c",
+            "    if (!call->probe && ++b->failures < b->config.failures)\n",
+            "    if (false)\n",
+            BREAKER,
+        ),
+        "all go through once a breaker's time is over": (
+            "agent/breaker.c",
+            "        b->state = BREAKER_HALF_OPEN;\n",
+            "",
+            BREAKER,
+        ),
+        "a breaker does not open longer each time": (
+            "agent/breaker.c",
+            "call->probe ? 2 * b->open_ms : b->config.open_ms",
+            "b->config.open_ms",
+            BREAKER,
+        ),
+        "a success from before closes a breaker": (
+            "agent/breaker.c",
+            "    if (call->calls != b->calls)\n        return false;\n    b->failures = 0;\n",
+            "    b->failures = 0;\n",
+            BREAKER,
+        ),
+        "a probe that was given up keeps a breaker shut": (
+            "agent/breaker.c",
+            "        open_until(b, now);\n",
+            "        ;\n",
+            BREAKER,
+        ),
+    },
+    "An agent's lease is its own monotonic time from receipt; it runs a request once, and acknowledges it late": {
+        "a lease begins with the slot": (
+            "agent/run.c",
+            "    run->started = a->now;\n    watch_lease(a, run);\n",
+            "    run->started = a->now;\n    run->seen.deadline = a->now + request->lock_ms;\n    watch_lease(a, run);\n",
+            AGENT,
+        ),
+        "a request is acknowledged before its reply": (
+            "agent/run.c",
+            '                  LOG_I("attempt", request->attempt));\n    }\n    run->state = RUN_REPLYING;\n',
+            '                  LOG_I("attempt", request->attempt));\n    }\n    settle(a, run);\n    run->state = RUN_REPLYING;\n',
+            AGENT,
+        ),
+        "two copies of a request run side by side": (
+            "agent/run.c",
+            "    if (run) {\n        note_duplicate(a, request);\n        follow(run, d);\n",
+            "    if (false) {\n        note_duplicate(a, request);\n        follow(run, d);\n",
+            AGENT,
+        ),
+        "a reply that the broker refused is not sent again": (
+            "agent/replies.c",
+            "    timer_set(a, &p->again, when < end ? when : end, on_publish_again);\n",
+            "    ;\n",
+            AGENT,
+        ),
+        "a lease is renewed from when its Progress was confirmed": (
+            "agent/run.c",
+            "    run->held_until = sent + MACHINE",
+            "    run->held_until = a->now + MACHINE",
+            AGENT,
+        ),
+        "the last reply holds up all behind it": (
+            "agent/replies.c",
+            "            if (p->n > 0 && size > limit)\n",
+            "            if (false)\n",
+            AGENT,
+        ),
+    },
+    "An alert is told once for each cause, and anew once that was over": {
+        "each scheduler tells the same cause": (
+            FUNCTIONS,
+            "  elseif not known or by == a[3] then\n",
+            "  elseif true then\n",
+            SCHEDULER,
+        ),
+        "a cause is never over": (
+            "scheduler/event.c",
+            "        cause_say(s, op, alert, w, OPS_CAUSE_OVER);\n",
+            "",
+            SCHEDULER,
+        ),
+        "nobody hears that an actor has no agent": (
+            FUNCTIONS,
+            "  if op.kind ~= 'S' then\n    alert(job, i, op.kind == 'N'",
+            "  if false then\n    alert(job, i, op.kind == 'N'",
+            SCHEDULER,
+        ),
+        "nobody hears of a parked step": (
+            FUNCTIONS,
+            "    alert(job, i, 'PARKED', rec.asked)\n  end\nend",
+            "  end\nend",
+            "tests/integration/test_functions.py Functions.test_parked_for_good_is_told",
+        ),
+    },
+    "A request that no queue took is tried again, uncounted, later each time": {
+        "a request that no queue took is sent again at once": (
+            FUNCTIONS,
+            "    local wait = min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)\n    back_off",
+            "    local wait = 0\n    back_off",
+            "tests/integration/test_functions.py Functions.test_an_outage_has_waits_of_an_hour",
+        ),
+        "the wait for a queue has no end": (
+            FUNCTIONS,
+            "min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)",
+            "t.initial * 2 ^ (rec.unstarted - 1)",
+            "tests/integration/test_functions.py Functions.test_an_outage_has_waits_of_an_hour",
+        ),
+        "the doubled wait has no end": (
+            FUNCTIONS,
+            "max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))",
+            "t.wait * 2 ^ rec.unstarted",
+            "tests/integration/test_functions.py Functions.test_an_outage_has_waits_of_an_hour",
+        ),
+        "a request waits for ever": (
+            "scheduler/driven.c",
+            "    message->expires = true;\n    message->resent",
+            "    message->resent",
+            "tests/integration/test_alerts.py Alerts.test_no_agent_is_one_cause",
+        ),
+    },
+    "The body alone suffices, and properties stand in only for what it leaves out": {
+        "a property goes before the body": (
+            "common/model/wire.c",
+            "    if ((*field)[0] != '\\0' || !property",
+            "    if (!property",
+            WIRE,
+        ),
+        "a Submit needs no id": (
+            "common/model/wire.c",
+            '    if (!check_name(m->job_id, PATH(NULL, "job_id"), problem))\n        return false;\n    if ((m->workflow',
+            "    if ((m->workflow",
+            WIRE,
+        ),
+        "a message_id is no job's id": (
+            "common/model/wire.c",
+            "        r = text_default(&m->submit->job_id, p->message_id);\n",
+            "",
+            WIRE,
+        ),
+        "JSON is not known by its first byte": (
+            "common/model/wire.c",
+            ".json = body.len > 0 && body.data[0] == '{'}",
+            ".json = false}",
+            WIRE,
+        ),
+        "JSON is answered in protobuf": (
+            "scheduler/scheduler.c",
+            "    m = op_publish(s, op, body, item->json, NULL);\n",
+            "    m = op_publish(s, op, body, false, NULL);\n",
+            "tests/integration/test_bad_input.py BadInput.test_answered_in_kind",
+        ),
+        "unknown fields count": (
+            "common/model/wire.c",
+            "        unknown_drop(*out);\n",
+            "",
+            WORKFLOW,
+        ),
+    },
+    "What is malformed is refused with its reason, bounded in size and memory, and takes nothing good along": {
+        "a message may be as large as it likes": (
+            "common/model/wire.c",
+            "    if (body.len <= WIRE_MESSAGE_MAX)\n",
+            "    if (true)\n",
+            WIRE,
+        ),
+        "a message takes as much memory as it likes": (
+            "common/model/wire.c",
+            "    if (size > b->left) {\n",
+            "    if (false) {\n",
+            WIRE,
+        ),
+        "text need not be UTF-8": (
+            "common/model/wire.c",
+            "        return wire_utf8_valid(bytes_str(*(char *const *)value)) ||",
+            "        return true || wire_utf8_valid(bytes_str(*(char *const *)value)) ||",
+            WIRE,
+        ),
+        "a number need not be finite": (
+            "common/model/wire.c",
+            "        return isfinite(*(const double *)value) ||",
+            "        return true || isfinite(*(const double *)value) ||",
+            WIRE,
+        ),
+        "a reply needs no token": (
+            "common/model/wire.c",
+            '           check_text_given(token, WIRE_TOKEN_MAX, PATH(where, "token"), problem);\n}\n\nstatic bool results',
+            '           check_text(token, WIRE_TOKEN_MAX, PATH(where, "token"), problem);\n}\n\nstatic bool results',
+            WIRE,
+        ),
+        "a command that changes something needs no command_id": (
+            "common/model/wire.c",
+            "           (command_repeatable(m) ?",
+            "           (true ?",
+            WIRE,
+        ),
+        "a bad reply takes the good ones behind it along": (
+            "scheduler/on_replies.c",
+            "        } else {\n            reply(s, item",
+            "        } else if (bad == 0) {\n            reply(s, item",
+            "tests/integration/test_bad_input.py BadInput.test_bad_among_good",
+        ),
+        "what is malformed is lost": (
+            "scheduler/scheduler.c",
+            '    m->exchange = "drover.dead";\n    m->key = "";\n    m->body',
+            '    m->exchange = "drover.events";\n    m->key = "";\n    m->body',
+            "tests/integration/test_bad_input.py BadInput.test_no_message_at_all",
+        ),
+        "a dead letter has no reason": (
+            "scheduler/scheduler.c",
+            "    m->reason = effects_str(s->out, op->reason);\n",
+            '    m->reason = "";\n',
+            "tests/integration/test_bad_input.py BadInput.test_reasons_of_dead_letters",
+        ),
+    },
+    "An answer goes to a queue of the sender's own": {
+        "an answer goes to a queue of Drover's": (
+            "common/model/wire.c",
+            '    return strncmp(reply_to, "drover.", 7) != 0 && ',
+            "    return ",
+            WIRE,
+        ),
+        "a refused reply_to hears the refusal": (
+            "common/model/wire.c",
+            "    text_put(reply_to, (char *)protobuf_c_empty_string);\n",
+            "",
+            WIRE,
+        ),
+    },
+    "A request carries the results that its step takes, what it was told before, and its counts": {
+        "a step takes the results of all that come before": (
+            "common/model/workflow.c",
+            "    } else if (!m->take_none && m->n_after <= WIRE_TAKE_DEFAULT_MAX) {\n",
+            "    } else {\n",
+            WORKFLOW,
+        ),
+        "a request carries no results": (
+            "scheduler/driven.c",
+            "    set_results(s, &m, driven, c, w, step);\n    set_forward",
+            "    set_forward",
+            "tests/integration/test_jobs.py Jobs.test_diamond",
+        ),
+        "a request does not tell the last error": (
+            "scheduler/driven.c",
+            "    m.last_error = last;\n",
+            "",
+            "tests/integration/test_wire.py Wire.test_text",
+        ),
+        "a request tells no failures": (
+            "scheduler/driven.c",
+            "    m->failures = r->failures;\n",
+            "",
+            "tests/integration/test_behaviours.py Behaviours.test_compensation_is_retried",
+        ),
+    },
+    "A notice is owed until the broker has it; a queue that is gone is tried five times in an hour": {
+        "a notice that came back counts as told": (
+            "scheduler/notice.c",
+            "    if (!op->returned) {\n        op_call(s, op, settle_call",
+            "    if (true) {\n        op_call(s, op, settle_call",
+        ),
+        "a queue that is gone is tried for ever": (
+            "scheduler/notice.c",
+            "op->notices + 1 >= MACHINE_NOTICE_TRIES) {",
+            "op->notices + 1 >= 1000) {",
+            "tests/integration/test_bad_input.py BadInput.test_reply_to_a_queue_that_is_gone",
+        ),
+        "a queue that is gone is tried once": (
+            "scheduler/notice.c",
+            "op->notices + 1 >= MACHINE_NOTICE_TRIES) {",
+            "op->notices + 1 >= 1) {",
+        ),
+        "a notice has no number": (
+            "scheduler/notice.c",
+            "    m->seq = op->seq;\n",
+            "",
+        ),
+        "step events come though nobody asked": (
+            "scheduler/event.c",
+            "    if (!driven->step_events || driven->n_requests == 0)\n",
+            "    if (driven->n_requests == 0)\n",
+            "tests/integration/test_jobs.py Jobs.test_events",
+        ),
+        "results that do not fit are not named": (
+            FUNCTIONS,
+            "    local fits = size <= room\n",
+            "    local fits = true\n",
+            "tests/integration/test_functions.py Functions.test_a_notice_has_a_limit",
+        ),
+        "what is told once is told for ever": (
+            FUNCTIONS,
+            "    call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])\n    if",
+            "    if",
+        ),
+    },
+    "A policy's more particular part wins, and only what makes sense is accepted": {
+        "a workflow's policy goes before a step's": (
+            "common/model/policy.c",
+            "    policy_overlay(out, workflow);\n    policy_overlay(out, step);\n",
+            "    policy_overlay(out, step);\n    policy_overlay(out, workflow);\n",
+            POLICY,
+        ),
+        "an undo has no policy of its own": (
+            "common/model/policy.c",
+            "    policy_overlay(out, revert);\n",
+            "",
+            POLICY,
+        ),
+        "waits may shrink": (
+            "common/model/policy.c",
+            "!(coefficient >= 1 && coefficient",
+            "!(coefficient >= 0 && coefficient",
+            POLICY,
+        ),
+        "jitter may be more than the wait": (
+            "common/model/policy.c",
+            "    return m->jitter <= 1 ||",
+            "    return m->jitter <= 100 ||",
+            POLICY,
+        ),
+        "the longest wait may be less than the first": (
+            "common/model/policy.c",
+            "    if (out->maximum_interval_ms < out->initial_interval_ms)\n        out->maximum_interval_ms = out->initial_interval_ms;\n",
+            "",
+            POLICY,
+        ),
+    },
+    "A full store takes no new work, and carries on with the old": {
+        "a full store takes new work": (
+            FUNCTIONS,
+            "register('submit', submit, {})",
+            "register('submit', submit, {'allow-oom'})",
+            "tests/integration/test_bad_input.py Full.test_store_is_full",
+        ),
+        "a Submit that may have been recorded is refused": (
+            "scheduler/on_submit.c",
+            "op->on_full = d->redelivered ? NULL : retry_later;",
+            "op->on_full = retry_later;",
+        ),
+    },
+    "A job remembers its last commands": {
+        "a job remembers one command": (
+            FUNCTIONS,
+            "local COMMANDS_KEPT = 16 ",
+            "local COMMANDS_KEPT = 1 ",
+        ),
+    },
+    "The end of a job lays timers down, and no flight": {
+        "the end of a job lays its flights down": (
+            FUNCTIONS,
+            "    if rec.state ~= 'R' and rec.state ~= 'F' then\n        set_state",
+            "    if rec.state ~= 'F' then\n        set_state",
         ),
     },
     "Failpoints are off unless they are allowed, and each fires at its boundary as often as its terms say": {

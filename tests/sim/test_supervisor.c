@@ -144,7 +144,15 @@ static void pass(struct world *w, int64_t ms)
     w->now = end;
 }
 
-static void birth(struct world *w, int i)
+/* What it sees of drover.replies. */
+static void replies(struct world *w, int i, uint32_t messages, uint32_t consumers)
+{
+    feed(w, &w->peers[i],
+         (struct supervisor_event){.type = SUPERVISOR_QUEUE,
+                                   .queue = {.messages = messages, .consumers = consumers}});
+}
+
+static void start(struct world *w, int i)
 {
     char name[] = "supervisor-?";
     const struct supervisor_config config = {.name = name,
@@ -163,8 +171,12 @@ static void birth(struct world *w, int i)
     w->peers[i].frozen = false;
     feed(w, &w->peers[i],
          (struct supervisor_event){.type = SUPERVISOR_STORE_UP, .partitions = PARTITIONS});
-    feed(w, &w->peers[i],
-         (struct supervisor_event){.type = SUPERVISOR_QUEUE, .queue = {.consumers = 1}});
+}
+
+static void birth(struct world *w, int i)
+{
+    start(w, i);
+    replies(w, i, 0, 1);
 }
 
 /* Without a word. */
@@ -358,6 +370,44 @@ static void test_leads_when_the_clock_is_set(void **state)
         pass(w, 2 * LEASE_MS);
         assert_shared(w, 1);
     }
+}
+
+/* ---- leases ---- */
+
+/* Its end is seen when it comes, not a period later. */
+static void test_a_lease_ends(void **state)
+{
+    struct world *w = *state;
+
+    birth(w, 0);
+    pass(w, LEASE_MS + PERIOD_MS / 2);
+    submit(w, "job", 2 * MINUTE, 0, 0);
+    pass(w, 2 * MINUTE - 1);
+    assert_int_equal(events(w, "job", "expired"), 0);
+    pass(w, 51);
+    assert_int_equal(events(w, "job", "expired"), 1);
+}
+
+/* None ends before it is known that somebody reads the replies; while some are to be read it may be
+ * that this one was answered, which is believed for ten times its length. */
+static void test_leases_wait_for_replies(void **state)
+{
+    struct world *w = *state;
+
+    start(w, 0);
+    pass(w, LEASE_MS);
+    submit(w, "job", 2 * MINUTE, 0, 0);
+    pass(w, HOUR);
+    replies(w, 0, 0, 0);
+    pass(w, HOUR);
+    assert_int_equal(events(w, "job", "expired"), 0);
+    replies(w, 0, 1, 1);
+    submit(w, "other", 2 * MINUTE, 0, 0);
+    pass(w, 11 * MINUTE);
+    assert_int_equal(events(w, "job", "expired"), 1);
+    assert_int_equal(events(w, "other", "expired"), 0);
+    pass(w, 2 * MINUTE);
+    assert_int_equal(events(w, "other", "expired"), 1);
 }
 
 /* ---- the clock of the store ---- */
@@ -804,6 +854,8 @@ int main(void)
         TEST(test_another_takes_over),
         TEST(test_goodbye),
         TEST(test_leads_when_the_clock_is_set),
+        TEST(test_a_lease_ends),
+        TEST(test_leases_wait_for_replies),
         TEST(test_the_clock_jumps_ahead),
         TEST(test_the_clock_jumps_while_nobody_looks),
         TEST(test_restart),
