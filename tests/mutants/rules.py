@@ -1933,7 +1933,7 @@ RULES = {
             "scheduler/scheduler.c",
             '    m->exchange = "drover.dead";\n    m->key = "";\n    m->body',
             '    m->exchange = "drover.events";\n    m->key = "";\n    m->body',
-            "tests/integration/test_bad_input.py BadInput.test_no_message_at_all",
+            "tests/integration/test_bad_input.py BadInput.test_oversized",
         ),
         "a dead letter has no reason": (
             "scheduler/scheduler.c",
@@ -2057,8 +2057,8 @@ RULES = {
     "A full store takes no new work, and carries on with the old": {
         "a full store takes new work": (
             FUNCTIONS,
-            "register('submit', submit, {})",
-            "register('submit', submit, {'allow-oom'})",
+            "register('define', define, {})\nregister('submit', submit, {})",
+            "register('define', define, {'allow-oom'})\nregister('submit', submit, {'allow-oom'})",
             "tests/integration/test_bad_input.py Full.test_store_is_full",
         ),
         "a Submit that may have been recorded is refused": (

@@ -48,7 +48,9 @@ SEEDS = "1..1000"
 DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", "supervisor/drover-supervisor", "cli/drover"]
 PRELOADED = "tests/lib/synced.so"
 NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
-LONGEST_S = 300  # that any catcher may run
+UNIT_S, LONGEST_S = 60, 300  # that a unit test may run, and anything else
+AGAIN_S = 1  # after which one that is told to end is told so again
+PATIENCE_S = 30  # that it may wait for something; without a mutant that has to do as well
 
 
 class Useless(Exception):
@@ -126,19 +128,29 @@ class Programs:
                 out, err = process.communicate(timeout=longest_s)
                 return process.returncode, out, err
             except subprocess.TimeoutExpired:
-                process.terminate()
-                return None, *process.communicate()
+                return None, *self.end(process)
             finally:
                 with self.lock:
                     self.running.remove(process)
                     if self.stopped:
                         raise Stopped
 
+    def end(self, process):
+        """What it said. A test that is told to end may take that for the failure of one of its cases."""
+        while True:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=AGAIN_S)
+
     def stop(self):
-        with self.lock:
-            self.stopped = True
-            for process in self.running:
-                process.terminate()
+        self.stopped = True
+        while True:
+            with self.lock:
+                for process in self.running:
+                    process.terminate()
+                if not self.running:
+                    return
+            time.sleep(AGAIN_S)
 
 
 class Servers:
@@ -215,16 +227,17 @@ class Copy:
         """What fails of the seeds, or of the test that is named; None where nothing does."""
         test, *cases = catcher.split() or [""]
         variables = {"DROVER_BUILD": str(self.build), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
+        longest_s = LONGEST_S
         if test.startswith("tests/integration/"):
-            variables |= self.variables(test)
+            variables |= {"DROVER_TEST_PATIENCE_S": str(PATIENCE_S), **self.variables(test)}
             command = [*PYTHON, self.folder / test, *cases]
         elif test.startswith("tests/"):
             self.make(test)
-            command = [self.build / test]
+            command, longest_s = [self.build / test], UNIT_S
         else:
             self.make(SIMULATOR)
             command = [self.build / SIMULATOR, "--seeds", SEEDS, *catcher.split()]
-        code, out, err = self.programs.run(LONGEST_S, command, env={**os.environ, **variables})
+        code, out, err = self.programs.run(longest_s, command, env={**os.environ, **variables})
         if code == 0:
             return None
         found = re.search(r"^(seed \d+: .*)$|^not ok \d+ - (\S+)", out, re.M)
