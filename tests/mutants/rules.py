@@ -42,6 +42,7 @@ RULES = {
             "scheduler/driven.c",
             "    id_token(rng_next(&s->rng), op->fresh);\n    ops_drive",
             "    ops_drive",
+            SCHEDULER,
         ),
         "a notice is settled before it is sent": (
             "scheduler/notice.c",
@@ -2065,6 +2066,13 @@ RULES = {
             "scheduler/on_submit.c",
             "op->on_full = d->redelivered ? NULL : retry_later;",
             "op->on_full = retry_later;",
+            SCHEDULER,
+        ),
+        "a Submit whose answer was lost is refused": (
+            "scheduler/scheduler.c",
+            "            op->on_full = NULL; /* it may",
+            "            /* it may",
+            SCHEDULER,
         ),
     },
     "A job remembers its last commands": {

@@ -52,6 +52,7 @@ struct world {
     int64_t next[PEERS_]; /* when they want a tick */
     int64_t now;
     enum mood mood;
+    bool full;           /* the store */
     const char *deaf_to; /* a function, of whose next call the answer is lost; NULL: none */
     struct job jobs[JOBS_MAX];
     size_t n_jobs;
@@ -78,9 +79,9 @@ static void call(struct world *w, enum peer peer, const struct effect *e)
 {
     struct store_answer answer;
 
-    replay_keep(w->calls, w->now, STORE_EPOCH + w->now, false, e->store.partition,
+    replay_keep(w->calls, w->now, STORE_EPOCH + w->now, w->full, e->store.partition,
                 e->store.function, e->store.args, e->store.n);
-    simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
+    simstore_call(w->store, STORE_EPOCH + w->now, w->full, e->store.partition, e->store.function,
                   e->store.args, e->store.n, &answer);
     if (w->deaf_to && strcmp(e->store.function, w->deaf_to) == 0) {
         answer = (struct store_answer){.result = STORE_UNKNOWN};
@@ -166,11 +167,12 @@ static void pass(struct world *w, int64_t ms)
     w->now = end;
 }
 
-static void deliver(struct world *w, enum peer peer, enum scheduler_source source,
-                    struct bytes body)
+static void deliver_as(struct world *w, enum peer peer, enum scheduler_source source,
+                       bool redelivered, struct bytes body)
 {
     const struct bus_delivery d = {.handle = ++w->handle,
                                    .source = (int)source,
+                                   .redelivered = redelivered,
                                    .body = body,
                                    .content_type = "",
                                    .message_id = "",
@@ -181,6 +183,12 @@ static void deliver(struct world *w, enum peer peer, enum scheduler_source sourc
 
     feed(w, peer, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
     pass(w, 2); /* records are gathered until a tick */
+}
+
+static void deliver(struct world *w, enum peer peer, enum scheduler_source source,
+                    struct bytes body)
+{
+    deliver_as(w, peer, source, false, body);
 }
 
 static void deliver_message(struct world *w, enum peer peer, enum scheduler_source source,
@@ -403,6 +411,97 @@ static void test_known_while_there_are_signs(void **state)
     pass(w, 121 * MINUTE);
     unstarted(w, A, "j3");
     expect(w, "A NO_AGENT j3");
+}
+
+static void expect_receipt(struct world *w, const char *code)
+{
+    assert_true(w->reply.len > 0);
+    assert_non_null(strstr(buf_str(&w->reply), code));
+    w->reply.len = 0;
+}
+
+/* New work is refused, but not what may be recorded already: its sender would think that it is not.
+ */
+static void test_full_store(void **state)
+{
+    static const char submit[] =
+        "{\"jobId\": \"j\", \"replyTo\": \"me\","
+        " \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": \"hand\"}]}}";
+    struct world *w = *state;
+
+    w->full = true;
+    deliver(w, A, SCHEDULER_SUBMIT, bytes_str(submit));
+    expect_receipt(w, "RETRY_LATER");
+    deliver_as(w, A, SCHEDULER_SUBMIT, true, bytes_str(submit));
+    pass(w, 5000);
+    assert_int_equal(w->reply.len, 0);
+    w->full = false;
+    pass(w, 5000);
+    expect_receipt(w, "CREATED");
+    w->deaf_to = "submit";
+    deliver(w, A, SCHEDULER_SUBMIT, bytes_str(submit));
+    w->full = true;
+    pass(w, 5000);
+    assert_int_equal(w->reply.len, 0);
+    w->full = false;
+    pass(w, 5000);
+    expect_receipt(w, "ALREADY");
+}
+
+/* Leases that are over by now end, and what is due is marked. */
+static void expire(struct world *w, const char *id)
+{
+    struct effects fx = {0};
+    struct store_answer answer;
+    const struct effect *e;
+
+    ops_expire(&fx, 0, id_partition(id, PARTITIONS), 0, 10, 0, &(struct op_clock){.since = 1});
+    e = &fx.items[0];
+    simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
+                  e->store.args, e->store.n, &answer);
+    assert_int_equal(answer.result, STORE_OK);
+    effects_deinit(&fx);
+}
+
+/* The token of its last dispatch but @back. */
+static void dispatched(struct world *w, const char *id, unsigned back, char *token, size_t size)
+{
+    char key[32];
+    uint32_t n;
+
+    snprintf(key, sizeof(key), "hist:%s", id);
+    n = simstore_list(w->store, id_partition(id, PARTITIONS), key);
+    for (uint32_t i = 0; i < n; i++) {
+        struct bytes entry = simstore_entry(w->store, i);
+        const char *at = memmem(entry.data, entry.len, " dispatched ", 12);
+
+        if (at && back-- == 0) {
+            snprintf(token, size, "%.*s", (int)((const char *)entry.data + entry.len - at), at);
+            memmove(token, strrchr(token, ' ') + 1, strlen(strrchr(token, ' ')));
+            return;
+        }
+    }
+    fail_msg("not dispatched so often");
+}
+
+/* What a drive has put in flight, and nobody heard of, has expired when the call is repeated. */
+static void test_a_repeated_drive_mints_anew(void **state)
+{
+    struct world *w = *state;
+    char first[64], second[64];
+
+    submit(w, "j");
+    w->now += 2 * WAIT_MS;
+    expire(w, "j");
+    w->deaf_to = "drive";
+    deliver(w, A, SCHEDULER_CONTROL,
+            bytes_str("{\"jobId\": \"j\", \"recover\": {\"steps\": [0]}}"));
+    w->now += 2 * WAIT_MS;
+    expire(w, "j");
+    pass(w, 1000);
+    dispatched(w, "j", 1, first, sizeof(first));
+    dispatched(w, "j", 0, second, sizeof(second));
+    assert_string_not_equal(first, second);
 }
 
 /* An alert that the broker refuses is sent until it is taken. */
@@ -878,6 +977,8 @@ int main(void)
         TEST(test_dies_before_it_is_told),
         TEST(test_answer_lost),
         TEST(test_known_while_there_are_signs),
+        TEST(test_full_store),
+        TEST(test_a_repeated_drive_mints_anew),
         TEST(test_refused),
         TEST(test_list_too_large),
         TEST(test_many_workflows),
