@@ -21,16 +21,14 @@ def complaint(file, old, new, catcher=""):
     times = (ROOT / file).read_text().count(old)
     if times != 1 or old == new:
         return f"what it changes stands {times} times in {file}"
-    test, _, cases = catcher.partition(" ")
-    if test.startswith("tests/integration/"):
-        text = (ROOT / test).read_text() if (ROOT / test).exists() else ""
-        missing = [case for case in cases.split()
-                   if not re.search(rf"(def|class) {case.rpartition('.')[2]}\(", text)]
-        if not text or missing:
-            return f"{test} has no {', '.join(missing) or 'text'}"
-    elif test.startswith("tests/") and not (ROOT / f"{test}.c").exists():
-        return f"there is no {test}.c"
-    return None
+    test, *cases = catcher.split() or [""]
+    if not test.startswith("tests/"):
+        return None
+    path = ROOT / (test if test.endswith(".py") else f"{test}.c")
+    if not path.exists() or not cases:
+        return f"{catcher} is no case of a test that is there"
+    missing = [case for case in cases if not re.search(rf"(def|class|void) {case.rpartition('.')[2]}\(", path.read_text())]
+    return f"{test} has no {', '.join(missing)}" if missing else None
 
 
 def main():

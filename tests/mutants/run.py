@@ -6,14 +6,16 @@
 
 Applies each mutant of rules.py to a copy of the sources, and builds and runs there what is to catch it: the
 first thousand seeds of the simulator, of which one must fail, or the test that is named with the mutant.
-Without a mutant none of that may fail, which is tried first. --only takes the mutants in whose name, or
-rule, the TEXT stands. N mutants are tried at a time: as many as there are processors, if that is not said.
+Without a mutant none of that may fail, which is tried first. Only a seed, or a case that is named, catches:
+a mutant whose test fails elsewhere, or does not end, is one that cannot be tried. --only takes the mutants
+in whose name, or rule, the TEXT stands. N mutants are tried at a time: as many as there are processors, if
+that is not said.
 
 The copies stay below build/mutants, for the next time; so does a ledger of what has been caught: none of
 that is tried again until the sources, or the mutant, change.
 
-Exits with 1 where a mutant survives, with 2 where one can no longer be applied because the code has
-changed, or what is to catch it fails without it.
+Exits with 1 where a mutant survives, with 2 where one cannot be tried, such as where the code has changed,
+or what is to catch it fails without it.
 """
 
 import argparse
@@ -37,6 +39,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "lib"))
 
+import alone
 import redis
 import rules
 import servers
@@ -48,7 +51,8 @@ SEEDS = "1..1000"
 DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", "supervisor/drover-supervisor", "cli/drover"]
 PRELOADED = "tests/lib/synced.so"
 NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
-UNIT_S, LONGEST_S = 60, 300  # that a unit test may run, and anything else
+ALONE = pathlib.Path(__file__).with_name("alone.py")
+UNIT_S, LONGEST_S, BUILD_S = 60, 300, 1800  # that a unit test may run, anything else, and the compiler
 AGAIN_S = 1  # after which one that is told to end is told so again
 PATIENCE_S = 30  # that it may wait for something; without a mutant that has to do as well
 
@@ -108,39 +112,33 @@ class Ledger:
 
 
 class Programs:
-    """Those that are running, to be ended together."""
+    """Those that are running, each with nothing left behind, to be ended together."""
 
-    def __init__(self):
+    def __init__(self, folder):
+        self.folder = folder  # of what they do not clear away
         self.lock = threading.Lock()
         self.running = set()
         self.stopped = False
 
-    def run(self, longest_s, command, **how):
-        """Its exit code, None where it did not end, and what it said."""
+    def run(self, longest_s, command, variables=None):
+        """Its exit code and what it said."""
         with self.lock:
             if self.stopped:
                 raise Stopped
             process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", **how)
+                [*PYTHON, ALONE, str(longest_s), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+                env={**os.environ, "TMPDIR": str(self.folder), **(variables or {})})
             self.running.add(process)
         with process:
             try:
-                out, err = process.communicate(timeout=longest_s)
+                out, err = process.communicate()
                 return process.returncode, out, err
-            except subprocess.TimeoutExpired:
-                return None, *self.end(process)
             finally:
                 with self.lock:
                     self.running.remove(process)
                     if self.stopped:
                         raise Stopped
-
-    def end(self, process):
-        """What it said. A test that is told to end may take that for the failure of one of its cases."""
-        while True:
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return process.communicate(timeout=AGAIN_S)
 
     def stop(self):
         self.stopped = True
@@ -188,7 +186,7 @@ class Copy:
         self.servers = None
         self.mirror(files)
         if not (self.build / "build.ninja").exists():
-            code, out, err = self.programs.run(None, ["meson", "setup", self.build, self.folder])
+            code, out, err = self.programs.run(LONGEST_S, ["meson", "setup", self.build, self.folder])
             if code != 0:
                 raise Useless(err or out)
 
@@ -210,7 +208,7 @@ class Copy:
                 shutil.copy(ROOT / path, there)
 
     def make(self, *targets):
-        code, out, _ = self.programs.run(None, ["ninja", "-C", self.build, *targets])
+        code, out, _ = self.programs.run(BUILD_S, ["ninja", "-C", self.build, *targets])
         if code != 0:
             raise Useless(re.search(r"^.*error: .*$|\Z", out, re.M).group() or out[-500:])
 
@@ -223,8 +221,8 @@ class Copy:
             self.servers = Servers(self.servers_folder)
         return self.servers.variables()
 
-    def failure(self, catcher):
-        """What fails of the seeds, or of the test that is named; None where nothing does."""
+    def failures(self, catcher):
+        """What fails of the seeds, or of the test that is named: the seed and what it violates, or cases."""
         test, *cases = catcher.split() or [""]
         variables = {"DROVER_BUILD": str(self.build), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
         longest_s = LONGEST_S
@@ -237,27 +235,44 @@ class Copy:
         else:
             self.make(SIMULATOR)
             command = [self.build / SIMULATOR, "--seeds", SEEDS, *catcher.split()]
-        code, out, err = self.programs.run(longest_s, command, env={**os.environ, **variables})
-        if code == 0:
-            return None
-        found = re.search(r"^(seed \d+: .*)$|^not ok \d+ - (\S+)", out, re.M)
-        name = pathlib.Path(test).name + ": " if test.startswith("tests/") else ""
-        if found:
-            return name + (found[1] or found[2].removeprefix("__main__."))
-        if code and test.startswith("tests/integration/"):
-            raise Useless(f"{name}no case failed, yet {(err or out).strip()[-200:]}")
-        return name + (f"ended with {code}: {(err or out).strip()[-200:]}" if code else "did not end")
+        code, out, err = self.programs.run(longest_s, command, variables)
+        for left in re.findall(r"^left behind, .*$", err, re.M):
+            print(f"{catcher or 'a seed'}: {left}", flush=True)
+        found = re.findall(r"^(seed \d+: .*)$|^not ok \d+ - (\S+)", out, re.M)
+        if code != 0 and (code == alone.LATE or not found):
+            raise Useless(f"{test or 'the simulator'} " + (
+                "did not end" if code == alone.LATE else f"ended with {code}: {(err or out).strip()[-200:]}"))
+        return [seed or case.removeprefix("__main__.") for seed, case in found]
 
-    def failure_with(self, file, old, new, catcher=""):
+    def failure(self, catcher):
+        """What fails; None where nothing does."""
+        fails = self.failures(catcher)
+        return said(catcher, fails[0]) if fails else None
+
+    def catch(self, file, old, new, catcher=""):
+        """What has caught a mutant; None where nothing did. Another case than those that are named shows
+        something else."""
         path = self.folder / file
         text = path.read_text()
         if text.count(old) != 1:
             raise Useless(f"what it changes stands {text.count(old)} times in {file}")
         try:
             path.write_text(text.replace(old, new))
-            return self.failure(catcher)
+            fails = self.failures(catcher)
         finally:
             path.write_text(text)
+        if not catcher.startswith("tests/"):
+            named = fails
+        else:
+            named = [fail for fail in fails for case in catcher.split()[1:] if f"{fail}.".startswith(f"{case}.")]
+        if fails and not named:
+            raise Useless(f"{said(catcher, fails[0])} fails, which is not named")
+        return said(catcher, named[0]) if named else None
+
+
+def said(catcher, fails):
+    """With the name of the program."""
+    return f"{pathlib.Path(catcher.split()[0]).name}: {fails}" if catcher.startswith("tests/") else fails
 
 
 class Workers:
@@ -285,7 +300,7 @@ class Workers:
         known = self.ledger.get(tried)
         if known is not None:
             return known or None, None
-        fails = self.copy().failure(*tried) if len(tried) == 1 else self.copy().failure_with(*tried)
+        fails = self.copy().failure(*tried) if len(tried) == 1 else self.copy().catch(*tried)
         if bool(fails) == (len(tried) > 1):
             with self.lock:
                 self.ledger.add(tried, fails or "")
@@ -385,7 +400,8 @@ def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     ledger = Ledger(FOLDER / "ledger", digest_of(files))
     with tempfile.TemporaryDirectory(prefix="drover-mutants-") as folder:
-        workers = Workers(options.jobs, ledger, files, Programs(), pathlib.Path(folder))
+        folder = pathlib.Path(folder)
+        workers = Workers(options.jobs, ledger, files, Programs(folder), folder)
         try:
             catchers = catchers_of(mutant for mutants in chosen_rules.values() for mutant in mutants.values())
             status = try_catchers(workers, catchers) or try_mutants(workers, chosen_rules)

@@ -25,6 +25,7 @@
 #include "model/wire.h"
 
 #define LEASE_MS 60000 /* never reached, unless a test is about it */
+#define PATIENCE_MS 20000
 
 struct world {
     uv_loop_t loop;
@@ -124,10 +125,22 @@ static void trial_start(const struct handler *handler, struct trial *t)
     assert_non_null(t->handler_run);
 }
 
+static void on_patience(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
 /* Until every run has ended, and its handles are closed. */
 static void finish(struct world *w)
 {
+    uv_timer_t patience;
+
+    uv_timer_init(&w->loop, &patience);
+    uv_timer_start(&patience, on_patience, PATIENCE_MS, 0);
+    uv_unref((uv_handle_t *)&patience);
     uv_run(&w->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&patience, NULL);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
     assert_int_equal(w->under_way, 0);
 }
 

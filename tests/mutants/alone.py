@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command within bounds: for so long, with so much memory, and nothing that it starts outlives it.
+
+    alone.py SECONDS COMMAND...
+
+Exits with its exit code; with 124 where it did not end in time. It is told to end with SIGTERM, and again
+each second, as a test may take that for the failure of one of its cases. Whatever it leaves behind, also in
+a session of its own, is killed, and named on stderr.
+"""
+
+import ctypes
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+PR_SET_CHILD_SUBREAPER = 36  # who loses its parent becomes a child of ours
+LATE = 124  # as timeout(1) has it
+MEMORY_MAX = 2 << 30  # of what a process can write to: what is merely reserved does not count
+TOLD_TIMES, AGAIN_S = 10, 1
+GOING_S = 1  # that what was told to end by the command may take for it
+
+
+class Stopped(Exception):
+    """We are to end."""
+
+
+def on_signal(_number, _frame):
+    raise Stopped
+
+
+def heed(handler):
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)
+
+
+def end(process):
+    for _ in range(TOLD_TIMES):
+        process.terminate()
+        try:
+            process.wait(AGAIN_S)
+            return
+        except subprocess.TimeoutExpired:
+            pass
+    process.kill()
+    process.wait()
+
+
+def children():
+    """Process id -> name."""
+    found = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue  # it has just ended
+        if int(rest.split()[1]) == os.getpid():
+            found[int(stat.parent.name)] = name
+    return found
+
+
+def reap():
+    """False where no child is left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def end_what_is_left():
+    """Names. Children of those that are killed become ours."""
+    names, deadline = [], time.monotonic() + GOING_S
+    while reap():
+        for pid, name in children().items() if time.monotonic() > deadline else ():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            names.append(name)
+        time.sleep(0.01)
+    return names
+
+
+def main(longest_s, *command):
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MAX, MEMORY_MAX))
+    process = subprocess.Popen(command)
+    heed(on_signal)
+    try:
+        code = process.wait(float(longest_s))
+    except (subprocess.TimeoutExpired, Stopped):
+        code = LATE
+    heed(signal.SIG_IGN)
+    if code == LATE:
+        end(process)
+    left = end_what_is_left()
+    if left:
+        print("left behind, and killed:", *left, file=sys.stderr)
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
