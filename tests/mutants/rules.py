@@ -1984,6 +1984,11 @@ RULES = {
         ),
     },
     "A notice is owed until the broker has it; a queue that is gone is tried five times in an hour": {
+        "a notice that found no queue counts as told": (
+            "scheduler/scheduler.c",
+            "        op->returned = true;\n        if (p->token[0]) {",
+            "        op->returned = outcome == BUS_NACKED || p->token[0];\n        if (p->token[0]) {",
+        ),
         "a notice that came back counts as told": (
             "scheduler/notice.c",
             "    if (!op->returned) {\n        op_call(s, op, settle_call",

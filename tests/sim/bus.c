@@ -76,9 +76,17 @@ struct simqueue *simbus_queue(struct simbus *bus, const char *name, bool dead_le
     return q;
 }
 
+void simbus_drop(struct simbus *bus, const struct message *m)
+{
+    if (bus->watch)
+        bus->watch->dropped(bus->watch->ctx, &m->content, m->redelivered);
+}
+
 void simqueue_delete(struct simqueue *q)
 {
     q->deleted = true;
+    list_foreach(l, &q->messages)
+        simbus_drop(q->bus, list_entry(l, struct message, link));
     list_init(&q->messages);
     q->n = 0;
 }
@@ -104,8 +112,10 @@ uint32_t simqueue_consumers(const struct simqueue *q)
 
 void simqueue_add(struct simqueue *q, struct message *m, bool front)
 {
-    if (q->deleted)
+    if (q->deleted) {
+        simbus_drop(q->bus, m);
         return;
+    }
     m->queue = q;
     list_append(front ? q->messages.next : &q->messages, &m->link);
     q->n++;
@@ -312,13 +322,9 @@ struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults
     return bus;
 }
 
-void simbus_watch(struct simbus *bus,
-                  void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome,
-                                bool lost),
-                  void *ctx)
+void simbus_watch(struct simbus *bus, const struct simbus_watch *watch)
 {
     bus->watch = watch;
-    bus->watch_ctx = ctx;
 }
 
 void simlink_open(struct simlink *link, struct simbus *bus)

@@ -83,11 +83,17 @@ void simbus_alarm(struct simbus *bus, int64_t lasts);
 /* The broker begins anew, with nothing; the caller has all links lost then. */
 void simbus_wipe(struct simbus *bus);
 
-/* Called for each message that the broker has taken or refused, before its sender knows. */
-void simbus_watch(struct simbus *bus,
-                  void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome,
-                                bool lost),
-                  void *ctx);
+/* Told what becomes of messages. */
+struct simbus_watch {
+    /* The broker has taken or refused it, before its sender knows; @lost: it went astray then. */
+    void (*published)(void *ctx, const struct bus_message *m, enum bus_outcome outcome, bool lost);
+    /* It went with its queue; @delivered: somebody has had it, and not acknowledged it. */
+    void (*dropped)(void *ctx, const struct bus_message *m, bool delivered);
+    void *ctx;
+};
+
+/* @watch is kept, not copied. */
+void simbus_watch(struct simbus *bus, const struct simbus_watch *watch);
 
 /* Found or made. @dead_letters: what expires in it goes to drover.expired. */
 struct simqueue *simbus_queue(struct simbus *bus, const char *name, bool dead_letters);

@@ -46,8 +46,7 @@ struct simbus {
     uint32_t wipes;
     struct list held; /* what waits for the end of the alarm ... */
     struct event alarm_end;
-    void (*watch)(void *ctx, const struct bus_message *m, enum bus_outcome outcome, bool lost);
-    void *watch_ctx;
+    const struct simbus_watch *watch; /* NULL: nobody does */
 };
 
 /* One publish of a process, until it has an outcome. */
@@ -88,6 +87,9 @@ struct wire *simbus_wire(struct simbus *bus, struct simlink *link, void (*fire)(
 uint64_t simbus_lane(const struct simlink *link, bool to_process);
 
 struct message *simbus_message(struct simbus *bus, const struct bus_message *content);
+
+/* A message that was in a queue, or was to be, is gone with it. */
+void simbus_drop(struct simbus *bus, const struct message *m);
 
 /* At the end of the queue, or at its front. */
 void simqueue_add(struct simqueue *q, struct message *m, bool front);

@@ -51,6 +51,8 @@ static void on_kept(struct event *e)
 
     if (w->wipes == q->bus->wipes)
         simqueue_add(q, w->message, false);
+    else
+        simbus_drop(q->bus, w->message);
 }
 
 static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_message *content,
@@ -118,7 +120,7 @@ static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message
     if (lost)
         tell(bus->t, "broker", "loses %s %s", text(m->type), text(m->job));
     if (bus->watch)
-        bus->watch(bus->watch_ctx, m, outcome, lost);
+        bus->watch->published(bus->watch->ctx, m, outcome, lost);
     return outcome;
 }
 

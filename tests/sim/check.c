@@ -61,31 +61,25 @@ void checker_fail(struct checker *c, const char *format, ...)
     tell(c->t, "checker", "VIOLATION %s", c->violation);
 }
 
-void checker_deaf(struct checker *c)
-{
-    c->deaf = true;
-    for (struct job *job = c->jobs; job; job = job->hh.next)
-        for (struct ending *e = job->last; e; e = e->older)
-            e->excused = e->excused || (e->told && !e->heard); /* it went with the queue */
-}
-
-void checker_wiped(struct checker *c)
-{
-    checker_deaf(c);
-    for (struct job *job = c->jobs; job; job = job->hh.next)
-        job->given_up = true;
-    for (struct token *token = c->tokens; token; token = token->hh.next)
-        token->given_up = true;
-}
-
 void checker_clock_set(struct checker *c, int64_t by)
 {
     c->clock_set = true;
+    c->set_back |= by < 0;
     if (by > 0 && by < SEEN_MS)
         c->unseen += by;
-    for (struct token *token = c->tokens; by > 0 && token; token = token->hh.next)
-        if (token->ends > c->t->now + QUIET_MS)
-            token->ends = 0;
+    for (struct token *token = c->tokens; token; token = token->hh.next)
+        token->jumps += token->jumps > 0 || (by > 0 && token->ends > c->t->now + QUIET_MS);
+}
+
+struct store_clock check_clock(struct checker *c, uint32_t partition)
+{
+    struct bytes text = simstore_text(c->store, partition, "clock");
+    struct store_clock clock = {0};
+
+    if (text.len > 0) /* which has a NUL behind it */
+        sscanf((const char *)text.data, "%*d %" SCNd64 " %*d %" SCNd64 " %" SCNd64, &clock.quiet,
+               &clock.jumped, &clock.by);
+    return clock;
 }
 
 void check_version(struct checker *c, struct job *job, struct workflow *w, bool registered)
@@ -341,7 +335,7 @@ static void called_settle_owed(struct checker *c, const struct bytes *args, int 
 
         if (!e || !e->owed)
             continue;
-        require(c, e->told || c->deaf, "I11 %s: its notice was dropped, and never sent", job->id);
+        require(c, e->told, "I11 %s: its notice was dropped, and never sent", job->id);
         e->owed = false;
     }
 }

@@ -51,6 +51,10 @@ void checker_survived(struct checker *c, struct bytes digest, struct bytes life)
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
                        bool lost);
 
+/* ... has lost one that it had taken, with the queue. What that has caused already, where it was
+ * @delivered, is left to a lease. */
+void checker_dropped(struct checker *c, const struct bus_message *m, bool delivered);
+
 /* A scheduler acknowledges a delivery of this link. What the delivery caused must have been done,
  * or another copy of it must be left to cause it. */
 void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
@@ -89,13 +93,6 @@ bool checker_lost(struct checker *c, const char *id);
 
 /* Whether a job is deleted, its retention being over. */
 bool checker_forgot(struct checker *c, const char *id);
-
-/* A queue of a client is gone: notices to it may be given up. */
-void checker_deaf(struct checker *c);
-
-/* All queues are, and what was in them: what a message of before has caused may be left to a lease.
- */
-void checker_wiped(struct checker *c);
 
 /* True when nothing will happen any more by itself: every job has settled or is parked for good,
  * and nothing is owed. */

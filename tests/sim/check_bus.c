@@ -111,8 +111,8 @@ static struct ending *ending_of(struct ending *list, const Drover__V1__JobEvent 
     return list;
 }
 
-static void published_event(struct checker *c, const struct bus_message *m,
-                            enum bus_outcome outcome, bool lost)
+/* Of a copy of a notice. */
+static void note_copy(struct checker *c, const struct bus_message *m, bool told, bool lost)
 {
     struct job *job = check_job_find(c, bytes_str(m->job));
     CLEANUP(wire_free) struct wire_message event = {0};
@@ -123,10 +123,10 @@ static void published_event(struct checker *c, const struct bus_message *m,
     of[0] = ending_of(job->last, event.event);
     of[1] = ending_of(job->undone, event.event);
     for (size_t i = 0; i < array_size(of); i++) {
-        if (of[i] && outcome == BUS_CONFIRMED)
-            of[i]->told = true;
-        if (of[i] && (lost || outcome != BUS_CONFIRMED))
-            of[i]->excused = true;
+        if (of[i]) {
+            of[i]->told |= told;
+            of[i]->excused |= lost;
+        }
     }
 }
 
@@ -210,9 +210,39 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
     else if (strcmp(m->type, "drover.v1.Requests") == 0)
         published_requests(c, m, outcome);
     else if (strcmp(m->type, "drover.v1.JobEvent") == 0)
-        published_event(c, m, outcome, lost);
+        note_copy(c, m, outcome == BUS_CONFIRMED, lost);
     else if (strcmp(m->type, "drover.v1.Receipt") == 0)
         published_receipt(c, m);
+}
+
+/* What has been recorded of it maybe is not sent again by anyone. */
+static void leave_to_lease(struct checker *c, const struct wire_message *m)
+{
+    for (size_t i = 0; m->type == WIRE_REPLIES && i < m->replies->n_replies; i++) {
+        struct token *token = check_token_ever(c, bytes_str(m->replies->replies[i]->token));
+
+        if (token)
+            token->given_up = true;
+    }
+    if (m->type == WIRE_SUBMIT) {
+        struct job *job = check_job_find(c, bytes_str(m->submit->job_id));
+
+        if (job)
+            job->given_up = true;
+    }
+}
+
+void checker_dropped(struct checker *c, const struct bus_message *m, bool delivered)
+{
+    CLEANUP(wire_free) struct wire_message caused = {0};
+    bool submit = m->type && strcmp(m->type, "drover.v1.Submit") == 0;
+    bool replies = m->type && strcmp(m->type, "drover.v1.Replies") == 0;
+
+    if (m->type && strcmp(m->type, "drover.v1.JobEvent") == 0)
+        note_copy(c, m, false, true);
+    else if (delivered && (submit || replies) &&
+             wire_decode(submit ? WIRE_SUBMIT : WIRE_REPLIES, m->body, NULL, &caused, NULL) == 0)
+        leave_to_lease(c, &caused);
 }
 
 bool checker_given_up(struct checker *c, struct bytes body)
@@ -281,23 +311,6 @@ static void acked_expired(struct checker *c, const Drover__V1__StepRequest *m)
             "I1 %s: an expired request was acknowledged before it was recorded", m->job_id);
 }
 
-/* What has been given up as poison was recorded maybe, and what it caused is left to its lease. */
-static void acked_deadly(struct checker *c, const struct wire_message *m)
-{
-    for (size_t i = 0; m->type == WIRE_REPLIES && i < m->replies->n_replies; i++) {
-        struct token *token = check_token_ever(c, bytes_str(m->replies->replies[i]->token));
-
-        if (token)
-            token->given_up = true;
-    }
-    if (m->type == WIRE_SUBMIT) {
-        struct job *job = check_job_find(c, bytes_str(m->submit->job_id));
-
-        if (job)
-            job->given_up = true;
-    }
-}
-
 void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
                    const struct bus_delivery *d)
 {
@@ -320,7 +333,7 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
     if (wire_decode(types[d->source], d->body, NULL, &m, NULL))
         return;
     if (deadly && deadly->dead) {
-        acked_deadly(c, &m);
+        leave_to_lease(c, &m);
         return;
     }
     c->store_now = store_now;

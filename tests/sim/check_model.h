@@ -36,6 +36,8 @@ struct token {
     int64_t wait_until;          /* store time: nobody may take the request later */
     int64_t till;                /* store time: its lease, as the store has it */
     int64_t ends;                /* the same in the world's time; 0: nobody knows */
+    uint32_t jumps;              /* of the store's clock, from one ahead on that came when it had
+                                    longer to go than nothing expires for */
     const struct token *trigger; /* whose completion caused it; NULL: something else */
     bool by_submit;              /* the submission caused it */
     bool published;              /* the broker has told what became of the request */
@@ -87,7 +89,7 @@ struct ending {
     bool owed;
     bool told;    /* it reached the broker */
     bool heard;   /* ... and the client */
-    bool excused; /* the broker lost it, or nobody listened */
+    bool excused; /* the broker has lost a copy that it had taken */
 };
 
 struct job {
@@ -175,9 +177,9 @@ struct checker {
     bool again; /* calls are told that were made before */
     struct effects scratch;
     int64_t store_now;
-    bool deaf;
     bool clock_set;
     int64_t unseen; /* ms by which it was set ahead so little that nobody may have noticed */
+    bool set_back;
     bool violated;
     char violation[512];
     /* the call under way */
@@ -209,6 +211,15 @@ bool check_was_ending(const struct job *job, uint64_t seq);
 
 /* Has the job go by another definition. Takes @w over. */
 void check_version(struct checker *c, struct job *job, struct workflow *w, bool registered);
+
+/* What a partition knows of its clock, see watch_clock() in drover.lua. */
+struct store_clock {
+    int64_t quiet;  /* until then nothing ends that depends on the time alone */
+    int64_t jumped; /* ahead, at that time by the new clock or a little later, and ... */
+    int64_t by;     /* ... by so much; 0: not that it knows */
+};
+
+struct store_clock check_clock(struct checker *c, uint32_t partition);
 
 /* A decimal number as the store writes it; 0 for anything else. */
 uint64_t check_number(struct bytes text);

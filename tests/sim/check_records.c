@@ -153,17 +153,6 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
         note_lease(c, job, i, r.till);
 }
 
-/* Until then nothing ends that depends on the time alone: nobody had looked for long. */
-static int64_t quiet_until(const struct checker *c, uint32_t partition)
-{
-    struct bytes clock = simstore_text(c->store, partition, "clock");
-    int64_t quiet = 0;
-
-    if (clock.len > 0) /* which has a NUL behind it */
-        sscanf((const char *)clock.data, "%*d %" SCNd64, &quiet);
-    return quiet;
-}
-
 /* Forward work has a bound, and somebody looks at the job when it passes. */
 static void compare_deadline(struct checker *c, const struct job *job, const struct facts *f)
 {
@@ -174,10 +163,11 @@ static void compare_deadline(struct checker *c, const struct job *job, const str
     if (by == 0 || late || job->back || f->pending || job->settled || job->ending || *job->hold ||
         c->clock_set)
         return;
-    require(c,
-            f->due <= by || f->due <= c->store_now + NAMED_AGAIN_MS ||
-                (f->due <= quiet_until(c, job->partition) && f->due <= c->store_now + QUIET_MS),
-            "L1 %s: due at %" PRId64 " though its deadline is at %" PRId64, job->id, f->due, by);
+    require(
+        c,
+        f->due <= by || f->due <= c->store_now + NAMED_AGAIN_MS ||
+            (f->due <= check_clock(c, job->partition).quiet && f->due <= c->store_now + QUIET_MS),
+        "L1 %s: due at %" PRId64 " though its deadline is at %" PRId64, job->id, f->due, by);
 }
 
 static void compare_indexes(struct checker *c, const struct job *job, int64_t due)

@@ -103,6 +103,7 @@ struct world {
     struct timeline *t;
     struct simstore *store;
     struct simbus *bus;
+    struct simbus_watch watch;
     struct checker *checker;
     struct plan_faults faults; /* as planned, then none */
     world_script *script;

@@ -113,7 +113,6 @@ static void strike_queue(struct world *w)
     } else {
         name = effects_printf(&w->t->arena, "client-%u.inbox",
                               (unsigned)timeline_between(w->t, 1, w->plan->clients));
-        checker_deaf(w->checker);
     }
     absence->queue = simbus_queue(w->bus, name, false);
     simqueue_delete(absence->queue);
@@ -150,7 +149,6 @@ static void cut_link(struct process *p)
 static void wipe_broker(struct world *w)
 {
     simbus_wipe(w->bus);
-    checker_wiped(w->checker);
     for (uint32_t i = 0; i < w->n_processes; i++)
         if (w->processes[i].alive)
             lose_link(&w->processes[i]);

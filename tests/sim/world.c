@@ -189,6 +189,13 @@ static void on_published(void *ctx, const struct bus_message *m, enum bus_outcom
     checker_published(w->checker, m, outcome, lost);
 }
 
+static void on_dropped(void *ctx, const struct bus_message *m, bool delivered)
+{
+    struct world *w = ctx;
+
+    checker_dropped(w->checker, m, delivered);
+}
+
 /* ---- life ---- */
 
 struct world *world_new(const struct world_config *config)
@@ -207,7 +214,8 @@ struct world *world_new(const struct world_config *config)
     simstore_reset(w->store, w->plan->budget);
     w->bus = simbus_new(t, &w->faults.bus);
     w->checker = checker_new(t, w->store, w->plan);
-    simbus_watch(w->bus, on_published, w);
+    w->watch = (struct simbus_watch){on_published, on_dropped, w};
+    simbus_watch(w->bus, &w->watch);
     queues_new(w);
     definitions_new(w);
     processes_new(w);
