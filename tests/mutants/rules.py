@@ -16,6 +16,7 @@ SCHEDULER = "tests/sim/test_scheduler"
 INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 SUSPECTS = "tests/sim/test_suspects"
+TOLD = "tests/sim/test_told"
 WIRE = "tests/unit/test_wire"
 WORKFLOW = "tests/unit/test_workflow"
 POLICY = "tests/unit/test_policy"
@@ -1513,6 +1514,18 @@ RULES = {
             "    '0', job.step_events",
             "tests/integration/test_functions.py Functions.test_a_call_has_an_end",
         ),
+        "what was left over waits for a supervisor": (
+            "scheduler/driven.c",
+            "        op->then = drive_more;\n",
+            "        ;\n",
+            f"{INTAKE} test_gone_on_with",
+        ),
+        "a job that was looked at in pieces is looked at no further": (
+            "scheduler/driven.c",
+            "    op->n_steps = 0;\n    drive(s, op);\n",
+            "    op->n_steps = 0;\n",
+            f"{INTAKE} test_gone_on_with",
+        ),
     },
     "Indexes are what the records say": {
         "a settled job stays due": (
@@ -1848,6 +1861,30 @@ RULES = {
             "    message->resent",
             "tests/integration/test_alerts.py Alerts.test_no_agent_is_one_cause",
         ),
+        "nobody hears that no queue took a request": (
+            "scheduler/driven.c",
+            "    message->resent = again;\n    message->mandatory = true;\n",
+            "    message->resent = again;\n",
+            f"{TOLD} test_many_causes",
+        ),
+        "nobody hears that no queue took a reply": (
+            "agent/replies.c",
+            "    m->mandatory = true;\n",
+            "",
+            f"{AGENT} test_returned_reply",
+        ),
+        "nobody hears that no queue took a notice": (
+            "scheduler/notice.c",
+            "    message->job = effects_str(s->out, op->job);\n    message->mandatory = true;\n",
+            "    message->job = effects_str(s->out, op->job);\n",
+            f"{TOLD} test_undeliverable",
+        ),
+        "nobody hears that no queue took a dead letter": (
+            "scheduler/scheduler.c",
+            "    m->reason = effects_str(s->out, op->reason);\n    m->mandatory = true;\n",
+            "    m->reason = effects_str(s->out, op->reason);\n",
+            f"{INTAKE} test_dead_letter_refused",
+        ),
     },
     "The body alone suffices, and properties stand in only for what it leaves out": {
         "a property goes before the body": (
@@ -2078,6 +2115,56 @@ RULES = {
             "            op->on_full = NULL; /* it may",
             "            /* it may",
             f"{SCHEDULER} test_full_store",
+        ),
+        "a full store records no replies": (
+            FUNCTIONS,
+            "register('record', record, {'allow-oom'})",
+            "register('record', record, {})",
+            f"{SCHEDULER} test_full_store_carries_on",
+        ),
+        "a full store ends no leases": (
+            FUNCTIONS,
+            "register('expire', expire, {'allow-oom'})",
+            "register('expire', expire, {})",
+            f"{SCHEDULER} test_full_store_carries_on",
+        ),
+        "a full store drives nothing": (
+            FUNCTIONS,
+            "register('drive', drive_job, {'allow-oom'})",
+            "register('drive', drive_job, {})",
+            f"{SCHEDULER} test_full_store_carries_on",
+        ),
+        "a full store takes no commands": (
+            FUNCTIONS,
+            "register('steer', steer, {'allow-oom'})",
+            "register('steer', steer, {})",
+            f"{SCHEDULER} test_full_store_carries_on",
+        ),
+        "a full store owes notices for ever": (
+            FUNCTIONS,
+            "register('settle_owed', settle_owed, {'allow-oom'})",
+            "register('settle_owed', settle_owed, {})",
+            f"{SCHEDULER} test_full_store_carries_on",
+        ),
+    },
+    "Requests wait where too many, or too much, has not been confirmed": {
+        "requests do not wait for those before": (
+            "scheduler/driven.c",
+            "    return HASH_COUNT(s->publishes) < s->most_unconfirmed &&\n           ",
+            "    return ",
+            f"{INTAKE} test_unconfirmed",
+        ),
+        "requests do not wait for large ones before": (
+            "scheduler/driven.c",
+            " &&\n           s->unconfirmed_bytes < MACHINE_UNCONFIRMED_BYTES;",
+            ";",
+            f"{INTAKE} test_unconfirmed_bytes",
+        ),
+        "requests that waited for room are never sent": (
+            "scheduler/scheduler.c",
+            "    op_unref(s, op);\n    driven_resume_stalled(s);\n",
+            "    op_unref(s, op);\n",
+            f"{INTAKE} test_unconfirmed",
         ),
     },
     "A job remembers its last commands": {

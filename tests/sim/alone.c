@@ -111,6 +111,12 @@ static void say_event(struct alone *w, struct bytes body)
     say(w, "event ", buf_bytes(&text));
 }
 
+static void outcome_is(struct alone *w, uint64_t id, enum bus_outcome outcome)
+{
+    alone_step(w,
+               (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = id, .outcome = outcome});
+}
+
 static void publish(struct alone *w, const struct effect *e)
 {
     const struct bus_message *m = &e->publish;
@@ -129,8 +135,10 @@ static void publish(struct alone *w, const struct effect *e)
         w->reply.len = 0;
         buf_append(&w->reply, m->body.data, m->body.len);
     }
-    alone_step(
-        w, (struct scheduler_event){.type = SCHEDULER_OUTCOME, .id = e->id, .outcome = outcome});
+    if (outcome == BUS_RETURNED && !m->mandatory)
+        outcome = BUS_CONFIRMED; /* and dropped, without a word */
+    if (!w->silent)
+        outcome_is(w, e->id, outcome);
 }
 
 /* ---- the machine ---- */
@@ -161,6 +169,12 @@ void alone_pass(struct alone *w, int64_t ms)
         alone_step(w, (struct scheduler_event){.type = SCHEDULER_TICK});
     }
     w->now = end;
+}
+
+void alone_confirm(struct alone *w)
+{
+    for (uint64_t id = w->confirmed + 1, last = w->publish; id <= last; id++)
+        outcome_is(w, w->confirmed = id, BUS_CONFIRMED); /* other ids are no publish's */
 }
 
 static void begin(struct alone *w)

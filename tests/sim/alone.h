@@ -30,6 +30,7 @@ struct alone {
     struct scheduler *scheduler;
     int64_t now, next;
     uint64_t handle, call, publish; /* the last */
+    uint64_t confirmed;             /* by hand, up to here */
     struct alone_answer instead;
     uint32_t times;           /* how often ... */
     uint32_t skip;            /* ... behind so many calls */
@@ -38,6 +39,7 @@ struct alone {
     uint32_t items;           /* the last answer of that function had so many */
     enum bus_outcome outcome; /* of all but requests ... */
     bool unroutable;          /* ... which no queue takes */
+    bool silent;              /* nothing has an outcome, until alone_confirm() */
     char token[WIRE_TOKEN_MAX + 1];
     struct buf reply; /* the last */
     struct buf story;
@@ -54,6 +56,9 @@ void alone_step(struct alone *w, struct scheduler_event event);
 
 /* Time passes, with the ticks that fall into it. */
 void alone_pass(struct alone *w, int64_t ms);
+
+/* What was published so far has reached the broker, and is confirmed. */
+void alone_confirm(struct alone *w);
 
 /* @d: NULL strings are "". Replies go to the queue "me", where reply_to does not say otherwise. */
 void alone_deliver(struct alone *w, struct bus_delivery d);

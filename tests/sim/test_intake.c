@@ -584,6 +584,73 @@ static void test_many_are_lost(void **state)
     }
 }
 
+/* ---- wide jobs ---- */
+
+/* More than a call looks at, and not all that may be unconfirmed. */
+#define WIDE 600
+
+/* A job of so many steps, all of which can begin, with an input of so many bytes. */
+static void submit_wide(struct alone *w, const char *id, unsigned steps, unsigned input)
+{
+    CLEANUP(buf_deinit) struct buf json = {0};
+
+    buf_printf(&json, "{\"jobId\": \"%s\", \"input\": {\"text\": \"%0*d\"}, ", id, (int)input, 0);
+    buf_puts(&json, "\"definition\": {\"steps\": [");
+    for (unsigned i = 0; i < steps; i++)
+        buf_printf(&json, "%s{\"name\": \"s%u\", \"actor\": \"hand\"}", i > 0 ? ", " : "", i);
+    buf_puts(&json, "]}}");
+    alone_submit(w, buf_str(&json));
+}
+
+/* Since the last look. */
+static unsigned requests(struct alone *w)
+{
+    unsigned n = 0;
+
+    for (const char *at = buf_str(&w->story); (at = strstr(at, "request ")); at++)
+        n++;
+    w->story.len = 0;
+    return n;
+}
+
+/* No supervisor has to ask for the steps that one call leaves over. */
+static void test_gone_on_with(void **state)
+{
+    struct alone *w = *state;
+
+    submit_wide(w, "j", WIDE, 1);
+    assert_int_equal(requests(w), WIDE);
+}
+
+/* All of them are sent, but no more at a time than may be unconfirmed. */
+static void test_unconfirmed(void **state)
+{
+    struct alone *w = *state;
+    unsigned sent, all;
+
+    w->silent = true;
+    for (int i = 0; i < 5; i++) {
+        char id[] = {'j', (char)('0' + i), '\0'};
+
+        submit_wide(w, id, 250, 1);
+    }
+    all = requests(w);
+    assert_in_range(all, 1000, SCHEDULER_UNCONFIRMED);
+    for (alone_confirm(w); (sent = requests(w)) > 0; alone_confirm(w))
+        all += sent;
+    assert_int_equal(all, 5 * 250);
+}
+
+static void test_unconfirmed_bytes(void **state)
+{
+    const unsigned input = WIRE_INPUT_MAX / 2;
+    struct alone *w = *state;
+
+    w->silent = true;
+    submit_wide(w, "j", 100, input);
+    assert_in_range(requests(w), 1, MACHINE_UNCONFIRMED_BYTES / input + 1);
+}
+
 /* The store does not have what nobody has asked for. */
 static void test_others_are_lost(void **state)
 {
@@ -679,6 +746,9 @@ int main(void)
         TEST(test_definition_lost),
         TEST(test_dies_while_it_looks),
         TEST(test_many_are_lost),
+        TEST(test_gone_on_with),
+        TEST(test_unconfirmed),
+        TEST(test_unconfirmed_bytes),
         TEST(test_others_are_lost),
         TEST(test_marks_cut),
         TEST(test_answers_cut),

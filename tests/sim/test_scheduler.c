@@ -3,6 +3,7 @@
  * Two schedulers over one store, steered by hand: which of them gets which delivery, what the
  * broker makes of a publish, who dies when. What they tell of it is compared as text.
  */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -448,6 +449,15 @@ static void test_full_store(void **state)
     expect_receipt(w, "ALREADY");
 }
 
+static void token_of(struct world *w, const char *id, char token[WIRE_TOKEN_MAX + 1])
+{
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    assert_int_equal(wire_decode(WIRE_REQUESTS, buf_bytes(&job_of(w, id)->request), NULL, &m, NULL),
+                     0);
+    snprintf(token, WIRE_TOKEN_MAX + 1, "%s", m.requests->requests[0]->token);
+}
+
 /* Leases that are over by now end, and what is due is marked. */
 static void expire(struct world *w, const char *id)
 {
@@ -457,10 +467,52 @@ static void expire(struct world *w, const char *id)
 
     ops_expire(&fx, 0, id_partition(id, PARTITIONS), 0, 10, 0, &(struct op_clock){.since = 1});
     e = &fx.items[0];
-    simstore_call(w->store, STORE_EPOCH + w->now, false, e->store.partition, e->store.function,
+    simstore_call(w->store, STORE_EPOCH + w->now, w->full, e->store.partition, e->store.function,
                   e->store.args, e->store.n, &answer);
     assert_int_equal(answer.result, STORE_OK);
     effects_deinit(&fx);
+}
+
+/* Old work goes on: commands, replies, leases, the next try, the notice of the end. */
+static void test_full_store_carries_on(void **state)
+{
+    static const char recover[] = "{\"jobId\": \"j\", \"recover\": {\"steps\": [0]}}";
+    static const char notify[] = "{\"jobId\": \"j\", \"notify\": {\"seq\": %" PRIu64 "}}";
+    static const char *const commands[] = {"pause", "resume"};
+    CLEANUP(wire_free) struct wire_message end = {0};
+    Drover__V1__Error error = DROVER__V1__ERROR__INIT;
+    char first[WIRE_TOKEN_MAX + 1], second[WIRE_TOKEN_MAX + 1], control[120];
+    struct world *w = *state;
+
+    deliver(w, A, SCHEDULER_SUBMIT,
+            bytes_str("{\"jobId\": \"j\", \"replyTo\": \"me\", \"definition\": {\"steps\": "
+                      "[{\"name\": \"a\", \"actor\": \"hand\"}]}}"));
+    token_of(w, "j", first);
+    w->full = true;
+    for (size_t i = 0; i < array_size(commands); i++) {
+        CLEANUP(wire_free) struct wire_message m = {0};
+
+        snprintf(control, sizeof(control),
+                 "{\"jobId\": \"j\", \"replyTo\": \"me\", \"commandId\": \"c%zu\", \"%s\": {}}", i,
+                 commands[i]);
+        ask(w, control, &m);
+        assert_int_equal(m.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE);
+    }
+    error.class_ = (char *)"BROKEN";
+    reply(w, A, "j", &error);
+    pass(w, MINUTE);
+    expire(w, "j");
+    deliver(w, A, SCHEDULER_CONTROL, bytes_str(recover));
+    token_of(w, "j", second);
+    assert_string_not_equal(first, second);
+    w->reply.len = 0;
+    served(w, A, "j");
+    assert_int_equal(wire_decode(WIRE_EVENT, buf_bytes(&w->reply), NULL, &end, NULL), 0);
+    assert_int_equal(end.event->outcome, DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED);
+    w->reply.len = 0;
+    snprintf(control, sizeof(control), notify, end.event->seq);
+    deliver(w, A, SCHEDULER_CONTROL, bytes_str(control));
+    assert_int_equal(w->reply.len, 0); /* it is owed no more */
 }
 
 /* The token of its last dispatch but @back. */
@@ -978,6 +1030,7 @@ int main(void)
         TEST(test_answer_lost),
         TEST(test_known_while_there_are_signs),
         TEST(test_full_store),
+        TEST(test_full_store_carries_on),
         TEST(test_a_repeated_drive_mints_anew),
         TEST(test_refused),
         TEST(test_list_too_large),

@@ -28,6 +28,7 @@ struct world {
     const struct agent_run *runs[RUNS_MAX]; /* started and not done */
     uint64_t open[OPEN_MAX];                /* publishes without an outcome, oldest first */
     size_t n_open;
+    bool mandatory;   /* the last */
     bool redelivered; /* what is delivered from now on */
     bool resent;
 };
@@ -100,6 +101,7 @@ static void tell_publish(struct world *w, const struct effect *e)
     if (e->id) {
         assert_true(w->n_open < OPEN_MAX);
         w->open[w->n_open++] = e->id;
+        w->mandatory = e->publish.mandatory;
     }
 }
 
@@ -293,6 +295,7 @@ static void outcome(struct world *w, enum bus_outcome what)
     uint64_t id = w->open[0];
 
     assert_true(w->n_open > 0);
+    assert_true(what != BUS_RETURNED || w->mandatory);
     memmove(w->open, w->open + 1, --w->n_open * sizeof(*w->open));
     step(w, (struct agent_event){.type = AGENT_OUTCOME, .id = id, .outcome = what});
 }
