@@ -167,7 +167,7 @@ static struct simlink *any_ready(struct simqueue *q)
 
 static struct simlink *next_ready(struct simqueue *q)
 {
-    if (q->bus->t->explorer)
+    if (timeline_explored(q->bus->t))
         return any_ready(q);
     for (uint32_t i = 0; i < q->n_consumers; i++) {
         struct simlink *link = q->consumers[(q->turn + i) % q->n_consumers];

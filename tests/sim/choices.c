@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/cleanup.h"
 #include "digest.h"
+#include "timeline.h"
 
 #define NAME_MAX 512
 #define TABLE_MIN 1024
@@ -22,6 +23,7 @@ struct table {
 };
 
 struct choices {
+    struct decider decider;
     struct choice *items;
     uint32_t n, size;
     struct table counts; /* draws so far, by name */
@@ -88,9 +90,9 @@ static uint64_t key_of(const char *name, uint32_t nth)
 
 /* ---- the list ---- */
 
-struct choices *choices_new(void)
+struct decider *choices_decider(struct choices *c)
 {
-    return or_die(calloc(1, sizeof(struct choices)));
+    return &c->decider;
 }
 
 struct choices *choices_free(struct choices *c)
@@ -122,11 +124,6 @@ void choices_follow(struct choices *c, uint64_t most_events)
     table_clear(&c->counts);
     for (uint32_t i = 0; i < c->n; i++)
         c->items[i].met = false;
-}
-
-uint64_t choices_most_events(const struct choices *c)
-{
-    return c->followed ? c->most_events : UINT64_MAX;
 }
 
 struct choice *choices_items(const struct choices *c, uint32_t *n)
@@ -181,8 +178,9 @@ bool choices_parse(struct choices *c, const char *line)
 
 /* ---- draws ---- */
 
-void choices_about(struct choices *c, const char *format, ...)
+static void set_about(struct decider *d, const char *format, ...)
 {
+    struct choices *c = container_of(d, struct choices, decider);
     va_list args;
 
     va_start(args, format);
@@ -202,46 +200,62 @@ static const char *last_member(const char *expression)
 }
 
 /* Formatted by hand, as it is done for each draw. */
-static void set_name(struct choices *c, const char *function, const char *what)
+static void set_name(struct choices *c, const struct draw *draw)
 {
-    char *at = stpcpy(c->name, function);
+    char *at = stpcpy(c->name, draw->function);
 
-    if (*what)
-        at = stpcpy(stpcpy(at, " "), last_member(what));
+    if (*draw->what)
+        at = stpcpy(stpcpy(at, " "), last_member(draw->what));
     c->site = (uint32_t)(at - c->name);
     if (*c->about)
         snprintf(at, sizeof(c->name) - c->site, ", %s", c->about);
-}
-
-bool choices_due(struct choices *c, int64_t now, const char *function, const char *what,
-                 uint64_t *outcome)
-{
-    uint32_t found;
-
-    set_name(c, function, what);
     c->nth = ++*table_at(&c->counts, key_of(c->name, 0));
-    if (!c->followed)
-        return false;
-    found = *table_at(&c->places, key_of(c->name, c->nth));
-    *outcome = 0;
-    if (found > 0 && !c->items[found - 1].taken_back) {
-        c->items[found - 1].met = true;
-        c->items[found - 1].at = now;
-        *outcome = c->items[found - 1].outcome;
-    }
-    return true;
 }
 
-void choices_record(struct choices *c, int64_t now, uint64_t outcome)
+static uint64_t record(struct choices *c, int64_t now, uint64_t outcome)
 {
-    struct choice item = {
-        .name = c->name, .site = c->site, .nth = c->nth, .outcome = outcome, .at = now};
-
     if (outcome > 0)
-        add(c, &item);
+        add(c, &(struct choice){c->name, c->site, c->nth, outcome, .at = now});
+    return outcome;
 }
 
-uint64_t choices_number(const struct choices *c)
+/* Return: what was kept of this draw; 0 where nothing was, or it was taken back. */
+static uint64_t kept(struct choices *c, int64_t now)
 {
-    return key_of(c->name, c->nth);
+    uint32_t found = *table_at(&c->places, key_of(c->name, c->nth));
+
+    if (found == 0 || c->items[found - 1].taken_back)
+        return 0;
+    c->items[found - 1].met = true;
+    c->items[found - 1].at = now;
+    return c->items[found - 1].outcome;
+}
+
+static uint64_t on_draw(struct decider *d, struct timeline *t, const struct draw *draw)
+{
+    struct choices *c = container_of(d, struct choices, decider);
+    uint64_t outcome;
+
+    set_name(c, draw);
+    if (!c->followed)
+        return record(c, t->now, timeline_by_chance(t, draw));
+    outcome = kept(c, t->now);
+    if (draw->kind == DRAW_SEED && outcome == 0)
+        return key_of(c->name, c->nth); /* another one for each */
+    return outcome < draw->n ? outcome : draw->n - 1;
+}
+
+static bool on_step(struct decider *d, struct timeline *t)
+{
+    const struct choices *c = container_of(d, struct choices, decider);
+
+    return (!c->followed || t->events < c->most_events) && timeline_next(t);
+}
+
+struct choices *choices_new(void)
+{
+    struct choices *c = or_die(calloc(1, sizeof(*c)));
+
+    c->decider = (struct decider){.draw = on_draw, .about = set_about, .step = on_step};
+    return c;
 }

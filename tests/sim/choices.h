@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 struct choices;
+struct decider;
 
 struct choice {
     const char *name;
@@ -35,10 +36,12 @@ struct choices *choices_new(void);
 /* Accepts NULL; returns NULL. */
 struct choices *choices_free(struct choices *c);
 
+/* Of the world that is recorded, or follows. */
+struct decider *choices_decider(struct choices *c);
+
 /* From now on a world follows them as they are now, from its beginning. It is over after
  * @most_events: choices that were taken back may leave it without an end. */
 void choices_follow(struct choices *c, uint64_t most_events);
-uint64_t choices_most_events(const struct choices *c);
 
 /* In the order in which they were made; valid until the next is recorded, or some are dropped. */
 struct choice *choices_items(const struct choices *c, uint32_t *n);
@@ -51,19 +54,3 @@ void choices_write(const struct choices *c, FILE *out);
 
 /* Adds one from a line of choices_write(). Return: false where it is none. */
 bool choices_parse(struct choices *c, const char *line);
-
-/* ---- for timeline.c ---- */
-
-/* Whom or what the next draws are about. */
-void choices_about(struct choices *c, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* A draw is due, for @what: the text of an expression, of which the last member counts. Return:
- * whether a world follows; then there is its @outcome, and nothing is drawn. */
-bool choices_due(struct choices *c, int64_t now, const char *function, const char *what,
-                 uint64_t *outcome);
-/* ... else what was drawn. */
-void choices_record(struct choices *c, int64_t now, uint64_t outcome);
-
-/* A number that is another one for each draw, of that which is due. */
-uint64_t choices_number(const struct choices *c);

@@ -34,6 +34,7 @@ struct common {
 };
 
 struct explorer {
+    struct decider decider;
     struct common *common;
     struct explorer_view view;
     int64_t opens;
@@ -61,6 +62,11 @@ const char *explore_budget_name(uint32_t budget)
     return budget < EXPLORE_BUDGETS_ ? names[budget] : NULL;
 }
 
+struct decider *explorer_decider(struct explorer *x)
+{
+    return &x->decider;
+}
+
 /* ---- random numbers: of what the machine hears ---- */
 
 static struct {
@@ -68,9 +74,9 @@ static struct {
     uint64_t next;
 } drawn;
 
-void explorer_hears(struct explorer *x, uint64_t digest)
+static void on_hears(struct decider *d, uint64_t digest)
 {
-    drawn.set = x->open;
+    drawn.set = container_of(d, struct explorer, decider)->open;
     drawn.next = digest;
 }
 
@@ -182,7 +188,8 @@ static bool go(struct explorer *x)
     return false;
 }
 
-uint32_t explorer_choose(struct explorer *x, uint32_t n)
+/* Return: one of 0 to @n - 1. */
+static uint32_t choose(struct explorer *x, uint32_t n)
 {
     uint32_t way = n - 1;
 
@@ -205,15 +212,31 @@ uint32_t explorer_choose(struct explorer *x, uint32_t n)
     return way;
 }
 
-bool explorer_chance(struct explorer *x, uint32_t rate)
+static bool strikes(struct explorer *x, uint32_t rate)
 {
-    if (!x->open || rate == 0 || (rate < EXPLORE_BUDGETS_ && x->left[rate] == 0))
+    if (!x->open || (rate < EXPLORE_BUDGETS_ && x->left[rate] == 0))
         return false;
-    if (explorer_choose(x, 2) == 0)
+    if (choose(x, 2) == 0)
         return false;
     if (rate < EXPLORE_BUDGETS_)
         x->left[rate]--;
     return true;
+}
+
+static uint64_t on_draw(struct decider *d, struct timeline *t, const struct draw *draw)
+{
+    struct explorer *x = container_of(d, struct explorer, decider);
+
+    switch (draw->kind) {
+    case DRAW_BETWEEN:
+        return 0;
+    case DRAW_WAY:
+        return choose(x, (uint32_t)draw->n);
+    case DRAW_CHANCE:
+        return strikes(x, draw->rate);
+    default:
+        return timeline_by_chance(t, draw);
+    }
 }
 
 /* ---- events ---- */
@@ -271,8 +294,9 @@ static bool wait_for_next(struct explorer *x, struct timeline *t)
     return next;
 }
 
-bool explorer_step(struct explorer *x, struct timeline *t)
+static bool on_step(struct decider *d, struct timeline *t)
 {
+    struct explorer *x = container_of(d, struct explorer, decider);
     struct event *events[READY_MAX];
     uint32_t n = ready(t, events), way;
     bool late = x->open && x->left[EXPLORE_TIME] > 0;
@@ -283,7 +307,7 @@ bool explorer_step(struct explorer *x, struct timeline *t)
         return wait_for_next(x, t);
     if (x->open && !x->alone && n + late > 1 && !enter(x->common, state_of(x, t)))
         leave(x);
-    way = explorer_choose(x, n + late);
+    way = choose(x, n + late);
     if (way == n) {
         x->left[EXPLORE_TIME]--;
         t->now += x->late_ms;
@@ -377,6 +401,7 @@ int explore(const struct explore_config *config, void (*run)(void *ctx, struct e
 
     if (!x)
         abort();
+    x->decider = (struct decider){.draw = on_draw, .step = on_step, .hears = on_hears};
     x->common = c;
     x->jobs = config->jobs;
     x->late_ms = config->late_ms;

@@ -18,8 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct decider;
 struct explorer;
-struct timeline;
 
 /* What may strike, each so many times on a way. As a rate of struct plan_faults such a number says
  * which budget pays; any other rate but 0 is a choice that costs nothing. */
@@ -75,21 +75,14 @@ struct explorer_view {
     void *ctx;
 };
 
+/* Of the world that is explored. */
+struct decider *explorer_decider(struct explorer *x);
+
 /* The world is made; from @when on, in its time, there are choices. */
 void explorer_open(struct explorer *x, const struct explorer_view *view, int64_t when);
 
 /* One way has ended. @violation: NULL for none. */
 void explorer_end(struct explorer *x, const char *violation);
-
-/* ---- for timeline.c ---- */
-
-bool explorer_step(struct explorer *x, struct timeline *t);
-bool explorer_chance(struct explorer *x, uint32_t rate);
-/* Return: one of 0 to @n - 1. */
-uint32_t explorer_choose(struct explorer *x, uint32_t n);
-
-/* Random numbers are drawn from it until the next one: what a machine is about to hear. */
-void explorer_hears(struct explorer *x, uint64_t digest);
 
 /* For rng.h, in place of its own numbers. Return: false where those are to be used. */
 bool explorer_random(uint64_t *out);

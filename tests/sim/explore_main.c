@@ -141,7 +141,7 @@ static void run_world(void *ctx, struct explorer *x)
     struct world_result result;
 
     timeline_init(&t, 0, run->options->trace ? stdout : NULL);
-    t.explorer = x;
+    t.decider = explorer_decider(x);
     plan_tiny(&plan, &t, run->options);
     w = world_new(&(struct world_config){.plan = &plan, .timeline = &t, .store = run->store});
     explorer_open(x, &(struct explorer_view){world_digest, world_quiet, w}, BEGIN_MS);

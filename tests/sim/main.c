@@ -66,7 +66,7 @@ struct totals {
 /* ---- one world ---- */
 
 static void run_world(const struct options *o, struct simstore *store, uint64_t seed,
-                      struct choices *choices, FILE *trace, struct world_result *out)
+                      struct decider *decider, FILE *trace, struct world_result *out)
 {
     struct timeline t;
     struct plan plan;
@@ -75,7 +75,7 @@ static void run_world(const struct options *o, struct simstore *store, uint64_t 
     timeline_init(&t, seed, trace);
     plan_draw(&plan, &t, seed);
     plan.faults.rollback = o->rollbacks ? ROLLBACK_RATE : 0;
-    t.choices = choices;
+    t.decider = decider;
     w = world_new(&(struct world_config){.plan = &plan, .timeline = &t, .store = store});
     world_run(w, out);
     if (trace && *out->violation)
@@ -155,11 +155,11 @@ struct one {
     FILE *trace;
 };
 
-static void run_one(void *ctx, struct choices *choices, struct world_result *out)
+static void run_one(void *ctx, struct decider *decider, struct world_result *out)
 {
     const struct one *one = ctx;
 
-    run_world(one->o, one->store, one->seed, choices, one->trace, out);
+    run_world(one->o, one->store, one->seed, decider, one->trace, out);
 }
 
 static void report_least(const struct options *o, const struct minimise_result *r)
@@ -225,7 +225,7 @@ static int run_follow(struct options *o, struct one *one)
 
     if (good) {
         choices_follow(choices, UINT64_MAX);
-        run_one(one, choices, &result);
+        run_one(one, choices_decider(choices), &result);
         printf("%s: %s, hash %016" PRIx64 "\n", o->follow,
                *result.violation ? result.violation : "violates nothing", result.hash);
     } else {

@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-#define MINIMISE_TIMES                                                                             \
-    10 /* times as many as at first, before a world counts as one without an end                   \
-        */
-
 struct search {
     struct choices *choices;
     minimise_run *run;
@@ -28,7 +24,7 @@ static bool violates(struct search *s)
 
     s->out->worlds++;
     choices_follow(s->choices, MINIMISE_TIMES * s->out->before.events);
-    s->run(s->ctx, s->choices, &result);
+    s->run(s->ctx, choices_decider(s->choices), &result);
     if (!is_same(result.violation, s->out->before.violation))
         return false;
     s->out->after = result;
@@ -140,7 +136,7 @@ bool minimise(struct choices *choices, minimise_run *run, void *ctx, struct mini
     bool better;
 
     *out = (struct minimise_result){0};
-    run(ctx, choices, &out->before);
+    run(ctx, choices_decider(choices), &out->before);
     out->choices_before = count(&s);
     if (!*out->before.violation || !violates(&s))
         return false;

@@ -17,8 +17,8 @@
 /* So many times the events that it had at first, and a world counts as one without an end. */
 #define MINIMISE_TIMES 10
 
-/* Runs a world that records these choices, or follows them. */
-typedef void minimise_run(void *ctx, struct choices *choices, struct world_result *out);
+/* Runs the world, so decided. */
+typedef void minimise_run(void *ctx, struct decider *decider, struct world_result *out);
 
 struct minimise_result {
     struct world_result before, after;

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explore.h"
-
 #define HALF 500000 /* millionths */
 
 /* ---- effects ---- */
@@ -202,7 +200,8 @@ void process_perform(struct process *p, int64_t next_tick)
     for (size_t i = 0; i < p->out.n; i++) {
         const struct effect *e = &p->out.items[i];
 
-        what = w->script || w->t->trace || w->t->choices ? describe(w, e) : "";
+        what = w->script || w->t->trace || (w->t->decider && w->t->decider->about) ? describe(w, e)
+                                                                                   : "";
         timeline_about(w->t, "%s %s", p->name, what);
         if (process_verdict(p, what) == WORLD_KILLS)
             return;
@@ -223,11 +222,13 @@ void process_perform(struct process *p, int64_t next_tick)
 
 void process_hears(struct process *p, uint64_t digest)
 {
-    if (!p->world->t->explorer)
+    struct timeline *t = p->world->t;
+
+    if (!timeline_explored(t))
         return;
-    p->heard = digest_number(digest_number(p->heard, digest), (uint64_t)p->world->t->now);
+    p->heard = digest_number(digest_number(p->heard, digest), (uint64_t)t->now);
     digest = digest_number(digest_str(digest, p->name), p->life);
-    explorer_hears(p->world->t->explorer, digest_number(digest, (uint64_t)p->world->t->now));
+    t->decider->hears(t->decider, digest_number(digest, (uint64_t)t->now));
 }
 
 static void on_death(struct event *e)

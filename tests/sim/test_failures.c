@@ -9,7 +9,8 @@
  * A small world without chance in it runs again and again: the n-th message is lost, the n-th call
  * has no answer, a process dies before its n-th effect, n = 1 until a run ends before it comes to
  * that (as SQLite tests allocations). The checker looks at each, and each has to come to rest. A
- * way is what chance would decide besides, see struct timeline_nth.
+ * way is how all else goes: 0 for as soon as can be, and no; else as late, yes, and that one of
+ * several.
  *
  * Allocations fail inside the machines' steps, each in a process of its own: they may end it with
  * or_abort(), or go on as if nothing had been. Some fail in worlds of seeds, too, where people do
@@ -35,6 +36,7 @@
 #define SEEDS 10
 #define OF_SEED 30       /* allocations that fail in its world */
 #define NEVER UINT32_MAX /* no run comes to it */
+#define NTH 1            /* rate, in millionths, of what fails the n-th time */
 
 struct story {
     const char *name;
@@ -50,14 +52,17 @@ struct failure {
     enum world_verdict verdict; /* what the script says; WORLD_GOES_ON: nothing, but there is … */
     size_t rate;                /* … a rate at this place of struct plan_faults */
     bool starts;                /* the script says it of handlers, not before effects */
-    uint32_t ways;              /* see struct timeline_nth; 0: 2 */
+    uint32_t ways;              /* 0: 2 */
 };
 
 struct run {
     const struct story *story;     /* NULL: a world of this … */
     uint64_t seed;                 /* … without its faults */
     const struct failure *failure; /* NULL: an allocation, or nothing */
-    struct timeline_nth nth;
+    uint32_t n;                    /* that fails, from 1 on */
+    uint32_t met;                  /* so often it could */
+    uint32_t way;
+    struct decider decider;
     struct timeline *t;
 };
 
@@ -135,7 +140,7 @@ static enum world_verdict decide(void *ctx, const char *process, const char *wha
     const struct failure *f = run->failure;
 
     if (f && f->verdict != WORLD_GOES_ON && f->starts == (strncmp(what, "start ", 6) == 0) &&
-        timeline_chance(run->t, TIMELINE_NTH))
+        timeline_chance(run->t, NTH))
         return f->verdict;
     return run->story->script(NULL, process, what);
 }
@@ -159,10 +164,23 @@ static void plan_run(struct plan *plan, const struct run *run)
     faults->bus.kept_ms = faults->bus.alarm_ms = 3 * STORY_LEASE_MS;
     faults->restart_ms = faults->stall_ms = faults->outage_ms = 3 * STORY_LEASE_MS;
     if (run->failure && run->failure->verdict == WORLD_GOES_ON)
-        *(uint32_t *)(void *)((char *)faults + run->failure->rate) = TIMELINE_NTH;
+        *(uint32_t *)(void *)((char *)faults + run->failure->rate) = NTH;
 }
 
 /* ---- one world ---- */
+
+static uint64_t on_draw(struct decider *d, struct timeline *t, const struct draw *draw)
+{
+    struct run *run = container_of(d, struct run, decider);
+
+    if (draw->kind == DRAW_KEEP || draw->kind == DRAW_SEED)
+        return timeline_by_chance(t, draw);
+    if (draw->rate == NTH)
+        return ++run->met == run->n;
+    if (run->way >= draw->n || (draw->kind == DRAW_BETWEEN && run->way > 0))
+        return draw->n - 1;
+    return run->way;
+}
 
 static void run_world(struct run *run, struct simstore *store, FILE *trace,
                       struct world_result *out)
@@ -173,7 +191,8 @@ static void run_world(struct run *run, struct simstore *store, FILE *trace,
 
     failed_once = false;
     timeline_init(&t, run->seed, trace);
-    t.nth = run->story ? &run->nth : NULL;
+    run->decider.draw = on_draw;
+    t.decider = run->story ? &run->decider : NULL;
     run->t = &t;
     plan_run(&plan, run);
     w = world_new(&(struct world_config){.plan = &plan,
@@ -199,7 +218,7 @@ static const char *name_of(const struct run *run)
 static void print_violation(const struct run *run, const char *violation)
 {
     printf("# %s\n# replay: test_failures %s %s %" PRIu32 " %" PRIu32 "\n", violation, name_of(run),
-           run->failure ? run->failure->name : "allocation", run->nth.way, run->nth.n);
+           run->failure ? run->failure->name : "allocation", run->way, run->n);
 }
 
 /* Where nothing fails, the story is the one that it is named after. */
@@ -220,16 +239,16 @@ static uint32_t fail_every_way(struct run *run, struct simstore *store, bool *go
     struct world_result result;
     uint32_t failed = 0;
 
-    for (run->nth.way = 0; run->nth.way < ways; run->nth.way++) {
-        for (run->nth.n = 1;; run->nth.n++) {
-            run->nth.met = 0;
+    for (run->way = 0; run->way < ways; run->way++) {
+        for (run->n = 1;; run->n++) {
+            run->met = 0;
             run_world(run, store, NULL, &result);
             if (*result.violation) {
                 print_violation(run, result.violation);
                 *good = false;
                 return failed;
             }
-            if (run->nth.met < run->nth.n)
+            if (run->met < run->n)
                 break;
             failed++;
         }
@@ -311,7 +330,7 @@ static int run_apart(struct run *run, struct simstore *store, uint64_t undisturb
         abort();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        left = run->nth.n;
+        left = run->n;
         run_world(run, store, NULL, &result);
         if (!*result.violation && result.hash != undisturbed)
             snprintf(result.violation, sizeof(result.violation), "something else happens");
@@ -337,11 +356,11 @@ static uint32_t fail_allocations(struct run *run, struct simstore *store, uint32
     allocations = NEVER - left;
     left = 0;
     step = most > 0 ? allocations / most + 1 : 1;
-    for (run->nth.n = 1; run->nth.n <= allocations; run->nth.n += step, failed++) {
+    for (run->n = 1; run->n <= allocations; run->n += step, failed++) {
         end = run_apart(run, store, result.hash);
         if (end != ENDED_WELL && end != ENDED_BY_ABORT) {
             printf("# %s, allocation %" PRIu32 ": the process ends otherwise (%d)\n", name_of(run),
-                   run->nth.n, end);
+                   run->n, end);
             *good = false;
             break;
         }
@@ -392,7 +411,8 @@ static int run_all(struct simstore *store)
 static int run_one(struct simstore *store, char **argv)
 {
     struct run run = {.seed = (uint64_t)atoi(argv[1]),
-                      .nth = {.way = (uint32_t)atoi(argv[3]), .n = (uint32_t)atoi(argv[4])}};
+                      .way = (uint32_t)atoi(argv[3]),
+                      .n = (uint32_t)atoi(argv[4])};
     struct world_result result;
 
     for (size_t i = 0; i < array_size(stories); i++)
@@ -406,7 +426,7 @@ static int run_one(struct simstore *store, char **argv)
         return 64;
     }
     if (!run.failure)
-        left = run.nth.n;
+        left = run.n;
     run_world(&run, store, stdout, &result);
     printf("%s\n", result.violation);
     return *result.violation != 0;

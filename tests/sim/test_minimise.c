@@ -46,7 +46,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void run(void *ctx, struct choices *choices, struct world_result *out)
+static void run(void *ctx, struct decider *decider, struct world_result *out)
 {
     struct fixture *f = ctx;
     struct timeline t;
@@ -57,7 +57,7 @@ static void run(void *ctx, struct choices *choices, struct world_result *out)
     plan_draw(&plan, &t, f->seed);
     plan.faults.bus.lost = 5 * PERCENT;
     plan.faults.cut = PERCENT;
-    t.choices = choices;
+    t.decider = decider;
     w = world_new(&(struct world_config){.plan = &plan, .timeline = &t, .store = f->store});
     world_run(w, out);
     world_free(w);
@@ -98,7 +98,7 @@ static void assert_least(struct fixture *f, struct choices *choices, uint64_t mo
     for (uint32_t i = 0; i < n; i++) {
         items[i].taken_back = true;
         choices_follow(choices, most_events);
-        run(f, choices, &result);
+        run(f, choices_decider(choices), &result);
         assert_string_equal(result.violation, "");
         items[i].taken_back = false;
     }
@@ -140,14 +140,14 @@ static void test_followed(void **state)
 
         assert_non_null(out);
         run(f, NULL, &drawn);
-        run(f, choices, &recorded);
+        run(f, choices_decider(choices), &recorded);
         assert_int_equal(recorded.hash, drawn.hash);
         choices_write(choices, out);
         fclose(out);
         for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;)
             assert_true(choices_parse(read, line));
         choices_follow(read, UINT64_MAX);
-        run(f, read, &followed);
+        run(f, choices_decider(read), &followed);
         assert_int_equal(followed.hash, drawn.hash);
         free(text);
         choices_free(choices);

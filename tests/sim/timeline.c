@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explore.h"
-
 void timeline_init(struct timeline *t, uint64_t seed, FILE *trace)
 {
     *t = (struct timeline){.hash = DIGEST_INIT, .trace = trace};
@@ -43,14 +41,12 @@ void timeline_cancel(struct timeline *t, struct event *e)
     heap_remove(&t->heap, &e->node);
 }
 
-bool timeline_step(struct timeline *t)
+bool timeline_next(struct timeline *t)
 {
     struct heap_node *n = heap_first(&t->heap);
     struct event *e;
 
-    if (t->explorer)
-        return explorer_step(t->explorer, t);
-    if (!n || (t->choices && t->events >= choices_most_events(t->choices)))
+    if (!n)
         return false;
     timeline_about(t, "%s", "");
     e = container_of(n, struct event, node);
@@ -65,86 +61,33 @@ bool timeline_step(struct timeline *t)
     return true;
 }
 
-/* Return: one of 0 to @n - 1. */
-static uint64_t draw(struct timeline *t, uint64_t n, const char *function, const char *what)
+bool timeline_step(struct timeline *t)
 {
-    uint64_t outcome;
-
-    if (!t->choices)
-        return rng_below(&t->rng, n);
-    if (choices_due(t->choices, t->now, function, what, &outcome))
-        return outcome < n ? outcome : n - 1;
-    outcome = rng_below(&t->rng, n);
-    choices_record(t->choices, t->now, outcome);
-    return outcome;
+    if (t->decider && t->decider->step)
+        return t->decider->step(t->decider, t);
+    return timeline_next(t);
 }
 
-int64_t timeline_between_(struct timeline *t, int64_t least, int64_t most, const char *function,
-                          const char *what)
+uint64_t timeline_by_chance(struct timeline *t, const struct draw *draw)
 {
-    if (t->explorer)
-        return least;
-    if (t->nth)
-        return t->nth->way > 0 ? most : least;
-    return least + (int64_t)draw(t, (uint64_t)(most - least + 1), function, what);
-}
-
-uint32_t timeline_choose_(struct timeline *t, uint32_t n, const char *function, const char *what)
-{
-    if (t->explorer)
-        return explorer_choose(t->explorer, n);
-    if (t->nth)
-        return t->nth->way < n ? t->nth->way : n - 1;
-    return (uint32_t)draw(t, n, function, what);
-}
-
-static bool nth_chance(struct timeline_nth *nth, uint32_t rate)
-{
-    if (rate == TIMELINE_NTH)
-        return ++nth->met == nth->n;
-    return rate > 0 && nth->way > 0;
-}
-
-bool timeline_chance_(struct timeline *t, uint32_t millionths, const char *function,
-                      const char *what)
-{
-    uint64_t outcome;
-
-    if (t->explorer)
-        return explorer_chance(t->explorer, millionths);
-    if (t->nth)
-        return nth_chance(t->nth, millionths);
-    if (millionths == 0)
-        return false;
-    if (!t->choices)
-        return rng_below(&t->rng, 1000000) < millionths;
-    if (!choices_due(t->choices, t->now, function, what, &outcome)) {
-        outcome = rng_below(&t->rng, 1000000) < millionths;
-        choices_record(t->choices, t->now, outcome);
-    }
-    return outcome;
-}
-
-bool timeline_keeps_(struct timeline *t, const char *function)
-{
-    uint64_t outcome = true;
-
-    if (t->choices && !choices_due(t->choices, t->now, function, "", &outcome))
-        choices_record(t->choices, t->now, outcome);
-    return outcome;
-}
-
-uint64_t timeline_seed_(struct timeline *t, const char *function)
-{
-    uint64_t outcome;
-
-    if (!t->choices)
+    switch (draw->kind) {
+    case DRAW_CHANCE:
+        return rng_below(&t->rng, 1000000) < draw->rate;
+    case DRAW_KEEP:
+        return true;
+    case DRAW_SEED:
         return rng_next(&t->rng);
-    if (choices_due(t->choices, t->now, function, "", &outcome))
-        return outcome ? outcome : choices_number(t->choices);
-    outcome = rng_next(&t->rng);
-    choices_record(t->choices, t->now, outcome);
-    return outcome;
+    default:
+        return rng_below(&t->rng, draw->n);
+    }
+}
+
+uint64_t timeline_draw_(struct timeline *t, enum draw_kind kind, uint64_t n, uint32_t rate,
+                        const char *function, const char *what)
+{
+    const struct draw draw = {kind, n, rate, function, what};
+
+    return t->decider ? t->decider->draw(t->decider, t, &draw) : timeline_by_chance(t, &draw);
 }
 
 void timeline_mix(struct timeline *t, struct bytes b)

@@ -19,23 +19,39 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "choices.h"
 #include "digest.h"
 #include "feature.h"
 #include "model/effect.h"
 
-struct explorer;
+struct decider;
 struct timeline;
 
-/* In place of chance, one failure: of all chances of rate TIMELINE_NTH the n-th comes true, and no
- * other does. What else chance would decide goes one way all along. */
-struct timeline_nth {
-    uint32_t n;   /* from 1 */
-    uint32_t met; /* so many chances there were */
-    uint32_t way; /* 0: all as soon as can be, no to all; else as late, yes, and this of a choice */
+enum draw_kind {
+    DRAW_BETWEEN, /* a number, such as a time */
+    DRAW_WAY,     /* one of several ways to go */
+    DRAW_CHANCE,  /* whether something happens, at a rate */
+    DRAW_KEEP,    /* whether to keep what need not be: it is kept */
+    DRAW_SEED,    /* of a machine's random numbers: any */
 };
 
-#define TIMELINE_NTH 1 /* millionth */
+/* Known by the function that draws, and the text of what it is for. */
+struct draw {
+    enum draw_kind kind;
+    uint64_t n;    /* outcomes, from 0 to n - 1; 0 is the least, the first, false */
+    uint32_t rate; /* of DRAW_CHANCE: millionths */
+    const char *function, *what;
+};
+
+/* Decides in place of chance. Each function but the first may be NULL. */
+struct decider {
+    uint64_t (*draw)(struct decider *d, struct timeline *t, const struct draw *draw);
+    /* Whom or what the next draws are about. */
+    void (*about)(struct decider *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+    /* In place of timeline_next(). */
+    bool (*step)(struct decider *d, struct timeline *t);
+    /* What a machine is about to hear; of an explorer. */
+    void (*hears)(struct decider *d, uint64_t digest);
+};
 
 struct event {
     struct heap_node node;
@@ -54,10 +70,8 @@ struct timeline {
     uint64_t hash;
     uint64_t events;
     bool seen[FEATURES_];
-    FILE *trace;               /* NULL: nobody reads */
-    struct explorer *explorer; /* decides instead of chance; NULL: nobody does */
-    struct timeline_nth *nth;  /* likewise */
-    struct choices *choices;   /* of chance: recorded, or followed; NULL: neither */
+    FILE *trace;             /* NULL: nobody reads */
+    struct decider *decider; /* NULL: chance */
 };
 
 void timeline_init(struct timeline *t, uint64_t seed, FILE *trace);
@@ -71,40 +85,47 @@ const char *timeline_str(struct timeline *t, const char *s);
 void timeline_add(struct timeline *t, struct event *e, int64_t delay);
 void timeline_cancel(struct timeline *t, struct event *e);
 
-/* Lets the next event happen. Return: false where there is none. */
+/* Lets the next event happen, in order of time, or as the decider says. Return: false where there
+ * is none. */
+bool timeline_next(struct timeline *t);
 bool timeline_step(struct timeline *t);
 
-/* Each draw is known by the function that draws, and the text of what it is for; see choices.h. */
+/* By chance, whoever decides. Return: 0 to @draw->n - 1. */
+uint64_t timeline_by_chance(struct timeline *t, const struct draw *draw);
 
-/* Uniform from @least to @most, both included; @least where an explorer decides. */
-#define timeline_between(t, least, most) timeline_between_(t, least, most, __func__, #most)
+uint64_t timeline_draw_(struct timeline *t, enum draw_kind kind, uint64_t n, uint32_t rate,
+                        const char *function, const char *what);
 
-/* Uniform from 0 to @n - 1; an explorer takes every way. */
-#define timeline_choose(t, n) timeline_choose_(t, n, __func__, #n)
+/* Uniform from @least, which has no side effect, to @most, both included. */
+#define timeline_between(t, least, most)                                                           \
+    ((least) + (int64_t)timeline_draw_(t, DRAW_BETWEEN, (uint64_t)((most) - (least) + 1), 0,       \
+                                       __func__, #most))
+
+/* Uniform from 0 to @n - 1. */
+#define timeline_choose(t, n) ((uint32_t)timeline_draw_(t, DRAW_WAY, n, 0, __func__, #n))
 
 /* True in @millionths of a million cases. */
-#define timeline_chance(t, millionths) timeline_chance_(t, millionths, __func__, #millionths)
+#define timeline_chance(t, millionths)                                                             \
+    ((millionths) > 0 && timeline_draw_(t, DRAW_CHANCE, 2, millionths, __func__, #millionths))
 
 /* Of something that need not be: false where it was taken back. */
-#define timeline_keeps(t) timeline_keeps_(t, __func__)
+#define timeline_keeps(t) ((bool)timeline_draw_(t, DRAW_KEEP, 2, 0, __func__, ""))
 
 /* For the random numbers of a machine. */
-#define timeline_seed(t) timeline_seed_(t, __func__)
+#define timeline_seed(t) timeline_draw_(t, DRAW_SEED, UINT64_MAX, 0, __func__, "")
+
+/* Whether any order of events may follow, and states are told apart by digests. */
+static inline bool timeline_explored(const struct timeline *t)
+{
+    return t->decider && t->decider->hears;
+}
 
 /* Whom or what the next draws are about, until this event is over; printf(). */
 #define timeline_about(t, ...)                                                                     \
     do {                                                                                           \
-        if ((t)->choices)                                                                          \
-            choices_about((t)->choices, __VA_ARGS__);                                              \
+        if ((t)->decider && (t)->decider->about)                                                   \
+            (t)->decider->about((t)->decider, __VA_ARGS__);                                        \
     } while (0)
-
-int64_t timeline_between_(struct timeline *t, int64_t least, int64_t most, const char *function,
-                          const char *what);
-uint32_t timeline_choose_(struct timeline *t, uint32_t n, const char *function, const char *what);
-bool timeline_chance_(struct timeline *t, uint32_t millionths, const char *function,
-                      const char *what);
-bool timeline_keeps_(struct timeline *t, const char *function);
-uint64_t timeline_seed_(struct timeline *t, const char *function);
 
 /* Something that worlds are to show has happened in this one. */
 static inline void timeline_note(struct timeline *t, enum feature feature)

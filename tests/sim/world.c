@@ -139,7 +139,7 @@ static void on_rest(struct world *w)
 /* An explorer asks by itself, but for L1. */
 static int64_t probe_ms(const struct world *w)
 {
-    return w->t->explorer ? w->plan->settle_ms : PROBE_MS;
+    return timeline_explored(w->t) ? w->plan->settle_ms : PROBE_MS;
 }
 
 static void on_probe(struct event *e)
