@@ -70,17 +70,12 @@ static void run_world(const struct options *o, struct simstore *store, uint64_t 
 {
     struct timeline t;
     struct plan plan;
-    struct world *w;
 
     timeline_init(&t, seed, trace);
     plan_draw(&plan, &t, seed);
     plan.faults.rollback = o->rollbacks ? ROLLBACK_RATE : 0;
     t.decider = decider;
-    w = world_new(&(struct world_config){.plan = &plan, .timeline = &t, .store = store});
-    world_run(w, out);
-    if (trace && *out->violation)
-        world_describe(w, trace);
-    world_free(w);
+    world_play(&(struct world_config){.plan = &plan, .timeline = &t, .store = store}, out);
     timeline_deinit(&t);
 }
 

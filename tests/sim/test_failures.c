@@ -187,7 +187,6 @@ static void run_world(struct run *run, struct simstore *store, FILE *trace,
 {
     struct timeline t;
     struct plan plan;
-    struct world *w;
 
     failed_once = false;
     timeline_init(&t, run->seed, trace);
@@ -195,15 +194,12 @@ static void run_world(struct run *run, struct simstore *store, FILE *trace,
     t.decider = run->story ? &run->decider : NULL;
     run->t = &t;
     plan_run(&plan, run);
-    w = world_new(&(struct world_config){.plan = &plan,
-                                         .timeline = &t,
-                                         .store = store,
-                                         .script = run->story ? decide : NULL,
-                                         .script_ctx = run});
-    world_run(w, out);
-    if (trace && *out->violation)
-        world_describe(w, trace);
-    world_free(w);
+    world_play(&(struct world_config){.plan = &plan,
+                                      .timeline = &t,
+                                      .store = store,
+                                      .script = run->story ? decide : NULL,
+                                      .script_ctx = run},
+               out);
     timeline_deinit(&t);
 }
 

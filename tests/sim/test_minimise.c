@@ -51,16 +51,13 @@ static void run(void *ctx, struct decider *decider, struct world_result *out)
     struct fixture *f = ctx;
     struct timeline t;
     struct plan plan;
-    struct world *w;
 
     timeline_init(&t, f->seed, NULL);
     plan_draw(&plan, &t, f->seed);
     plan.faults.bus.lost = 5 * PERCENT;
     plan.faults.cut = PERCENT;
     t.decider = decider;
-    w = world_new(&(struct world_config){.plan = &plan, .timeline = &t, .store = f->store});
-    world_run(w, out);
-    world_free(w);
+    world_play(&(struct world_config){.plan = &plan, .timeline = &t, .store = f->store}, out);
     timeline_deinit(&t);
     if (!*out->violation && out->seen[FEATURE_MESSAGE_LOST] && out->seen[FEATURE_CONNECTION_CUT])
         snprintf(out->violation, sizeof(out->violation), "X1 seed %d", (int)f->seed);

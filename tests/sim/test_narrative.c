@@ -163,7 +163,6 @@ static char *tell_story(struct simstore *store, const struct story *story)
 {
     struct timeline t;
     struct plan plan;
-    struct world *w;
     struct world_result result;
     char *text = NULL;
     size_t len;
@@ -174,10 +173,7 @@ static char *tell_story(struct simstore *store, const struct story *story)
     strikes = 0;
     timeline_init(&t, 1, trace);
     plan_story(&plan, &t, story);
-    w = world_new(&(struct world_config){
-        .plan = &plan, .timeline = &t, .store = store, .script = story->script});
-    world_run(w, &result);
-    world_free(w);
+    world_play(&(struct world_config){&plan, &t, store, story->script}, &result);
     timeline_deinit(&t);
     fclose(trace);
     if (!*result.violation)

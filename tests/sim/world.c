@@ -268,3 +268,13 @@ struct world *world_free(struct world *w)
     replay_free(w->kept);
     return NULL;
 }
+
+void world_play(const struct world_config *config, struct world_result *out)
+{
+    struct world *w = world_new(config);
+
+    world_run(w, out);
+    if (config->timeline->trace && *out->violation)
+        world_describe(w, config->timeline->trace);
+    world_free(w);
+}

@@ -60,6 +60,10 @@ struct world *world_new(const struct world_config *config);
 /* Runs until all is at rest, something is violated, or time is up. */
 void world_run(struct world *w, struct world_result *out);
 
+/* All of it: makes a world, runs it to its end, and frees it. Where something was violated and
+ * somebody reads, what has not come to rest is told, too. */
+void world_play(const struct world_config *config, struct world_result *out);
+
 /* For an explorer; see explore.h. */
 uint64_t world_digest(void *world);
 bool world_quiet(void *world);
