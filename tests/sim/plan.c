@@ -362,7 +362,7 @@ static void draw_jobs(struct timeline *t, struct plan *plan)
 void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
 {
     *plan = (struct plan){.seed = seed, .pace = 1};
-    if (timeline_chance(t, 25 * PERCENT))
+    if (timeline_chance(t, 15 * PERCENT))
         plan->pace = timeline_between(t, 2, 60);
     draw_topology(t, plan);
     draw_jobs(t, plan);

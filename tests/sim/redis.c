@@ -101,18 +101,41 @@ static void push_ok(lua_State *lua)
     lua_setfield(lua, -2, "ok");
 }
 
-static void push_score(lua_State *lua, double score)
+size_t simredis_integer(int64_t number, char *out)
+{
+    uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+    char *at = out + SIMREDIS_INTEGER;
+    size_t len;
+
+    do {
+        *--at = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (number < 0)
+        *--at = '-';
+    len = (size_t)(out + SIMREDIS_INTEGER - at);
+    memmove(out, at, len);
+    return len;
+}
+
+static void push_number(lua_State *lua, double number)
 {
     char text[NUMBER_MAX];
-    int len;
+    size_t len;
 
-    if (isinf(score))
-        len = snprintf(text, sizeof(text), "%sinf", score < 0 ? "-" : "");
-    else if (fabs(score) < (double)EXACT && score == trunc(score))
-        len = snprintf(text, sizeof(text), "%" PRId64, (int64_t)score);
+    if (fabs(number) < (double)EXACT && number == trunc(number))
+        len = simredis_integer((int64_t)number, text);
     else
-        len = snprintf(text, sizeof(text), "%.17g", score);
-    lua_pushlstring(lua, text, (size_t)len);
+        len = (size_t)snprintf(text, sizeof(text), "%.17g", number);
+    lua_pushlstring(lua, text, len);
+}
+
+static void push_score(lua_State *lua, double score)
+{
+    if (isinf(score))
+        lua_pushstring(lua, score < 0 ? "-inf" : "inf");
+    else
+        push_number(lua, score);
 }
 
 /* Moves what is on top to the end of the list below it. */
@@ -368,7 +391,7 @@ static void do_hincrby(struct simredis *r, lua_State *lua, const struct bytes *a
 {
     struct simredis_value *hash;
     const struct field *field;
-    char text[NUMBER_MAX];
+    char text[SIMREDIS_INTEGER];
     int64_t by, sum = 0;
 
     arity(lua, n == 3);
@@ -378,8 +401,8 @@ static void do_hincrby(struct simredis *r, lua_State *lua, const struct bytes *a
     if (field && !to_integer(bytes_of(field->value.data, field->value.len), &sum))
         fail(lua, "ERR hash value is not an integer");
     sum += by;
-    snprintf(text, sizeof(text), "%" PRId64, sum);
-    field_set(r, hash ? hash : make(r, a[0], KIND_HASH), a[1], bytes_str(text));
+    field_set(r, hash ? hash : make(r, a[0], KIND_HASH), a[1],
+              bytes_of(text, simredis_integer(sum, text)));
     lua_pushnumber(lua, (lua_Number)sum);
 }
 
@@ -824,13 +847,7 @@ static const struct command {
 /* A number is taken as text. It replaces the number on the stack, which keeps it. */
 static void number_to_text(lua_State *lua, int index)
 {
-    double number = lua_tonumber(lua, index);
-    char text[NUMBER_MAX];
-    int len = fabs(number) < (double)EXACT && number == trunc(number)
-                  ? snprintf(text, sizeof(text), "%" PRId64, (int64_t)number)
-                  : snprintf(text, sizeof(text), "%.17g", number);
-
-    lua_pushlstring(lua, text, (size_t)len);
+    push_number(lua, lua_tonumber(lua, index));
     lua_replace(lua, index);
 }
 

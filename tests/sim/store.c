@@ -452,24 +452,14 @@ uint64_t simstore_digest(const struct simstore *s)
 
 /* ---- the window ---- */
 
-/* Written often enough for printf to show. Return: how many, of 10 at most. */
-static size_t digits(uint32_t number, char *out)
-{
-    size_t n = 1;
-
-    for (uint32_t rest = number; rest >= 10; rest /= 10)
-        n++;
-    for (size_t i = n; i > 0; i--, number /= 10)
-        out[i - 1] = (char)('0' + number % 10);
-    return n;
-}
-
 static const struct simredis_value *find(struct simstore *s, uint32_t partition, const char *key)
 {
-    char text[KEY_MAX] = "drover:{p";
-    size_t at = strlen(text), len = strlen(key);
+    static const char begin[] = "drover:{p";
+    char text[KEY_MAX];
+    size_t at = strlen(begin), len = strlen(key);
 
-    at += digits(partition, text + at);
+    memcpy(text, begin, at);
+    at += simredis_integer(partition, text + at);
     text[at++] = '}';
     text[at++] = ':';
     assert(at + len <= sizeof(text));
@@ -490,9 +480,9 @@ struct bytes simstore_field(struct simstore *s, const char *name)
 
 struct bytes simstore_step(struct simstore *s, uint32_t step)
 {
-    char name[12];
+    char name[SIMREDIS_INTEGER];
 
-    return simredis_field(s->chosen, bytes_of(name, digits(step, name)));
+    return simredis_field(s->chosen, bytes_of(name, simredis_integer(step, name)));
 }
 
 struct bytes simstore_text(struct simstore *s, uint32_t partition, const char *key)
