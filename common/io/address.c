@@ -12,6 +12,9 @@ static const char *take_host(struct bytes host, struct address *out)
 {
     if (host.len == 0 || host.len > ADDRESS_HOST_MAX)
         return shape;
+    for (size_t i = 0; i < host.len; i++)
+        if (host.data[i] <= ' ' || host.data[i] > '~')
+            return shape;
     memcpy(out->host, host.data, host.len);
     out->host[host.len] = '\0';
     return NULL;

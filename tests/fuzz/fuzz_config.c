@@ -64,7 +64,7 @@ static bool is_in_lines(const struct config *c)
 /* "path = value" to "path=value", where the value had quotes without them; NULL for a secret. */
 static char *word_of(const char *line)
 {
-    const char *equals = strstr(line, " = "), *value = equals + 3;
+    const char *equals = strstr(line, " = "), *value = equals ? equals + 3 : "";
     size_t quote = *value == '"';
     char *word;
 

@@ -58,8 +58,9 @@ static void test_addresses(void **state)
 
 static void test_no_addresses(void **state)
 {
-    static const char *const shapes[] = {"",        "8080",  ":8080", "localhost", "::1:80",
-                                         "[::1]80", "[]:80", "[::1",  "[::1:80",   "::1]:80"};
+    static const char *const shapes[] = {"",        "8080",   ":8080",   "localhost",  "::1:80",
+                                         "[::1]80", "[]:80",  "[::1",    "[::1:80",    "::1]:80",
+                                         "a b:80",  "a\n:80", "[\n]:80", "\xc3\xa4:80"};
     static const char *const ports[] = {"a:",  "a:65536", "a:-1", "a:-0",
                                         "a:x", "a:1x",    "a: 1", "a:99999999999999999999"};
     char too_long[ADDRESS_HOST_MAX + 4];
