@@ -86,6 +86,7 @@ struct world {
     bool connected;
     struct store *store;
     unsigned called, answered;
+    struct buf heard; /* read whole: a sanitizer sees where an item ends */
     bool closing;
 };
 
@@ -120,7 +121,7 @@ static void on_answer(void *ctx, const struct store_answer *answer)
     assert(w->answered++ < w->called);
     assert(answer->result != STORE_ERROR || answer->n > 0);
     for (uint32_t i = 0; i < answer->n; i++)
-        assert(answer->items[i].data[answer->items[i].len] == '\0');
+        buf_append(&w->heard, answer->items[i].data, answer->items[i].len);
     if (w->answered == CALLS)
         end(w);
 }
@@ -235,6 +236,7 @@ static void try_store(struct bytes sent, size_t cut, unsigned flags)
     assert(store_new(&w.store, &w.loop, &config, &callbacks, &w) == 0);
     uv_run(&w.loop, UV_RUN_DEFAULT);
     assert(w.answered == w.called && !w.store);
+    buf_deinit(&w.heard);
     assert(uv_loop_close(&w.loop) == 0);
     unlink(w.path);
 }
