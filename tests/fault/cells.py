@@ -3,8 +3,8 @@
 
 Data only. GRID is what was demanded; DEPARTURES says where Drover does something else, and why.
 test_cells.py runs the cells in AROUND, one test each; other tests name in their docstrings the cells that
-they cover; SIMULATED says which feature of the simulator's worlds covers which; faults_page.py makes
-docs/FAULTS.md of all that.
+they cover; tests/sim/feature.c says which ones the simulator's worlds are to show; faults_page.py
+makes docs/FAULTS.md of all that.
 """
 
 import collections
@@ -181,41 +181,4 @@ AROUND = {
     "F19": NO_HANDLER,
     "F20": NO_HANDLER,
     "F21": ALL,
-}
-
-# --- by simulation ---
-
-# fault -> (what of a world does it, the boundaries at which it does). Names are those of struct plan,
-# plan_faults, simbus_faults and plan_handlers in tests/sim.
-EVERYWHERE = tuple(BOUNDARIES)
-SIMULATED = {
-    "F1": ("crash: a process dies before an effect", EVERYWHERE),
-    "F2": ("crash: a process dies after an effect", EVERYWHERE),
-    "F3": ("bus.lost", ("B1", "B2", "B4", "B5", "B7", "B8", "B10", "B13", "B14")),
-    "F4": (
-        "bus.doubled; store_lost: a call made again",
-        ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B12", "B13", "B14"),
-    ),
-    "F5": (
-        "bus.kept, bus.delay_ms",
-        ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B13", "B14"),
-    ),
-    "F6": (
-        "bus.kept, stall, slow handlers",
-        ("B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B11", "B12", "B13", "B14"),
-    ),
-    "F8": ("cut: a connection is lost, and back later", EVERYWHERE),
-    "F11": ("clock_jump: the store's clock steps", ("B1", "B3", "B8", "B9", "B11", "B12", "B13", "B14")),
-    "F12": (
-        "stall: a process stands, and goes on",
-        ("B3", "B5", "B6", "B7", "B8", "B9", "B11", "B12", "B13", "B14"),
-    ),
-    "F13": (
-        "supervisors up to 5, with and without election",
-        ("B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B11", "B12", "B13", "B14"),
-    ),
-    "F16": ("queue_gone", ("B2", "B4", "B10", "B13")),
-    "F18": ("store_full", ("B1", "B3", "B8", "B9", "B11", "B12", "B13", "B14")),
-    "F19": ("drain: a process is told to end", EVERYWHERE),
-    "F20": ("crash: a process dies around an effect", EVERYWHERE),
 }

@@ -6,7 +6,8 @@
     faults_page.py write [ROOT]
 
 Three sources: cells.AROUND, whose tests are made of it; docstrings of tests and their classes, in
-tests/fault and tests/integration, that name cells, such as B7.F6; cells.SIMULATED.
+tests/fault and tests/integration, that name cells, such as B7.F6; the table in tests/sim/feature.c,
+each cell of which `drover-sim --features` wants to have seen.
 """
 
 import ast
@@ -18,6 +19,8 @@ import sys
 import cells
 
 PAGE = "docs/FAULTS.md"
+FEATURES = "tests/sim/feature.c"
+SIMULATED = re.compile(r'\[(\d+)\] = \{"([^"]+)",\s*"([\d ]+)"\}')
 CELL = re.compile(r"\bB\d+\.F\d+\b")
 FOLDERS = ("tests/fault", "tests/integration")
 ALONE = "test_cells.py"
@@ -34,7 +37,9 @@ with what is shown nowhere.
 
 `./dev test fault` runs the tests in `tests/fault`, where an independent checker (`tests/fault/checker.py`) judges each run by what
 was seen from outside; those in `tests/integration` are part of `./dev test`, and so are a few cells (suite `fault-smoke`). The simulator
-(`build/tests/sim/drover-sim --seeds A..B`) draws its faults by chance in every world, and checks its own invariants after every step.
+draws its faults by chance in every world, and checks its own invariants after every step. Where a fault strikes it notes at which
+boundary; `build/tests/sim/drover-sim --seeds 1..5000 --features` counts the worlds that have shown each cell marked S, and fails
+where none has, also within `./dev test`.
 
 R: real processes · S: simulation · RS: both · o: no test · -: cannot be
 """
@@ -66,12 +71,11 @@ def real(root):
     return out
 
 
-def simulated():
-    return {
-        f"{boundary}.{fault}": what
-        for fault, (what, boundaries) in cells.SIMULATED.items()
-        for boundary in boundaries
-    }
+def simulated(root):
+    """fault -> what of it worlds show; cells"""
+    table = SIMULATED.findall((root / FEATURES).read_text(encoding="utf-8"))
+    shown = {f"B{n}.F{fault}" for fault, _, boundaries in table for n in boundaries.split()}
+    return {f"F{fault}": what for fault, what, _ in table}, shown
 
 
 def order(cell):
@@ -84,7 +88,7 @@ def mark(cell, required, by_tests, by_worlds):
     return ("R" if cell in by_tests else "") + ("S" if cell in by_worlds else "") or "o"
 
 
-def page(required, by_tests, by_worlds):
+def page(required, by_tests, by_worlds, whats):
     covered = set(by_tests) & set(required)
     worlds = set(by_worlds) & set(required)
     lines = [
@@ -105,7 +109,7 @@ def page(required, by_tests, by_worlds):
     lines += [f"| {name} | {what} |" for name, what in cells.BOUNDARIES.items()]
     lines += ["", "| fault | | in the simulator |", "|---|---|---|"]
     for name, what in cells.FAULTS.items():
-        lines.append(f"| {name} | {what} | {cells.SIMULATED.get(name, ('',))[0]} |")
+        lines.append(f"| {name} | {what} | {whats.get(name, '')} |")
     lines += ["", "## On real processes", "", cells.MUST, "| cell | must | test |", "|---|---|---|"]
     for cell in sorted(covered, key=order):
         tests = "<br>".join(f"`{test}`" for test in by_tests[cell])
@@ -122,14 +126,15 @@ def page(required, by_tests, by_worlds):
 def strange(required, by_tests, by_worlds):
     """Cells that somebody covers and that cannot be."""
     for cell in sorted((set(by_tests) | set(by_worlds)) - set(required), key=order):
-        who = by_tests.get(cell) or ["cells.SIMULATED"]
+        who = by_tests.get(cell) or [FEATURES]
         yield f"{cell}, which {who[0]} names, is no cell of the grid"
 
 
 def main(argv):
     root = pathlib.Path(argv[2] if len(argv) > 2 else ".")
-    required, by_tests, by_worlds = cells.required(), real(root), simulated()
-    wanted = page(required, by_tests, by_worlds)
+    required, by_tests = cells.required(), real(root)
+    whats, by_worlds = simulated(root)
+    wanted = page(required, by_tests, by_worlds, whats)
     found = list(strange(required, by_tests, by_worlds))
     if argv[1] == "write":
         (root / PAGE).write_text(wanted, encoding="utf-8")

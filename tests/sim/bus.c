@@ -4,6 +4,7 @@
 
 #include "bus_internal.h"
 #include "digest.h"
+#include "grid.h"
 
 int64_t simbus_delay(const struct simbus *bus)
 {
@@ -116,6 +117,7 @@ void simqueue_add(struct simqueue *q, struct message *m, bool front)
         simbus_drop(q->bus, m);
         return;
     }
+    q->taken += !front;
     m->queue = q;
     list_append(front ? q->messages.next : &q->messages, &m->link);
     q->n++;
@@ -255,6 +257,13 @@ const struct bus_delivery *simlink_delivery(const struct simlink *link, uint64_t
     return m ? &m->delivery : NULL;
 }
 
+int64_t simlink_age(const struct simlink *link, uint64_t handle)
+{
+    const struct message *m = unacked_find(link, handle);
+
+    return m ? link->bus->t->now - m->since : 0;
+}
+
 static bool carries(const struct list *l, const struct simqueue *q, const char *what)
 {
     const struct message *m = list_entry((struct list *)l, struct message, link);
@@ -294,6 +303,7 @@ struct message *simbus_message(struct simbus *bus, const struct bus_message *con
     struct message *m = timeline_alloc(bus->t, sizeof(*m));
 
     m->content = *content;
+    m->since = bus->t->now;
     list_init(&m->link);
     if (content->expires)
         m->expires = content->not_after;
@@ -305,6 +315,7 @@ static void route_expired(struct simbus *bus, const struct message *m)
     struct bus_message content = m->content;
 
     content.expires = false;
+    grid_met(bus->t, FAULT_LATE, grid_of_message(&content) & ~AT(4));
     tell(bus->t, "broker", "the request for %s/%s expires in %s", text(content.job),
          text(content.step), m->queue->name);
     simqueue_add(simbus_queue(bus, "drover.expired", false), simbus_message(bus, &content), false);

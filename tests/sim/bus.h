@@ -116,6 +116,9 @@ void simlink_want(struct simlink *link, bool deliveries);
  * of this handle. */
 const struct bus_delivery *simlink_delivery(const struct simlink *link, uint64_t handle);
 
+/* For how long the broker has had it, ms; 0 where there is none. */
+int64_t simlink_age(const struct simlink *link, uint64_t handle);
+
 /* True where @text stands in another message of the same queue, waiting or unacknowledged. */
 bool simlink_other_copy(const struct simlink *link, uint64_t handle, const char *text);
 

@@ -15,6 +15,7 @@ struct message {
     struct list link; /* in a queue, or in a link's unacked */
     struct bus_message content;
     struct simqueue *queue;
+    int64_t since;   /* when the broker took it */
     int64_t expires; /* 0: never */
     bool redelivered;
     /* while it is unacknowledged */
@@ -27,6 +28,7 @@ struct simqueue {
     struct simbus *bus;
     const char *name;
     bool dead_letters;
+    uint64_t taken; /* messages, ever */
     bool deleted;
     bool wiped; /* deleted with all others: declared anew by whoever would at its start */
     struct list messages;
@@ -65,6 +67,7 @@ struct wire {
     struct simlink *link;
     uint64_t epoch;
     uint32_t wipes; /* of the broker, when it set out */
+    uint64_t taken; /* by the queue, likewise */
     struct publish *publish;
     enum bus_outcome outcome;
     struct message *message;

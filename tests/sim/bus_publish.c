@@ -7,6 +7,7 @@
 
 #include "bus_internal.h"
 #include "digest.h"
+#include "grid.h"
 
 #define DIRECT_REPLY "amq.rabbitmq.reply-to"
 #define HALF 500000 /* millionths */
@@ -49,6 +50,8 @@ static void on_kept(struct event *e)
     struct wire *w = container_of(e, struct wire, event);
     struct simqueue *q = w->message->queue;
 
+    if (w->taken != q->taken && w->wipes == q->bus->wipes)
+        grid_met(q->bus->t, FAULT_OVERTAKEN, grid_of_message(&w->message->content));
     if (w->wipes == q->bus->wipes)
         simqueue_add(q, w->message, false);
     else
@@ -68,6 +71,7 @@ static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_mes
     m->queue = q;
     w = simbus_wire(bus, NULL, on_kept);
     w->message = m;
+    w->taken = q->taken;
     w->event.digest = digest_str(simbus_message_digest(m), q->name);
     timeline_add(bus->t, &w->event, after);
 }
@@ -113,12 +117,16 @@ static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message
                     : 0);
     if (q && outcome == BUS_CONFIRMED && timeline_chance(bus->t, f->doubled)) {
         timeline_note(bus->t, FEATURE_MESSAGE_DOUBLED);
+        grid_met(bus->t, FAULT_DOUBLED, grid_of_message(m));
         take_in(bus, q, m, timeline_between(bus->t, 1, f->kept_ms));
     }
-    if (lost)
+    if (lost) {
         timeline_note(bus->t, FEATURE_MESSAGE_LOST);
-    if (lost)
+        grid_met(bus->t, FAULT_LOST, grid_of_message(m));
         tell(bus->t, "broker", "loses %s %s", text(m->type), text(m->job));
+    }
+    if (outcome == BUS_RETURNED)
+        grid_met(bus->t, FAULT_UNROUTABLE, grid_of_message(m));
     if (bus->watch)
         bus->watch->published(bus->watch->ctx, m, outcome, lost);
     return outcome;
@@ -206,6 +214,7 @@ void simlink_send(struct publish *p)
     if (p->waits)
         return;
     if (p->content.not_after && p->content.not_after <= link->bus->t->now) {
+        grid_met(link->bus->t, FAULT_LATE, grid_of_message(&p->content) & ~AT(5));
         confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT);
         return;
     }

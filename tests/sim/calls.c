@@ -24,7 +24,10 @@ enum fate {
 };
 
 struct call {
-    struct list link;   /* in process.calls */
+    struct list link; /* in process.calls */
+    struct list late; /* in world.late */
+    bool overtaken;   /* by one that was made after it: */
+    int64_t made;
     uint32_t epoch;     /* rollbacks before it was sent: none that comes later carries it out */
     struct event event; /* reaches the store */
     struct event back;  /* reaches the process */
@@ -35,6 +38,7 @@ struct call {
     const char *function;
     struct bytes *args;
     int n;
+    uint32_t at; /* the grid's boundaries */
     enum fate fate;
     struct store_answer answer;
 };
@@ -75,6 +79,17 @@ static bool dies_of(const struct call *c)
            poison_begun(c->process, c->args[0], c->answer.items[0]);
 }
 
+static void hear_answer(struct call *c)
+{
+    struct process *p = c->process;
+
+    if (c->fate == FATE_UNANSWERED)
+        grid_met(p->world->t, FAULT_DOUBLED, c->at); /* is about to be, by its repetition */
+    grid_answered(p, c->at, p->world->t->now - c->made, &c->answer);
+    p->behind = c->answer.result == STORE_OK ? c->at : 0;
+    role_answer(p, c->id, &c->answer);
+}
+
 static void on_back(struct event *e)
 {
     struct call *c = container_of(e, struct call, back);
@@ -84,7 +99,7 @@ static void on_back(struct event *e)
     if (c->process->alive && c->process->life == c->life)
         process_strike(c->process);
     if (c->process->alive && c->process->life == c->life && !dies_of(c))
-        role_answer(c->process, c->id, &c->answer);
+        hear_answer(c);
 }
 
 static void jump_clock(struct world *w)
@@ -96,6 +111,28 @@ static void jump_clock(struct world *w)
     timeline_note(w->t, by > 0 ? FEATURE_CLOCK_AHEAD : FEATURE_CLOCK_BACK);
     checker_clock_set(w->checker, by);
     tell(w->t, "store", "clock is now %" PRId64 " ms off", w->store_skew);
+    w->jumped = UINT32_MAX;
+}
+
+/* The job that it is about, or the first of them. */
+static struct bytes job_of(const struct call *c)
+{
+    struct ops_about about;
+
+    return ops_about(c->function, c->args, c->n, 0, &about) ? about.job : BYTES_EMPTY;
+}
+
+/* Calls that are late, and come after one that was made later. */
+static void note_overtaken(struct world *w, struct call *c)
+{
+    list_foreach(l, &w->late) {
+        struct call *late = list_entry(l, struct call, late);
+
+        late->overtaken |= late->made < c->made && strcmp(late->function, c->function) == 0 &&
+                           bytes_equal(job_of(late), job_of(c));
+    }
+    if (c->overtaken)
+        grid_met(w->t, FAULT_OVERTAKEN, c->at);
 }
 
 static void execute(struct world *w, struct call *c)
@@ -105,6 +142,11 @@ static void execute(struct world *w, struct call *c)
 
     if (w->t->now >= w->next_jump && timeline_chance(w->t, w->faults.clock_jump))
         jump_clock(w);
+    grid_met(w->t, FAULT_CLOCK, c->at & w->jumped);
+    w->jumped &= ~c->at;
+    if (full)
+        grid_met(w->t, FAULT_STORE_FULL, c->at);
+    note_overtaken(w, c);
     simstore_call(w->store, store_now(w), full, c->partition, c->function, c->args, c->n, &answer);
     w->calls++;
     if (w->kept)
@@ -159,6 +201,8 @@ static void on_call(struct event *e)
     struct world *w = p->world;
 
     timeline_about(w->t, "%s store %s", p->name, c->function);
+    if (c->fate == FATE_LATE)
+        list_remove(&c->late);
     if (w->kept && c->epoch == w->rollbacks && w->rollbacks < ROLLBACKS &&
         timeline_chance(w->t, w->faults.rollback))
         go_back(w);
@@ -229,6 +273,8 @@ void process_call(struct process *p, const struct effect *effect)
     c->args = timeline_alloc(w->t, (size_t)c->n * sizeof(*c->args));
     for (int i = 0; i < c->n; i++)
         c->args[i] = effects_copy(&w->t->arena, effect->store.args[i]);
+    c->at = grid_of_call(c->function, c->args, c->n);
+    c->made = w->t->now;
     if (strcmp(c->function, "suspect") == 0 && !bytes_is(c->args[2], "begin"))
         checker_survived(w->checker, c->args[0], c->args[1]);
     c->epoch = w->rollbacks;
@@ -248,6 +294,7 @@ void process_call(struct process *p, const struct effect *effect)
         c->back.digest = answer_digest(c->event.digest, &c->answer);
         c->answer.result = STORE_UNKNOWN;
         c->event.lane = 0;
+        list_append(&w->late, &c->late);
         timeline_add(w->t, &c->back, delay + timeline_between(w->t, 0, w->faults.outage_ms));
         delay += timeline_between(w->t, 1, 2 * w->faults.outage_ms);
     }

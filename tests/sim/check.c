@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grid.h"
+
 #define BIG_EVERY 32
 #define SEEN_MS 62000         /* a jump of the store's clock that also one who was not there sees */
 #define CLOCK_AHEAD_MS 300000 /* so far may a sender's clock be ahead of the store's */
@@ -289,8 +291,10 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
         }
         if (token)
             token->decided = true;
-        if (driven.code == OPS_STALE)
+        if (driven.code == OPS_STALE) {
             timeline_note(c->t, FEATURE_REPLY_STALE);
+            grid_met(c->t, FAULT_LATE, token && token->back ? AT(13) : AT(8));
+        }
         if (driven.code == OPS_ALREADY) {
             timeline_note(c->t, FEATURE_REPLY_ALREADY);
             require(c, token && (token->recorded || is_recorded_now(c, token)),

@@ -7,6 +7,7 @@
 
 #define HALF 500000 /* millionths */
 #define SOME 30000
+#define NAMED_AGAIN_MS 5000 /* NAMED_AGAIN of drover.lua */
 
 static struct bytes pack(struct world *w, const ProtobufCMessage *m)
 {
@@ -351,12 +352,20 @@ bool client_is_busy(const struct world *w)
 
 /* ---- hearing ---- */
 
-static struct client_job *job_find(struct world *w, const char *id)
+static struct client_job *job_find(const struct world *w, const char *id)
 {
     for (uint32_t i = 0; i < w->n_jobs; i++)
         if (strcmp(w->jobs[i].id, id) == 0)
             return &w->jobs[i];
     return NULL;
+}
+
+bool client_calls(const struct world *w, const char *job, uint32_t n, const char *step)
+{
+    const struct client_job *of = job_find(w, job);
+
+    return of && !of->definition->newer &&
+           strcmp(of->definition->workflow->steps[n].name, step) == 0;
 }
 
 /* Until the store has it: a receipt from before may still be on its way. */
@@ -410,6 +419,23 @@ static void hear_answer(struct world *w, const Drover__V1__Answer *m)
             c->answered = true;
 }
 
+/* An answer that has been asked for again meanwhile, a notice that a supervisor has sent again. */
+static void note_late(const struct process *p, uint64_t handle, const char *type)
+{
+    static const struct {
+        const char *type;
+        uint32_t at;
+    } types[] = {
+        {"drover.v1.Receipt", AT(2)}, {"drover.v1.Answer", AT(14)}, {"drover.v1.JobEvent", AT(10)}};
+    const struct world *w = p->world;
+    int64_t age = simlink_age(&p->link, handle);
+
+    for (size_t i = 0; i < array_size(types); i++)
+        if (strcmp(type, types[i].type) == 0 &&
+            age >= (types[i].at == AT(10) ? NAMED_AGAIN_MS : w->plan->client_retry_ms))
+            grid_met(w->t, FAULT_LATE, types[i].at);
+}
+
 void client_delivery(struct process *p, const struct bus_delivery *d, const char *type)
 {
     static const struct {
@@ -423,6 +449,7 @@ void client_delivery(struct process *p, const struct bus_delivery *d, const char
     CLEANUP(wire_free) struct wire_message m = {0};
     struct problem problem;
 
+    note_late(p, d->handle, type);
     for (size_t i = 0; i < array_size(types); i++) {
         if (strcmp(type, types[i].type) != 0)
             continue;

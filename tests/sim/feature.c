@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feature.h"
 
-static const char *const names[FEATURES_] = {
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const names[FEATURE_CELLS_] = {
     [FEATURE_BEGINS_LATER] = "a job begins later",
     [FEATURE_TAKEN_BACK] = "a job is taken back",
     [FEATURE_TAKEN_BACK_IN_FLIGHT] = "... with steps in flight",
@@ -82,7 +86,46 @@ static const char *const names[FEATURES_] = {
     [FEATURE_CLOCK_BACK] = "the store's clock jumps back",
 };
 
+/* By fault: what of it is seen, and at which boundaries worlds are to show it. docs/FAULTS.md is
+ * made of this, too. */
+static const struct {
+    const char *what;
+    const char *boundaries;
+} cells[FEATURE_FAULTS + 1] = {
+    [1] = {"a process dies right before", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
+    [2] = {"a process dies right after", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
+    [3] = {"a message is lost", "1 2 4 5 7 8 10 13 14"},
+    [4] = {"a message is doubled, a call or a run repeated", "1 2 3 4 5 6 7 8 9 10 12 13 14"},
+    [5] = {"a message, call or run is overtaken", "1 2 3 4 5 6 7 8 9 10 12 13 14"},
+    [6] = {"it comes when its time is over", "2 3 4 5 6 7 8 10 11 12 13 14"},
+    [8] = {"the connection to the broker breaks", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
+    [11] = {"the first call since the store's clock has jumped", "1 3 8 9 11 12 13 14"},
+    [12] = {"a process goes on that has stood still", "3 5 6 7 8 9 11 12 13 14"},
+    [13] = {"two supervisors want the same", "6 10 11 12"},
+    [16] = {"the queue is gone", "2 4 10 13"},
+    [18] = {"the store is full", "1 3 8 9 11 12 13 14"},
+    [19] = {"a process has been told to end", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
+    [20] = {"a process dies right before or after", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
+};
+
+static bool has(const char *list, long n)
+{
+    for (char *end; list && *list; list = end)
+        if (strtol(list, &end, 10) == n)
+            return true;
+    return false;
+}
+
 const char *feature_name(enum feature feature)
 {
-    return names[feature];
+    static char name[80];
+    int cell = (int)feature - FEATURE_CELLS_;
+    int boundary = cell / FEATURE_FAULTS + 1, fault = cell % FEATURE_FAULTS + 1;
+
+    if (feature < FEATURE_CELLS_)
+        return names[feature];
+    if (!has(cells[fault].boundaries, boundary))
+        return NULL;
+    snprintf(name, sizeof(name), "B%d.F%d %s", boundary, fault, cells[fault].what);
+    return name;
 }

@@ -8,6 +8,9 @@
  */
 #pragma once
 
+#define FEATURE_BOUNDARIES 14
+#define FEATURE_FAULTS 21
+
 enum feature {
     /* jobs */
     FEATURE_BEGINS_LATER,
@@ -91,8 +94,14 @@ enum feature {
     FEATURE_STORE_FULL,
     FEATURE_CLOCK_AHEAD,
     FEATURE_CLOCK_BACK,
-    FEATURES_,
+    FEATURE_CELLS_, /* of the grid, see grid.h */
+    FEATURES_ = FEATURE_CELLS_ + FEATURE_BOUNDARIES * FEATURE_FAULTS,
 };
 
-/* Such as "a job is taken back in flight". */
+/* Both from 1. */
+#define FEATURE_CELL(boundary, fault)                                                              \
+    (enum feature)(FEATURE_CELLS_ + ((boundary)-1) * FEATURE_FAULTS + (fault)-1)
+
+/* Such as "a job is taken back in flight", until the next call; NULL for a cell that need not be
+ * shown. */
 const char *feature_name(enum feature feature);

@@ -385,6 +385,8 @@ static int print_features(const struct totals *totals)
     int status = 0;
 
     for (int i = 0; i < FEATURES_; i++) {
+        if (!feature_name((enum feature)i))
+            continue;
         printf("%8" PRIu64 " %s\n", totals->shown[i], feature_name((enum feature)i));
         if (totals->shown[i] == 0)
             status = 1;

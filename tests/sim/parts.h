@@ -6,19 +6,21 @@
  *            └── store calls, in the order in which they were made
  *
  * process.c lets a process live, perform effects and die, calls.c carries its store calls, roles.c
- * binds the machines, liar.c has agents say what is not so, poison.c kills them, client.c is
- * whoever submits jobs.
+ * binds the machines, grid.c notes where faults strike, liar.c has agents say what is not so,
+ * poison.c kills them, client.c is whoever submits jobs.
  */
 #pragma once
 
 #include "agent/agent.h"
 #include "base/list.h"
+#include "grid.h"
 #include "model/trace.h"
 #include "replay.h"
 #include "scheduler/scheduler.h"
 #include "supervisor/supervisor.h"
 #include "world.h"
 
+#define SUPERVISOR_LEASE_MS 5000
 #define UNIX_EPOCH_MS INT64_C(1700000000000) /* of the store's clock when a world begins */
 
 enum role {
@@ -77,6 +79,8 @@ struct process {
         struct supervisor *supervisor;
     };
     struct effects out;
+    size_t next;     /* of these, while they are performed */
+    uint32_t behind; /* boundaries, see grid.h, by what it has just been told */
     struct event tick;
     struct event birth;
     struct event death;       /* of one that was told to end */
@@ -120,6 +124,7 @@ struct world {
     const char *run;     /* of the store's server */
     int64_t store_skew;  /* of its clock */
     int64_t next_jump;   /* of that clock, at the earliest */
+    uint32_t jumped;     /* it has, since somebody was last at these boundaries, see grid.h */
     int64_t store_gone_until;
     int64_t store_full_until;
     struct {
@@ -127,6 +132,8 @@ struct world {
         uint32_t n;                       /* in all */
     } liar;
     struct poison *poisons; /* newest first */
+    struct asked *asked;    /* by supervisors, likewise */
+    struct list late;       /* calls that are still on their way to the store */
     struct event calm;      /* the faults stop */
     struct event probe;     /* is all at rest? */
     bool calmed;
@@ -225,6 +232,9 @@ void clients_submit_again(struct world *w);
 
 /* Has a job end, by a cancel or the hard way. */
 void client_end(struct world *w, const char *id, bool hard);
+
+/* Whether a job's n-th step has this name, in the one version that there is of it. */
+bool client_calls(const struct world *w, const char *job, uint32_t n, const char *step);
 
 /* Of what clients know. */
 uint64_t clients_digest(const struct world *w);

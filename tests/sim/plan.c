@@ -299,7 +299,7 @@ static void draw_faults(struct timeline *t, const struct plan *plan, struct plan
     f->store_outage = rate(t, PERCENT / 5);
     f->store_full = rate(t, PERCENT / 5);
     f->clock_jump = timeline_chance(t, 15 * PERCENT) ? rate(t, PERCENT) : 0;
-    f->queue_gone = timeline_chance(t, 20 * PERCENT) ? rate(t, PERCENT / 2) : 0;
+    f->queue_gone = timeline_chance(t, 20 * PERCENT) ? rate(t, 2 * PERCENT) : 0;
     f->restart_ms = draw_ms(t, plan, 1, 5 * SECOND);
     f->stall_ms = draw_ms(t, plan, 100, 10 * SECOND);
     f->outage_ms = draw_ms(t, plan, 100, 5 * SECOND);

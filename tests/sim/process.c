@@ -72,6 +72,7 @@ static void perform(struct process *p, const struct effect *e)
         process_call(p, e);
         break;
     case EFFECT_PUBLISH:
+        grid_publishes(p, &e->publish);
         simlink_publish(&p->link, &e->publish, e->id);
         break;
     case EFFECT_ACK:
@@ -140,6 +141,7 @@ static void lose_link(struct process *p)
 static void cut_link(struct process *p)
 {
     timeline_note(p->world->t, FEATURE_CONNECTION_CUT);
+    grid_cut(p);
     tell(p->world->t, p->name, "loses its connection");
     lose_link(p);
 }
@@ -197,8 +199,9 @@ void process_perform(struct process *p, int64_t next_tick)
     struct world *w = p->world;
     const char *what = "nothing";
 
-    for (size_t i = 0; i < p->out.n; i++) {
-        const struct effect *e = &p->out.items[i];
+    grid_performs(p);
+    for (p->next = 0; p->next < p->out.n; p->next++) {
+        const struct effect *e = &p->out.items[p->next];
 
         what = w->script || w->t->trace || (w->t->decider && w->t->decider->about) ? describe(w, e)
                                                                                    : "";
@@ -212,10 +215,12 @@ void process_perform(struct process *p, int64_t next_tick)
             return;
         strike_link(p);
     }
-    effects_reset(&p->out);
     timeline_about(w->t, "%s idle after %s", p->name, what);
-    if (process_verdict(p, "idle") != WORLD_KILLS)
-        arm(p, next_tick);
+    if (process_verdict(p, "idle") == WORLD_KILLS)
+        return;
+    effects_reset(&p->out);
+    p->behind = 0;
+    arm(p, next_tick);
 }
 
 /* ---- life ---- */
@@ -348,6 +353,7 @@ void process_kill(struct process *p, int64_t back_after)
     struct world *w = p->world;
 
     timeline_note(w->t, FEATURE_CRASH);
+    grid_dies(p);
     tell(w->t, p->name, "dies");
     if (p->role == ROLE_SCHEDULER)
         checker_died(w->checker);
@@ -358,6 +364,7 @@ void process_kill(struct process *p, int64_t back_after)
     simlink_close(&p->link);
     role_died(p);
     effects_reset(&p->out);
+    p->behind = 0;
     p->birth.fire = on_birth;
     timeline_add(w->t, &p->birth, back_after);
 }

@@ -89,7 +89,7 @@ static void supervisor_born(struct process *p)
     const struct supervisor_config config = {
         .name = p->name,
         .period_ms = plan->supervisor_period_ms,
-        .lease_ms = 5000,
+        .lease_ms = SUPERVISOR_LEASE_MS,
         .election = plan->election,
         .retention_ms = plan->retention_ms,
         .sweep_ms = plan->sweep_ms,
@@ -151,8 +151,11 @@ static bool serves(const struct process *p, uint32_t actor)
 static void agent_died(struct process *p)
 {
     for (const struct handler *h = p->handlers; h; h = h->older)
-        if (h->acted && !h->ended && h->life == p->life)
+        if (h->acted && !h->ended && h->life == p->life) {
             timeline_note(p->world->t, FEATURE_EFFECT_UNREPORTED);
+            grid_met(p->world->t, FAULT_CRASH_AFTER, AT(6));
+            grid_met(p->world->t, FAULT_KILL, AT(6));
+        }
     p->agent = agent_free(p->agent);
 }
 
@@ -209,9 +212,29 @@ static void on_told(struct event *e)
     struct handler *h = container_of(e, struct handler, told);
 
     process_hears(h->process, handler_digest(h, "told"));
+    if (process_now(h->process) > h->deadline)
+        grid_met(h->process->world->t, FAULT_LATE, AT(7));
+    h->process->behind = AT(6);
     if (handler_lives(h))
         agent_feed(h->process,
                    (struct agent_event){.type = AGENT_DONE, .id = h->id, .result = &h->result});
+}
+
+/* What two labels have in common where they are runs of one step, the same way. */
+static bool is_same_step(const struct handler *h, const struct handler *other)
+{
+    return strncmp(h->label, other->label, (size_t)(strstr(h->label, "attempt=") - h->label)) == 0;
+}
+
+/* An older run takes effect after a younger one. */
+static void note_overtaken(const struct handler *h)
+{
+    const struct world *w = h->process->world;
+
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        for (const struct handler *o = w->processes[i].handlers; o; o = o->older)
+            if (o->acted && o->began > h->began && is_same_step(h, o))
+                grid_met(w->t, FAULT_OVERTAKEN, AT(6));
 }
 
 /* Somewhere between its beginning and its end, whether its agent will hear of that or not. */
@@ -222,6 +245,7 @@ static void on_act(struct event *e)
     if (!handler_lives(h))
         return;
     h->acted = true;
+    note_overtaken(h);
     h->process->world->deeds += digest_str(DIGEST_INIT, h->token);
     if (!checker_act(h->process->world->checker, h->token) && h->result.ok)
         h->result = (struct agent_result){.class = "taken_back", .message = "not again"};
@@ -351,13 +375,13 @@ static const char *label_of(struct world *w, const Drover__V1__StepRequest *requ
 /* Is another run of this step under way? */
 static void note_two_runs(struct world *w, const struct handler *started)
 {
-    size_t len = (size_t)(strstr(started->label, "attempt=") - started->label);
-
     for (uint32_t i = 0; i < w->n_processes; i++)
         for (const struct handler *h = w->processes[i].handlers; h; h = h->older)
-            if (h != started && !h->ended && handler_lives(h) &&
-                strncmp(h->label, started->label, len) == 0)
+            if (h != started && !h->ended && handler_lives(h) && is_same_step(h, started)) {
                 timeline_note(w->t, FEATURE_TWO_RUNS);
+                if (strcmp(h->token, started->token) == 0)
+                    grid_met(w->t, FAULT_DOUBLED, AT(6));
+            }
 }
 
 static void handler_start(struct process *p, struct agent_run *run)
@@ -382,6 +406,7 @@ static void handler_start(struct process *p, struct agent_run *run)
     run->driver = h;
     timeline_about(w->t, "%s start %s", p->name, h->label);
     note_two_runs(w, h);
+    grid_runs(w, run->request->job_id, run->request->step);
     checker_run(w->checker, run->request, process_now(p) < run->deadline);
     tell(w->t, p->name, "start %s", h->label);
     if (w->script)
@@ -408,6 +433,8 @@ static void handler_stop(struct process *p, const struct agent_run *run)
     if (heap_holds(&h->told.node) || h->stopped)
         return;
     timeline_note(p->world->t, FEATURE_RUN_STOPPED);
+    if (process_now(p) >= h->deadline)
+        grid_met(p->world->t, FAULT_LATE, AT(6));
     tell(p->world->t, p->name, "stop %s", h->label);
     h->stopped = true;
     h->result = failure(p->world, "stopped", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
