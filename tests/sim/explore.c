@@ -17,6 +17,7 @@
 
 #define READY_MAX 64 /* events of one moment */
 #define FIRST 'a'    /* letter of the first way */
+#define LAST '*'     /* of the last one, time and again */
 
 /* Shared by all processes. */
 struct common {
@@ -26,7 +27,7 @@ struct common {
     bool crashed;
     bool full;
     bool left_off;
-    bool told; /* the violation is being written */
+    bool told; /* the violation, or the path of a crash, is being written */
     char violation[512];
     char path[EXPLORE_PATH_MAX];
     uint64_t mask;
@@ -129,9 +130,36 @@ static uint64_t state_of(const struct explorer *x, const struct timeline *t)
 
 /* ---- ways ---- */
 
-static bool ended_well(int status)
+/* Return: 0 in the child, which ends with this process. */
+static pid_t fork_child(void)
 {
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    pid_t child = fork();
+
+    if (child < 0)
+        abort();
+    if (child == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return child;
+}
+
+static bool ended_well(pid_t child)
+{
+    int status;
+
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* The first one counts. */
+static void stop(struct explorer *x, const char *violation, const char *rest_of_path)
+{
+    struct common *c = x->common;
+
+    if (!__atomic_exchange_n(&c->told, true, __ATOMIC_ACQ_REL)) {
+        c->crashed = !violation;
+        snprintf(c->violation, sizeof(c->violation), "%s", violation ? violation : "");
+        snprintf(c->path, sizeof(c->path), "%s%s", x->path, rest_of_path);
+    }
+    c->stop = true;
 }
 
 /* This process is done; those that it left at work it waits for. */
@@ -141,9 +169,8 @@ static _Noreturn void leave(struct explorer *x)
 
     __atomic_fetch_add(&c->events, x->events, __ATOMIC_RELAXED);
     __atomic_fetch_sub(&c->running, 1, __ATOMIC_RELAXED);
-    for (int status; wait(&status) > 0 || errno == EINTR;)
-        if (!ended_well(status))
-            c->crashed = c->stop = true;
+    while (wait(NULL) > 0 || errno == EINTR)
+        continue;
     _exit(0);
 }
 
@@ -165,27 +192,37 @@ static void remember(struct explorer *x, uint32_t way)
     x->path[x->path_len] = 0;
 }
 
-/* Return: true in the child. */
-static bool go(struct explorer *x)
+/* Goes this way in a child, and waits for it; where there is room for one more, a copy of this
+ * process waits. A child that is on its own goes the last way wherever ways part: so much is known
+ * of where it was when it crashed. Return: true in the child. */
+static bool go(struct explorer *x, uint32_t way)
 {
-    struct common *c = x->common;
     bool along = has_room(x);
-    int status;
-    pid_t child = fork();
+    pid_t child;
 
-    if (child < 0)
-        abort();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        x->events = 0;
-        return true;
-    }
-    if (along)
+    if (along && fork_child() > 0)
         return false;
-    if (waitpid(child, &status, 0) != child || !ended_well(status))
-        c->crashed = c->stop = true;
-    __atomic_fetch_add(&c->running, 1, __ATOMIC_RELAXED);
+    if ((child = fork_child()) == 0 || along)
+        x->events = 0;
+    if (child == 0)
+        return true;
+    if (!ended_well(child))
+        stop(x, NULL, (char[]){(char)(FIRST + way), LAST, 0});
+    __atomic_fetch_add(&x->common->running, 1, __ATOMIC_RELAXED);
+    if (along)
+        leave(x);
     return false;
+}
+
+static uint32_t replayed(struct explorer *x, uint32_t n)
+{
+    uint32_t way = 0;
+
+    if (*x->replay == LAST)
+        return n - 1;
+    if (*x->replay)
+        way = (uint32_t)(*x->replay++ - FIRST);
+    return way < n ? way : 0;
 }
 
 /* Return: one of 0 to @n - 1. */
@@ -196,12 +233,10 @@ static uint32_t choose(struct explorer *x, uint32_t n)
     assert(n <= READY_MAX + 1);
     if (!x->open || n < 2)
         return 0;
-    if (x->alone) {
-        way = *x->replay ? (uint32_t)(*x->replay++ - FIRST) : 0;
-        way = way < n ? way : 0;
-    }
+    if (x->alone)
+        way = replayed(x, n);
     for (uint32_t i = 0; !x->alone && i < n - 1; i++) {
-        if (go(x)) {
+        if (go(x, i)) {
             way = i;
             break;
         }
@@ -333,11 +368,8 @@ void explorer_end(struct explorer *x, const char *violation)
 
     if (!violation)
         __atomic_fetch_add(&c->ends, 1, __ATOMIC_RELAXED);
-    else if (!__atomic_exchange_n(&c->told, true, __ATOMIC_ACQ_REL)) {
-        snprintf(c->violation, sizeof(c->violation), "%s", violation);
-        memcpy(c->path, x->path, x->path_len + 1);
-        c->stop = true;
-    }
+    else
+        stop(x, violation, "");
     if (!x->alone)
         leave(x);
 }
@@ -373,22 +405,17 @@ static void leave_off_after(struct common *c, unsigned s)
     alarm(s);
 }
 
-/* Return: whether it went well. */
-static bool run_apart(struct explorer *x, void (*run)(void *ctx, struct explorer *x), void *ctx)
+static void run_apart(struct explorer *x, void (*run)(void *ctx, struct explorer *x), void *ctx)
 {
-    int status;
     pid_t child;
 
     fflush(stdout);
-    child = fork();
-    if (child < 0)
-        abort();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if ((child = fork_child()) == 0) {
         run(ctx, x);
         _exit(3); /* it was to end by explorer_end() */
     }
-    return waitpid(child, &status, 0) == child && ended_well(status);
+    if (!ended_well(child))
+        stop(x, NULL, (char[]){LAST, 0});
 }
 
 int explore(const struct explore_config *config, void (*run)(void *ctx, struct explorer *x),
@@ -412,8 +439,8 @@ int explore(const struct explore_config *config, void (*run)(void *ctx, struct e
         leave_off_after(c, config->longest_s);
     if (x->alone)
         run(ctx, x);
-    else if (!run_apart(x, run, ctx))
-        c->crashed = true;
+    else
+        run_apart(x, run, ctx);
     alarm(0);
     *out = (struct explore_result){
         .states = c->states,

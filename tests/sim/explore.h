@@ -47,7 +47,7 @@ struct explore_config {
     unsigned jobs;       /* processes that explore at the same time */
     unsigned table_bits; /* room for 2^bits states, 8 bytes each */
     unsigned longest_s;  /* after which it leaves off; 0: never */
-    const char *replay;  /* choices of one way, as in explore_result; NULL: all ways */
+    const char *replay;  /* a path, as in explore_result; NULL: all ways */
 };
 
 struct explore_result {
@@ -57,7 +57,8 @@ struct explore_result {
     bool full;     /* the table was: what was seen is forgotten */
     bool left_off; /* not all ways were gone */
     char violation[512];
-    char path[EXPLORE_PATH_MAX]; /* to the violation, a letter a choice */
+    /* To the violation, or the crash: a letter a choice; '*': each time the last one from there. */
+    char path[EXPLORE_PATH_MAX];
 };
 
 /* Calls @run in a process of its own: it makes a world whose timeline has this explorer, opens it,

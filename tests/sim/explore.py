@@ -6,7 +6,8 @@
 
 Without --all: worlds of some thousand states, and mutants of tests/mutants, each in a world where the explorer
 must find it. With it: larger worlds, each left off after N seconds (600) where it has not come to an end; what
-was explored to its end, by this build, is kept in BUILD/tests/sim/explored, and not explored again.
+was explored to its end, by this build, is kept in BUILD/tests/sim/explored, and not explored again. The last
+line tells how many worlds came to their end, how many were left off, and in how many something was violated.
 """
 
 import argparse
@@ -73,11 +74,12 @@ class Explorer:
     def __init__(self, build, jobs):
         self.program = build / "tests/sim/drover-explore"
         self.jobs = jobs
-        self.tests = self.failed = 0
+        self.tests = self.failed = self.left_off = self.violations = 0
+        self.whole = []  # what was said of each world that was explored to its end
 
     def explore(self, world, *more):
         """Return: the exit code, and what was said."""
-        command = [self.program, *world.split(), "--jobs", str(self.jobs), *more]
+        command = ["setpriv", "--pdeathsig", "KILL", self.program, *world.split(), "--jobs", str(self.jobs), *more]
         done = subprocess.run(command, capture_output=True, text=True)
         return done.returncode, (done.stdout + done.stderr).strip()
 
@@ -91,8 +93,21 @@ class Explorer:
     def clean(self, world, *more):
         """Nothing is violated there. Return: what was said; None where it was not explored to its end."""
         code, said = self.explore(world, *more)
-        self.tell(code == 0, world, said)
-        return said if code == 0 and "left off" not in said and "full" not in said else None
+        left_off = code == 0 and ("left off" in said or "full" in said)
+        self.tell(code == 0, f"{world} # left off" if left_off else world, said)
+        self.left_off += left_off
+        self.violations += code != 0
+        if code or left_off:
+            return None
+        self.whole.append(said)
+        return said
+
+    def summary(self):
+        states, events = (sum(column) for column in zip((0, 0), *map(numbers, self.whole)))
+        return (
+            f"{len(self.whole)} worlds explored to their end ({states} states, {events} events), "
+            f"{self.left_off} left off, {self.violations} violations"
+        )
 
     def finds(self, mutant, world):
         file, old, new, *_ = next(of_rule[mutant] for of_rule in rules.RULES.values() if mutant in of_rule)
@@ -117,18 +132,14 @@ def numbers(said):
 
 def explore_all(explorer, ledger, seconds):
     known = dict(line.split(" ", 1) for line in ledger.read_text().splitlines()) if ledger.exists() else {}
-    whole = []
     for world in SMALL + LARGE:
         key = explorer.key(world)
         if key in known:
             explorer.tell(True, world, known[key])
-            whole.append(known[key])
+            explorer.whole.append(known[key])
         elif said := explorer.clean(world, "--seconds", str(seconds)):
-            whole.append(said)
             with ledger.open("a") as file:
                 print(key, re.sub(r"\s+", " ", said), file=file)
-    states, events = (sum(column) for column in zip(*map(numbers, whole)))
-    print(f"# {len(whole)} of {len(SMALL + LARGE)} worlds to their end: {states} states, {events} events")
 
 
 def main():
@@ -148,7 +159,7 @@ def main():
             explorer.clean(world)
         for mutant, world in FOUND.items():
             explorer.finds(mutant, world)
-    print(f"1..{explorer.tests}")
+    print(f"1..{explorer.tests}\n# {explorer.summary()}")
     return int(explorer.failed > 0)
 
 

@@ -9,8 +9,8 @@
  *
  * A chain of steps, each with a revert, and two of every daemon that nobody elects. Prints how many
  * states there are, and how many ways came to rest; after --seconds it leaves off, and says so.
- * Exits with 1 when one violates an invariant, after printing what was violated, and the path that
- * replays it.
+ * Exits with 1 when one violates an invariant, and with 2 when a process crashes, after printing
+ * what was violated, and the path that replays it.
  */
 #include <assert.h>
 #include <getopt.h>
@@ -277,6 +277,7 @@ int main(int argc, char **argv)
     if (!parse_options(&o, argc, argv))
         return usage(argv[0]);
     log_set_level((enum log_level)(LOG_ERROR + 1));
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a trace is read up to the crash */
     run.store = simstore_new(o.functions);
     status = explore(&o.explore, run_world, &run, &result);
     simstore_free(run.store);
@@ -285,12 +286,11 @@ int main(int argc, char **argv)
            result.left_off ? ", left off"
            : result.full   ? "; the table was full"
                            : "");
-    if (status == 2)
-        printf("a process crashed\n");
-    if (status == 1)
+    if (status != 0)
         printf("%s\nreplay: %s --steps %u --schedulers %u --agents %u --supervisors %u --flips %u"
-               " --budget %s --path %s --trace\n",
-               result.violation, argv[0], o.steps, o.schedulers, o.agents, o.supervisors, o.flips,
-               o.budgets ? o.budgets : "time=0", result.path);
+               " --budget %s --functions %s --path '%s' --trace\n",
+               status == 2 ? "a process crashed" : result.violation, argv[0], o.steps, o.schedulers,
+               o.agents, o.supervisors, o.flips, o.budgets ? o.budgets : "time=0", o.functions,
+               result.path);
     return status;
 }
