@@ -11,10 +11,10 @@
  * last events before it, and the command that replays it. --twice runs each world twice and
  * compares. --features counts the worlds in which something happened, and fails where none has.
  * With a ledger the seeds are run in pieces, which need not be run again. --minimise keeps in FILE
- * the least of a world that still violates the same invariant, choice by choice; --follow runs what
- * FILE has, also where it was changed by hand. --functions takes other store functions than those
- * it was built for. With --rollbacks the store goes back in time now and then, as with fast
- * durability.
+ * the least of a world that still violates the same, choice by choice, and tells how far it is; it
+ * may be ended at any time. --follow runs what FILE has, also where it was changed by hand.
+ * --functions takes other store functions than those it was built for. With --rollbacks the store
+ * goes back in time now and then, as with fast durability.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -63,6 +63,19 @@ struct totals {
     uint64_t shown[FEATURES_]; /* by how many worlds */
 };
 
+static double clock_s(clockid_t clock)
+{
+    struct timespec ts;
+
+    clock_gettime(clock, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static double now_s(void)
+{
+    return clock_s(CLOCK_MONOTONIC);
+}
+
 /* ---- one world ---- */
 
 static void run_world(const struct options *o, struct simstore *store, uint64_t seed,
@@ -89,9 +102,16 @@ static void print_tail(char *text, size_t len)
     fwrite(text + from, 1, len - from, stdout);
 }
 
+/* Options that a command about this world needs, too. */
 static const char *more(const struct options *o)
 {
-    return o->rollbacks ? " --rollbacks" : "";
+    static char text[4096];
+    bool others = strcmp(o->functions, SIM_DROVER_LUA) != 0;
+
+    snprintf(text, sizeof(text), "%s%s%s%s", o->twice ? " --twice" : "",
+             o->rollbacks ? " --rollbacks" : "", others ? " --functions " : "",
+             others ? o->functions : "");
+    return text;
 }
 
 static void explain(const struct options *o, struct simstore *store, uint64_t seed,
@@ -148,6 +168,8 @@ struct one {
     struct simstore *store;
     uint64_t seed;
     FILE *trace;
+    double told_s;  /* when it was last told how far it is */
+    bool unwritten; /* what is kept could not be */
 };
 
 static void run_one(void *ctx, struct decider *decider, struct world_result *out)
@@ -160,20 +182,36 @@ static void run_one(void *ctx, struct decider *decider, struct world_result *out
 static void report_least(const struct options *o, const struct minimise_result *r)
 {
     printf("%s\n%" PRIu32 " choices, %" PRIu64 " events; at first %" PRIu32 " and %" PRIu64
-           "; %" PRIu32 " worlds\nfollow: %s --follow %s --trace   # hash %016" PRIx64 "\n",
+           "; %" PRIu32 " worlds\nfollow: %s --follow %s --trace%s   # hash %016" PRIx64 "\n",
            r->after.violation, r->choices_after, r->after.events, r->choices_before,
-           r->before.events, r->worlds, o->program, o->minimise, r->after.hash);
+           r->before.events, r->worlds, o->program, o->minimise, more(o), r->after.hash);
 }
 
+/* Whole, or as it was: whoever ends this may do so at any time. */
 static bool write_world(const struct one *one, const struct choices *choices)
 {
-    FILE *out = fopen(one->o->minimise, "w");
+    char part[4096];
+    FILE *out;
 
-    if (!out)
+    snprintf(part, sizeof(part), "%s.part", one->o->minimise);
+    if (!(out = fopen(part, "w")))
         return false;
-    fprintf(out, "seed %" PRIu64 "%s\n", one->seed, more(one->o));
+    fprintf(out, "seed %" PRIu64 "%s\n", one->seed, one->o->rollbacks ? " --rollbacks" : "");
     choices_write(choices, out);
-    return fclose(out) == 0;
+    return fclose(out) == 0 && rename(part, one->o->minimise) == 0;
+}
+
+static void tell_least(void *ctx, const struct minimise_result *r, const struct choices *kept)
+{
+    struct one *one = ctx;
+
+    if (kept)
+        one->unwritten = !write_world(one, kept);
+    if (now_s() - one->told_s < REPORT_S)
+        return;
+    one->told_s = now_s();
+    fprintf(stderr, "%" PRIu32 " of %" PRIu32 " choices left after %" PRIu32 " worlds\n",
+            r->choices_after, r->choices_before, r->worlds);
 }
 
 /* Return: 1 when a world violates something, as without. */
@@ -183,10 +221,11 @@ static int run_minimise(struct one *one)
     struct minimise_result result;
     int status = 0;
 
-    if (minimise(choices, run_one, one, &result)) {
+    one->told_s = now_s();
+    if (minimise(choices, run_one, tell_least, one, &result)) {
         choices_write(choices, stdout);
         report_least(one->o, &result);
-        status = write_world(one, choices) ? 1 : 74;
+        status = one->unwritten ? 74 : 1;
     } else {
         printf("seed %" PRIu64 " violates nothing\n", one->seed);
     }
@@ -231,19 +270,6 @@ static int run_follow(struct options *o, struct one *one)
 }
 
 /* ---- many ---- */
-
-static double clock_s(clockid_t clock)
-{
-    struct timespec ts;
-
-    clock_gettime(clock, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-static double now_s(void)
-{
-    return clock_s(CLOCK_MONOTONIC);
-}
 
 static void report(const struct totals *totals, double seconds)
 {

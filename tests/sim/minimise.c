@@ -6,17 +6,10 @@
 struct search {
     struct choices *choices;
     minimise_run *run;
+    minimise_told *told;
     void *ctx;
     struct minimise_result *out;
 };
-
-/* An invariant is known by its number: the first word. */
-static bool is_same(const char *violation, const char *other)
-{
-    size_t len = strcspn(other, " ");
-
-    return *violation && strcspn(violation, " ") == len && strncmp(violation, other, len) == 0;
-}
 
 static bool violates(struct search *s)
 {
@@ -25,10 +18,25 @@ static bool violates(struct search *s)
     s->out->worlds++;
     choices_follow(s->choices, MINIMISE_TIMES * s->out->before.events);
     s->run(s->ctx, choices_decider(s->choices), &result);
-    if (!is_same(result.violation, s->out->before.violation))
+    if (!result.sentence || strcmp(result.sentence, s->out->before.sentence) != 0)
         return false;
     s->out->after = result;
     return true;
+}
+
+static uint32_t count(const struct search *s)
+{
+    uint32_t n;
+
+    choices_items(s->choices, &n);
+    return n;
+}
+
+static void keep(struct search *s)
+{
+    choices_drop(s->choices);
+    s->out->choices_after = count(s);
+    s->told(s->ctx, s->out, s->choices);
 }
 
 /* Without what is taken back now. Return: whether it is gone; else it is back. */
@@ -38,9 +46,10 @@ static bool attempt(struct search *s)
     uint32_t n;
 
     if (violates(s)) {
-        choices_drop(s->choices);
+        keep(s);
         return true;
     }
+    s->told(s->ctx, s->out, NULL);
     items = choices_items(s->choices, &n);
     for (uint32_t i = 0; i < n; i++)
         items[i].taken_back = false;
@@ -64,14 +73,6 @@ static bool take_site_back(struct search *s, uint32_t first)
     for (uint32_t i = first; i < n; i++)
         items[i].taken_back = same_site(&items[i], &items[first]);
     return attempt(s);
-}
-
-static uint32_t count(const struct search *s)
-{
-    uint32_t n;
-
-    choices_items(s->choices, &n);
-    return n;
 }
 
 static void cut_sites(struct search *s)
@@ -129,24 +130,24 @@ static bool bring_all_forward(struct search *s)
     return any;
 }
 
-bool minimise(struct choices *choices, minimise_run *run, void *ctx, struct minimise_result *out)
+bool minimise(struct choices *choices, minimise_run *run, minimise_told *told, void *ctx,
+              struct minimise_result *out)
 {
-    struct search s = {.choices = choices, .run = run, .ctx = ctx, .out = out};
+    struct search s = {.choices = choices, .run = run, .told = told, .ctx = ctx, .out = out};
     uint32_t before;
     bool better;
 
     *out = (struct minimise_result){0};
     run(ctx, choices_decider(choices), &out->before);
     out->choices_before = count(&s);
-    if (!*out->before.violation || !violates(&s))
+    if (!out->before.sentence || !violates(&s))
         return false;
-    choices_drop(choices);
+    keep(&s);
     do {
         before = count(&s);
         cut_sites(&s);
         cut_pieces(&s);
         better = bring_all_forward(&s) || count(&s) < before;
     } while (better);
-    out->choices_after = count(&s);
     return true;
 }

@@ -3,8 +3,9 @@
  * Minimiser: the least of a world that still violates what it violated
  *
  * Takes back choices of chance (choices.h), first all of one site, then pieces of ever fewer (delta
- * debugging; Zeller, Hildebrandt 2002), as long as the same invariant is violated, until none can
- * be taken back alone. Jobs, processes, steps and commands are choices, too.
+ * debugging; Zeller, Hildebrandt 2002), as long as the same is said of what is violated, names and
+ * numbers aside, until none can be taken back alone. Jobs, processes, steps and commands are
+ * choices, too.
  */
 #pragma once
 
@@ -22,9 +23,14 @@ typedef void minimise_run(void *ctx, struct decider *decider, struct world_resul
 
 struct minimise_result {
     struct world_result before, after;
-    uint32_t choices_before, choices_after;
-    uint32_t worlds; /* that were run */
+    uint32_t choices_before, choices_after; /* the least so far, while it goes on */
+    uint32_t worlds;                        /* that were run */
 };
 
+/* After each world: how far it is. @kept: the choices, where they are fewer or earlier than ever,
+ * and still violate the same; else NULL. */
+typedef void minimise_told(void *ctx, const struct minimise_result *r, const struct choices *kept);
+
 /* @choices: new ones. Return: false where nothing is violated. */
-bool minimise(struct choices *choices, minimise_run *run, void *ctx, struct minimise_result *out);
+bool minimise(struct choices *choices, minimise_run *run, minimise_told *told, void *ctx,
+              struct minimise_result *out);

@@ -23,6 +23,8 @@
 struct fixture {
     struct simstore *store;
     uint64_t seed;
+    bool decoy;    /* worlds without it violate X1, too, but for another reason */
+    uint32_t kept; /* choices, as it was told last */
 };
 
 static int set_up(void **state)
@@ -46,6 +48,12 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define violate(out, ...)                                                                          \
+    do {                                                                                           \
+        (out)->sentence = #__VA_ARGS__;                                                            \
+        snprintf((out)->violation, sizeof((out)->violation), __VA_ARGS__);                         \
+    } while (0)
+
 static void run(void *ctx, struct decider *decider, struct world_result *out)
 {
     struct fixture *f = ctx;
@@ -60,7 +68,21 @@ static void run(void *ctx, struct decider *decider, struct world_result *out)
     world_play(&(struct world_config){.plan = &plan, .timeline = &t, .store = f->store}, out);
     timeline_deinit(&t);
     if (!*out->violation && out->seen[FEATURE_MESSAGE_LOST] && out->seen[FEATURE_CONNECTION_CUT])
-        snprintf(out->violation, sizeof(out->violation), "X1 seed %d", (int)f->seed);
+        violate(out, "X1 seed %d", (int)f->seed);
+    else if (!*out->violation && f->decoy)
+        violate(out, "X1 a decoy");
+}
+
+static void told(void *ctx, const struct minimise_result *r, const struct choices *kept)
+{
+    struct fixture *f = ctx;
+    uint32_t n;
+
+    if (!kept)
+        return;
+    choices_items(kept, &n);
+    assert_int_equal(n, r->choices_after);
+    f->kept = n;
 }
 
 /* The next seed in which that happens soon. */
@@ -111,12 +133,13 @@ static void test_least(void **state)
         uint32_t n;
 
         find_world(f);
-        assert_true(minimise(choices, run, f, &r));
+        assert_true(minimise(choices, run, told, f, &r));
         assert_string_equal(r.after.violation, r.before.violation);
         assert_int_equal(count_site(choices, "broker_take lost,"), 1);
         assert_int_equal(count_site(choices, "strike_link cut,"), 1);
         choices_items(choices, &n);
         assert_int_equal(n, r.choices_after);
+        assert_int_equal(n, f->kept);
         assert_true(2 * n < r.choices_before);
         assert_least(f, choices, MINIMISE_TIMES * r.before.events);
         choices_free(choices);
@@ -160,12 +183,28 @@ static void test_same_again(void **state)
 
     f->seed = 0;
     find_world(f);
-    assert_true(minimise(one, run, f, &first));
-    assert_true(minimise(other, run, f, &second));
+    assert_true(minimise(one, run, told, f, &first));
+    assert_true(minimise(other, run, told, f, &second));
     assert_int_equal(first.after.hash, second.after.hash);
     assert_int_equal(first.worlds, second.worlds);
     choices_free(one);
     choices_free(other);
+}
+
+/* That an invariant of the same number is violated is not enough. */
+static void test_decoy(void **state)
+{
+    struct fixture *f = *state;
+    struct choices *choices = choices_new();
+    struct minimise_result r;
+
+    f->seed = 0;
+    find_world(f);
+    f->decoy = true;
+    assert_true(minimise(choices, run, told, f, &r));
+    f->decoy = false;
+    assert_string_equal(r.after.violation, r.before.violation);
+    choices_free(choices);
 }
 
 static void test_nothing(void **state)
@@ -180,7 +219,7 @@ static void test_nothing(void **state)
         f->seed++;
         run(f, NULL, &result);
     } while (*result.violation);
-    assert_false(minimise(choices, run, f, &r));
+    assert_false(minimise(choices, run, told, f, &r));
     choices_free(choices);
 }
 
@@ -200,7 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_least),   cmocka_unit_test(test_followed),
         cmocka_unit_test(test_nothing), cmocka_unit_test(test_same_again),
-        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_lines),   cmocka_unit_test(test_decoy),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
