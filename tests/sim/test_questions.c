@@ -122,19 +122,71 @@ static void test_list(void **state)
                 "| list_jobs.after: must be the `next` of an answer");
 }
 
+static void say_quotes(struct buf *out, int n)
+{
+    while (n-- > 0)
+        buf_puts(out, "\\\"");
+}
+
+/* As many as may be, of the greatest size, which take twice as much in JSON. */
+static void say_labels(struct buf *out)
+{
+    for (int i = 0; i < WIRE_LABELS_MAX; i++) {
+        buf_printf(out, "%s{\"name\": \"%c", i ? ", " : ", \"labels\": [", '_' + i);
+        say_quotes(out, WIRE_LABEL_NAME_MAX - 1);
+        buf_puts(out, "\", \"value\": \"");
+        say_quotes(out, WIRE_LABEL_VALUE_MAX);
+        buf_puts(out, "\"}");
+    }
+    buf_puts(out, "]");
+}
+
+/* A list is shortened until it fits into a message, and goes on where it was cut. */
+static void test_list_too_large(void **state)
+{
+    const int jobs = WIRE_LIST_MAX;
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf labels = {0};
+    char next[WIRE_CURSOR_MAX + 1] = "", question[512], id[32];
+    int found = 0, pages = 0;
+
+    say_labels(&labels);
+    for (int i = 0; i < jobs; i++) {
+        CLEANUP(buf_deinit) struct buf submit = {0};
+
+        buf_printf(&submit, "{\"jobId\": \"bulky-%d\", \"definition\": {\"steps\": [%s]}%s}", i,
+                   STEP("a", ""), buf_str(&labels));
+        alone_submit(w, buf_str(&submit));
+    }
+    do {
+        CLEANUP(wire_free) struct wire_message m = {0};
+
+        snprintf(question, sizeof(question), "{\"listJobs\": {\"limit\": 200, \"after\": \"%s\"}}",
+                 next);
+        alone_ask(w, question, &m);
+        assert_int_equal(m.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE);
+        for (size_t i = 0; i < m.answer->n_jobs; i++) {
+            snprintf(id, sizeof(id), "bulky-%d", jobs - 1 - found++);
+            assert_string_equal(m.answer->jobs[i]->job_id, id); /* newest first */
+        }
+        snprintf(next, sizeof(next), "%s", m.answer->next);
+        pages++;
+    } while (*next);
+    assert_int_equal(found, jobs);
+    assert_in_range(pages, 2, 4);
+}
+
 /* ---- ListWorkflows ---- */
 
-static void register_workflow(struct alone *w, const Drover__V1__Workflow *m)
+static void know(struct alone *w, const Drover__V1__Workflow *m)
 {
     CLEANUP(workflow_unref) struct workflow *known = NULL;
 
     assert_int_equal(workflow_new(&known, m, "", NULL), 0);
     assert_int_equal(scheduler_register(w->scheduler, known), 0);
-    alone_step(
-        w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "first"});
 }
 
-static void register_small(struct alone *w, const char *actor)
+static void know_small(struct alone *w, const char *name, const char *actor)
 {
     Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
     Drover__V1__Step step = DROVER__V1__STEP__INIT, *list[] = {&step};
@@ -143,13 +195,20 @@ static void register_small(struct alone *w, const char *actor)
     step.actor = (char *)actor;
     m.steps = list;
     m.n_steps = 1;
-    m.name = (char *)"small";
+    m.name = (char *)name;
     m.version = 3;
-    register_workflow(w, &m);
+    know(w, &m);
+}
+
+/* Puts what it knows into the store. */
+static void define(struct alone *w)
+{
+    alone_step(
+        w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "first"});
 }
 
 /* As large as a message may be, nearly: no answer can hold it. */
-static void register_large(struct alone *w)
+static void know_large(struct alone *w)
 {
     Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
     Drover__V1__Payload arguments = DROVER__V1__PAYLOAD__INIT;
@@ -173,7 +232,7 @@ static void register_large(struct alone *w)
     m.n_steps = 4;
     m.name = (char *)"large";
     m.version = 1;
-    register_workflow(w, &m);
+    know(w, &m);
     free(text);
 }
 
@@ -182,7 +241,8 @@ static void test_workflows(void **state)
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message all = {0}, one = {0}, none = {0};
 
-    register_small(w, "hand");
+    know_small(w, "small", "hand");
+    define(w);
     alone_ask(w, "{\"listWorkflows\": {}}", &all);
     assert_int_equal(all.answer->n_workflows, 1);
     assert_string_equal(all.answer->workflows[0]->workflow, "small@3");
@@ -198,15 +258,46 @@ static void test_workflows(void **state)
     assert_string_equal(none.answer->command_id, "c");
 }
 
+/* They come in pages, by name. */
+static void test_many_workflows(void **state)
+{
+    const int workflows = 2 * WIRE_PAGE_MAX + 1;
+    struct alone *w = *state;
+    char next[WIRE_CURSOR_MAX + 1] = "", question[512], name[32];
+    int found = 0, pages = 0;
+
+    for (int i = 0; i < workflows; i++) {
+        snprintf(name, sizeof(name), "w%05d", i);
+        know_small(w, name, "hand");
+    }
+    define(w);
+    do {
+        CLEANUP(wire_free) struct wire_message m = {0};
+
+        snprintf(question, sizeof(question), "{\"listWorkflows\": {\"after\": \"%s\"}}", next);
+        alone_ask(w, question, &m);
+        for (size_t i = 0; i < m.answer->n_workflows; i++) {
+            snprintf(name, sizeof(name), "w%05d@3", found++);
+            assert_string_equal(m.answer->workflows[i]->workflow, name);
+            assert_int_equal(m.answer->workflows[i]->steps, 1);
+        }
+        snprintf(next, sizeof(next), "%s", m.answer->next);
+        pages++;
+    } while (*next);
+    assert_int_equal(found, workflows);
+    assert_int_equal(pages, 3);
+}
+
 static void test_definition_too_large(void **state)
 {
     struct alone *w = *state;
 
-    register_large(w);
-    alone_control(w, "{\"listWorkflows\": {\"workflow\": \"large\"}}");
+    know_large(w);
+    define(w);
+    alone_control(w, "{\"commandId\": \"c\", \"listWorkflows\": {\"workflow\": \"large\"}}");
     alone_expect(
-        w, "reply {\"code\":\"ANSWER_CODE_TOO_LARGE\",\"reason\":\"the answer would exceed the "
-           "message limit\"}, ack");
+        w, "reply {\"commandId\":\"c\",\"code\":\"ANSWER_CODE_TOO_LARGE\",\"reason\":\"the answer "
+           "would exceed the message limit\"}, ack");
 }
 
 /* What a name and a version stand for does not change. */
@@ -215,9 +306,11 @@ static void test_registered_otherwise(void **state)
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message m = {0};
 
-    register_small(w, "hand");
+    know_small(w, "small", "hand");
+    define(w);
     alone_restart(w);
-    register_small(w, "foot");
+    know_small(w, "small", "foot");
+    define(w);
     alone_ask(w, "{\"listWorkflows\": {\"workflow\": \"small\"}}", &m);
     assert_string_equal(m.answer->definition->steps[0]->actor, "hand");
 }
@@ -253,7 +346,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_history),
         TEST(test_list),
+        TEST(test_list_too_large),
         TEST(test_workflows),
+        TEST(test_many_workflows),
         TEST(test_definition_too_large),
         TEST(test_registered_otherwise),
         TEST(test_query),

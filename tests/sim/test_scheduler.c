@@ -23,8 +23,8 @@
 
 #define PARTITIONS 2
 #define JOBS_MAX 16
-#define WAIT_MS 1000
-#define MINUTE 60000
+#define WAIT_MS INT64_C(1000)
+#define MINUTE INT64_C(60000)
 #define STORE_EPOCH INT64_C(1700000000000)
 
 enum peer {
@@ -104,14 +104,10 @@ static bool tell_alert(struct world *w, enum peer peer, struct bytes body)
     return true;
 }
 
-/* Nobody will want those of jobs that are there for their bulk. */
 static void keep_request(struct world *w, const char *id, struct bytes body)
 {
-    struct buf *request;
+    struct buf *request = &job_of(w, id)->request;
 
-    if (strncmp(id, "bulky", 5) == 0)
-        return;
-    request = &job_of(w, id)->request;
     request->len = 0;
     buf_append(request, body.data, body.len);
 }
@@ -221,28 +217,15 @@ static void die(struct world *w, enum peer peer)
 
 /* ---- what happens to jobs ---- */
 
-/* A job of one step for actor "hand"; with so many labels, of the greatest size. */
-static void submit_labelled(struct world *w, enum peer peer, const char *id, int n)
+/* A job of one step for actor "hand". */
+static void submit_to(struct world *w, enum peer peer, const char *id)
 {
     Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
     Drover__V1__Workflow workflow = DROVER__V1__WORKFLOW__INIT;
     Drover__V1__Step step = DROVER__V1__STEP__INIT;
     Drover__V1__Step *steps[] = {&step};
     Drover__V1__Policy parks = DROVER__V1__POLICY__INIT;
-    Drover__V1__Label labels[WIRE_LABELS_MAX], *list[WIRE_LABELS_MAX];
-    char names[WIRE_LABELS_MAX][WIRE_LABEL_NAME_MAX + 1];
-    char value[WIRE_LABEL_VALUE_MAX + 1] = "";
 
-    memset(value, '"', WIRE_LABEL_VALUE_MAX); /* takes twice as much in JSON */
-    for (int i = 0; i < n; i++) {
-        memset(names[i], '"', WIRE_LABEL_NAME_MAX);
-        names[i][0] = (char)('A' + i);
-        names[i][WIRE_LABEL_NAME_MAX] = '\0';
-        drover__v1__label__init(&labels[i]);
-        labels[i].name = names[i];
-        labels[i].value = value;
-        list[i] = &labels[i];
-    }
     parks.on_permanent = DROVER__V1__RECOURSE__RECOURSE_PARK;
     step.name = (char *)"a";
     step.actor = (char *)"hand";
@@ -253,14 +236,7 @@ static void submit_labelled(struct world *w, enum peer peer, const char *id, int
     workflow.n_steps = 1;
     m.job_id = (char *)id;
     m.definition = &workflow;
-    m.labels = list;
-    m.n_labels = (size_t)n;
     deliver_message(w, peer, SCHEDULER_SUBMIT, &m.base);
-}
-
-static void submit_to(struct world *w, enum peer peer, const char *id)
-{
-    submit_labelled(w, peer, id, 0);
     assert_true(job_of(w, id)->request.len > 0);
 }
 
@@ -573,139 +549,6 @@ static void test_refused(void **state)
     unstarted(w, B, "j2");
     expect(w, "");
     assert_true(scheduler_idle(w->peers[A]));
-}
-
-/* A list is shortened until it fits into a message, and goes on where it was cut. */
-static void test_list_too_large(void **state)
-{
-    const int jobs = WIRE_LIST_MAX;
-    struct world *w = *state;
-    char next[WIRE_CURSOR_MAX + 1] = "", control[512], id[32];
-    int found = 0, pages = 0;
-
-    for (int i = 0; i < jobs; i++) {
-        snprintf(id, sizeof(id), "bulky-%d", i);
-        submit_labelled(w, A, id, WIRE_LABELS_MAX);
-    }
-    do {
-        struct wire_message m;
-
-        snprintf(control, sizeof(control),
-                 "{\"replyTo\": \"me\", \"listJobs\": {\"limit\": 200, \"after\": \"%s\"}}", next);
-        ask(w, control, &m);
-        assert_int_equal(m.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE);
-        for (size_t i = 0; i < m.answer->n_jobs; i++) {
-            snprintf(id, sizeof(id), "bulky-%d", jobs - 1 - found++);
-            assert_string_equal(m.answer->jobs[i]->job_id, id); /* newest first */
-        }
-        snprintf(next, sizeof(next), "%s", m.answer->next);
-        wire_free(&m);
-        pages++;
-    } while (*next);
-    assert_int_equal(found, jobs);
-    assert_in_range(pages, 2, 4);
-}
-
-/* Workflow "large@1", whose definition is too large for a message in JSON. */
-static void register_large(struct world *w)
-{
-    CLEANUP(workflow_unref) struct workflow *known = NULL;
-    Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
-    Drover__V1__Payload arguments = DROVER__V1__PAYLOAD__INIT;
-    Drover__V1__Step steps[3], *list[3];
-    char *text = malloc(WIRE_INPUT_MAX);
-
-    memset(text, '"', WIRE_INPUT_MAX);
-    arguments.content_type = (char *)"text/plain; charset=utf-8";
-    arguments.data.data = (uint8_t *)text;
-    arguments.data.len = WIRE_INPUT_MAX - strlen(arguments.content_type);
-    for (int i = 0; i < 3; i++) {
-        drover__v1__step__init(&steps[i]);
-        steps[i].name = (char *[]){"a", "b", "c"}[i];
-        steps[i].actor = (char *)"hand";
-        steps[i].action = (char *)"work";
-        steps[i].arguments = &arguments;
-        list[i] = &steps[i];
-    }
-    m.name = (char *)"large";
-    m.version = 1;
-    m.steps = list;
-    m.n_steps = 3;
-    assert_int_equal(workflow_new(&known, &m, "", NULL), 0);
-    assert_int_equal(scheduler_register(w->peers[A], known), 0);
-    feed(w, A,
-         (struct scheduler_event){
-             .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = w->run});
-    free(text);
-}
-
-static void register_many(struct world *w, int n)
-{
-    Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
-    Drover__V1__Step step = DROVER__V1__STEP__INIT;
-    Drover__V1__Step *steps[] = {&step};
-    char name[16];
-
-    step.name = (char *)"a";
-    step.actor = (char *)"hand";
-    step.action = (char *)"work";
-    m.name = name;
-    m.version = 1;
-    m.steps = steps;
-    m.n_steps = 1;
-    for (int i = 0; i < n; i++) {
-        CLEANUP(workflow_unref) struct workflow *known = NULL;
-
-        snprintf(name, sizeof(name), "w%05d", i);
-        assert_int_equal(workflow_new(&known, &m, "", NULL), 0);
-        assert_int_equal(scheduler_register(w->peers[A], known), 0);
-    }
-    feed(w, A,
-         (struct scheduler_event){
-             .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = w->run});
-}
-
-/* Registered workflows come in pages, by name. */
-static void test_many_workflows(void **state)
-{
-    const int workflows = 2 * WIRE_PAGE_MAX + 1;
-    struct world *w = *state;
-    char next[WIRE_CURSOR_MAX + 1] = "", control[512], name[32];
-    int found = 0, pages = 0;
-
-    register_many(w, workflows);
-    do {
-        struct wire_message m;
-
-        snprintf(control, sizeof(control),
-                 "{\"replyTo\": \"me\", \"listWorkflows\": {\"after\": \"%s\"}}", next);
-        ask(w, control, &m);
-        for (size_t i = 0; i < m.answer->n_workflows; i++) {
-            snprintf(name, sizeof(name), "w%05d@1", found++);
-            assert_string_equal(m.answer->workflows[i]->workflow, name);
-            assert_int_equal(m.answer->workflows[i]->steps, 1);
-        }
-        snprintf(next, sizeof(next), "%s", m.answer->next);
-        wire_free(&m);
-        pages++;
-    } while (*next);
-    assert_int_equal(found, workflows);
-    assert_int_equal(pages, 3);
-}
-
-/* Where there is nothing to shorten, it is said. */
-static void test_definition_too_large(void **state)
-{
-    static const char question[] =
-        "{\"commandId\": \"c\", \"replyTo\": \"me\", \"listWorkflows\": {\"workflow\": \"large\"}}";
-    struct world *w = *state;
-    struct wire_message m;
-
-    register_large(w);
-    ask(w, question, &m);
-    assert_int_equal(m.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_TOO_LARGE);
-    assert_string_equal(m.answer->command_id, "c");
-    wire_free(&m);
 }
 
 static void say(struct world *w, int actor, enum ops_cause what)
@@ -1033,9 +876,6 @@ int main(void)
         TEST(test_full_store_carries_on),
         TEST(test_a_repeated_drive_mints_anew),
         TEST(test_refused),
-        TEST(test_list_too_large),
-        TEST(test_many_workflows),
-        TEST(test_definition_too_large),
         TEST(test_causes_are_forgotten),
         TEST(test_store_went_back),
         TEST(test_store_went_back_unseen),
