@@ -16,6 +16,13 @@ sys.path.insert(0, str(ROOT / "tests" / "mutants"))
 import rules
 
 
+def has_case(text, case):
+    """test_x, Class, Class.test_x; or story/failure, which a program makes of the two."""
+    if "/" in case:
+        return all(f'"{word}"' in text for word in case.split("/"))
+    return bool(re.search(rf"(def|class|void) {case.rpartition('.')[2]}\(", text))
+
+
 def complaint(file, old, new, catcher=""):
     """What is wrong with a mutant; None where nothing is."""
     times = (ROOT / file).read_text().count(old)
@@ -27,8 +34,9 @@ def complaint(file, old, new, catcher=""):
     path = ROOT / (test if test.endswith(".py") else f"{test}.c")
     if not path.exists() or not cases:
         return f"{catcher} is no case of a test that is there"
-    missing = [case for case in cases if not re.search(rf"(def|class|void) {case.rpartition('.')[2]}\(", path.read_text())]
+    missing = [case for case in cases if not has_case(path.read_text(), case)]
     return f"{test} has no {', '.join(missing)}" if missing else None
+
 
 
 def main():

@@ -13,6 +13,7 @@ FUNCTIONS = "common/store/drover.lua"
 
 AGENT = "tests/unit/test_agent"
 SCHEDULER = "tests/sim/test_scheduler"
+FAILURES = "tests/sim/test_failures"
 INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 SUSPECTS = "tests/sim/test_suspects"
@@ -126,6 +127,12 @@ RULES = {
             FUNCTIONS,
             "rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then",
             "rec.current == 'U' and rec.asked == 'D' then",
+        ),
+        "a request that was sent once more is taken for one that nobody had where it expires": (
+            "scheduler/on_expired.c",
+            "        if (d->resent)\n            continue;\n",
+            "",
+            f"{INTAKE} test_expired",
         ),
     },
     "A failure report waives the undo only where the step says so, and proves that nothing took effect": {
@@ -733,6 +740,12 @@ RULES = {
             "  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then",
             "  elseif rec.state ~= 'M' then",
             "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
+        ),
+        "a retry of all passes over what is marked": (
+            FUNCTIONS,
+            "  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then",
+            "  elseif rec.state ~= 'W' or rec.current == job.desired or rec.failures + rec.expiries == 0 then",
+            "tests/integration/test_functions.py Functions.test_retry_all_of_what_is_about_to_be_parked",
         ),
         "a retry of all forgets that a step has died too often": (
             FUNCTIONS,
@@ -1526,6 +1539,12 @@ RULES = {
             "    op->n_steps = 0;\n",
             f"{INTAKE} test_gone_on_with",
         ),
+        "what redelivered replies send again is looked for in one call": (
+            "scheduler/on_replies.c",
+            "    op->alone = item->redelivered; /*",
+            "    /*",
+            f"{INTAKE} test_redelivered_together",
+        ),
     },
     "Indexes are what the records say": {
         "a settled job stays due": (
@@ -2165,6 +2184,38 @@ RULES = {
             "    op_unref(s, op);\n    driven_resume_stalled(s);\n",
             "    op_unref(s, op);\n",
             f"{INTAKE} test_unconfirmed",
+        ),
+        "requests that wait while a job migrates are sent by the version that it was to get": (
+            "scheduler/driven.c",
+            "    workflow_unref(op->workflow);\n    op->workflow = w;\n    op->open++;\n",
+            "    if (op->workflow)\n        workflow_unref(w);\n    else\n        op->workflow = w;\n    op->open++;\n",
+            f"{INTAKE} test_migrated_while_a_request_waits",
+        ),
+    },
+    "Who runs out of memory ends, and does nothing by halves": {
+        "out of memory a reply is recorded without its result": (
+            "scheduler/on_replies.c",
+            "    op->record.result = buf_or_abort(&op->buf);\n",
+            "    op->record.result = buf_bytes(&op->buf);\n",
+            f"{FAILURES} chain/allocation",
+        ),
+        "out of memory a request is sent without what it is to carry": (
+            "common/model/store_ops.c",
+            "    return or_abort(malloc(size));\n",
+            "    return malloc(size);\n",
+            f"{FAILURES} chain/allocation",
+        ),
+        "out of memory a definition counts as lost": (
+            "scheduler/definition.c",
+            "    if (result == -ENOMEM)\n        abort();\n    if (result) {\n        log_error(\"definition_lost\"",
+            "    if (result) {\n        log_error(\"definition_lost\"",
+            f"{FAILURES} chain/allocation",
+        ),
+        "out of memory a hash table exits": (
+            "common/base/hash.h",
+            "#define uthash_fatal(message) abort()",
+            "#define uthash_fatal(message) exit(-1)",
+            f"{FAILURES} chain/allocation",
         ),
     },
     "A job remembers its last commands": {

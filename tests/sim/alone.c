@@ -125,6 +125,7 @@ static void publish(struct alone *w, const struct effect *e)
     w->publish = e->id;
     if (strcmp(m->exchange, "drover.tasks") == 0) {
         say_request(w, m->body);
+        snprintf(w->actor, sizeof(w->actor), "%s", m->key);
         outcome = w->unroutable ? BUS_RETURNED : BUS_CONFIRMED;
     } else if (strcmp(m->exchange, "drover.events") == 0) {
         say_event(w, m->body);

@@ -32,16 +32,17 @@ struct alone {
     uint64_t handle, call, publish; /* the last */
     uint64_t confirmed;             /* by hand, up to here */
     struct alone_answer instead;
-    uint32_t times;           /* how often ... */
-    uint32_t skip;            /* ... behind so many calls */
-    const char *cut;          /* a function: of its answers only the first ... */
-    uint32_t left;            /* ... so many items arrive */
-    uint32_t items;           /* the last answer of that function had so many */
-    enum bus_outcome outcome; /* of all but requests ... */
-    bool unroutable;          /* ... which no queue takes */
-    bool silent;              /* nothing has an outcome, until alone_confirm() */
-    char token[WIRE_TOKEN_MAX + 1];
-    struct buf reply; /* the last */
+    uint32_t times;                 /* how often ... */
+    uint32_t skip;                  /* ... behind so many calls */
+    const char *cut;                /* a function: of its answers only the first ... */
+    uint32_t left;                  /* ... so many items arrive */
+    uint32_t items;                 /* the last answer of that function had so many */
+    enum bus_outcome outcome;       /* of all but requests ... */
+    bool unroutable;                /* ... which no queue takes */
+    bool silent;                    /* nothing has an outcome, until alone_confirm() */
+    char token[WIRE_TOKEN_MAX + 1]; /* of the last request, ... */
+    char actor[ID_NAME_MAX + 1];    /* ... and to whom it went */
+    struct buf reply;               /* the last */
     struct buf story;
 };
 

@@ -372,7 +372,7 @@ static unsigned report(const char *story, const char *failure, uint32_t failed, 
     static unsigned at;
 
     good &= failed > 0;
-    printf("%sok %u %s %s # %" PRIu32 " failures\n", good ? "" : "not ", ++at, story, failure,
+    printf("%sok %u - %s/%s # %" PRIu32 " failures\n", good ? "" : "not ", ++at, story, failure,
            failed);
     return !good;
 }

@@ -217,6 +217,28 @@ static void test_dead_letter_refused(void **state)
     alone_expect(w, "");
 }
 
+/* No agent took a request in its time: nobody has it, unless it was sent before. */
+static void test_expired(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf body = {0};
+    struct bus_delivery d = {.source = SCHEDULER_EXPIRED, .resent = true};
+
+    submitted(w);
+    buf_printf(&body,
+               "{\"requests\": [{\"jobId\": \"j\", \"step\": \"a\", \"token\": \"%s\", "
+               "\"actor\": \"hand\", \"idempotencyKey\": \"j/a/1\", \"action\": \"work\", "
+               "\"lockMs\": 1000, \"desired\": "
+               "\"STATE_ACTIVE\"}]}",
+               w->token);
+    d.body = buf_bytes(&body);
+    alone_deliver(w, d);
+    alone_expect(w, "ack");
+    d.resent = false;
+    alone_deliver(w, d);
+    alone_expect(w, "alert NO_AGENT, ack");
+}
+
 /* Of calls and publishes that were begun before, by another or on a connection that is gone. */
 static void test_unknown_ids(void **state)
 {
@@ -396,13 +418,14 @@ static void know(struct alone *w, const Drover__V1__Workflow *d)
     assert_int_equal(scheduler_register(w->scheduler, known), 0);
 }
 
-/* Of "w" both versions: the second has one step more. */
+/* Of "w" three versions: the second has one step more, the third another actor. */
 static void know_versions(struct alone *w)
 {
     static const char *const versions[] = {
         "{\"name\": \"w\", \"version\": 1, \"steps\": [{\"name\": \"a\", \"actor\": \"hand\"}]}",
         "{\"name\": \"w\", \"version\": 2, \"steps\": [{\"name\": \"a\", \"actor\": \"hand\"}, "
         "{\"name\": \"b\", \"actor\": \"hand\", \"after\": [\"a\"]}]}",
+        "{\"name\": \"w\", \"version\": 3, \"steps\": [{\"name\": \"a\", \"actor\": \"foot\"}]}",
     };
 
     for (size_t i = 0; i < array_size(versions); i++) {
@@ -622,6 +645,63 @@ static void test_gone_on_with(void **state)
     assert_int_equal(requests(w), WIDE);
 }
 
+#define FANNED 200 /* one of them fits a call, two do not */
+
+/* A job of a step that so many others wait for. */
+static void submit_fan(struct alone *w, const char *id, char token[WIRE_TOKEN_MAX + 1])
+{
+    CLEANUP(buf_deinit) struct buf json = {0};
+
+    buf_printf(&json, "{\"jobId\": \"%s\", \"definition\": {\"steps\": [", id);
+    buf_puts(&json, "{\"name\": \"a\", \"actor\": \"hand\"}");
+    for (int i = 0; i < FANNED; i++)
+        buf_printf(&json, ", {\"name\": \"s%d\", \"actor\": \"hand\", \"after\": [\"a\"]}", i);
+    buf_puts(&json, "]}}");
+    alone_submit(w, buf_str(&json));
+    memcpy(token, w->token, sizeof(w->token));
+}
+
+/* What follows each of them is sent again; one call would have too much of it. */
+static void test_redelivered_together(void **state)
+{
+    static const char *const ids[] = {"j", "l"}; /* of one partition */
+    char tokens[array_size(ids)][WIRE_TOKEN_MAX + 1];
+    CLEANUP(buf_deinit) struct buf replies = {0};
+    struct alone *w = *state;
+    struct bus_delivery d = {.source = SCHEDULER_REPLIES};
+
+    assert_int_equal(id_partition(ids[0], 2), id_partition(ids[1], 2));
+    for (size_t i = 0; i < array_size(ids); i++) {
+        submit_fan(w, ids[i], tokens[i]);
+        buf_printf(&replies, "%s{\"jobId\": \"%s\", \"step\": \"a\", \"token\": \"%s\", " DONE "}",
+                   i > 0 ? ", " : "{\"replies\": [", ids[i], tokens[i]);
+    }
+    buf_puts(&replies, "]}");
+    d.body = buf_bytes(&replies);
+    w->story.len = 0;
+    alone_deliver(w, d);
+    assert_int_equal(requests(w), 2 * FANNED);
+    d.redelivered = true;
+    w->instead = (struct alone_answer){"record", STORE_ERROR, "BUSY"};
+    w->times = w->skip = 1;
+    alone_deliver(w, d);
+    assert_int_equal(requests(w), FANNED);
+    alone_pass(w, MACHINE_REPEAT_MS);
+    assert_int_equal(requests(w), FANNED);
+}
+
+#define FILL (5 * 250)
+
+/* More requests than may be unconfirmed. Return: how many of them were sent. */
+static unsigned fill(struct alone *w)
+{
+    char id[] = "f0";
+
+    for (; id[1] < '0' + FILL / 250; id[1]++)
+        submit_wide(w, id, 250, 1);
+    return requests(w);
+}
+
 /* All of them are sent, but no more at a time than may be unconfirmed. */
 static void test_unconfirmed(void **state)
 {
@@ -629,16 +709,34 @@ static void test_unconfirmed(void **state)
     unsigned sent, all;
 
     w->silent = true;
-    for (int i = 0; i < 5; i++) {
-        char id[] = {'j', (char)('0' + i), '\0'};
-
-        submit_wide(w, id, 250, 1);
-    }
-    all = requests(w);
+    all = fill(w);
     assert_in_range(all, 1000, SCHEDULER_UNCONFIRMED);
     for (alone_confirm(w); (sent = requests(w)) > 0; alone_confirm(w))
         all += sent;
-    assert_int_equal(all, 5 * 250);
+    assert_int_equal(all, FILL);
+}
+
+/* A Migrate that was refused is delivered again, and with it the request in flight. */
+static void test_migrated_while_a_request_waits(void **state)
+{
+    const struct bus_delivery migrate = {
+        .source = SCHEDULER_CONTROL,
+        .redelivered = true,
+        .reply_to = "me",
+        .body = bytes_str(COMMAND("c", "\"migrate\": {\"workflow\": \"w@3\"}"))};
+    struct alone *w = *state;
+
+    know_versions(w);
+    alone_submit(w, "{\"jobId\": \"j\", \"workflow\": \"w@1\"}");
+    alone_deliver(w, migrate);
+    assert_non_null(strstr(buf_str(&w->story), "WRONG_STATE"));
+    w->silent = true;
+    fill(w);
+    alone_deliver(w, migrate);
+    assert_int_equal(requests(w), 0);
+    alone_confirm(w);
+    alone_confirm(w);
+    assert_string_equal(w->actor, "hand");
 }
 
 static void test_unconfirmed_bytes(void **state)
@@ -733,6 +831,7 @@ int main(void)
         TEST(test_nothing_achieved),
         TEST(test_result_too_large),
         TEST(test_dead_letter_refused),
+        TEST(test_expired),
         TEST(test_unknown_ids),
         TEST(test_store_refuses),
         TEST(test_job_too_large),
@@ -747,8 +846,10 @@ int main(void)
         TEST(test_dies_while_it_looks),
         TEST(test_many_are_lost),
         TEST(test_gone_on_with),
+        TEST(test_redelivered_together),
         TEST(test_unconfirmed),
         TEST(test_unconfirmed_bytes),
+        TEST(test_migrated_while_a_request_waits),
         TEST(test_others_are_lost),
         TEST(test_marks_cut),
         TEST(test_answers_cut),
