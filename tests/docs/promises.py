@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the promises of docs/RELIABILITY.md against those who check them.
+"""Holds the promises of docs/RELIABILITY.md against those who check them, and its bugs against what replays them.
 
     promises.py check [ROOT]
 
 What is to be "simulated" must be the number of some violation in tests/sim, what is seen from "outside"
-that of some in tests/fault, and the other way round.
+that of some in tests/fault, and the other way round. Of each bug there must be the mutant, the case of a
+test, or the input of a fuzzer that it names.
 """
 
 import pathlib
@@ -14,14 +15,41 @@ import sys
 
 PAGE = "docs/RELIABILITY.md"
 ROW = re.compile(r"^\| ([ILM]\d+) \| .* \| (.*) \|$", re.MULTILINE)
+BUGS = "| what | found by | replay | what became of it |\n|---|---|---|---|\n"
 CHECKERS = {  # what the page says -> where, and how a violation of one begins
     "simulated": ("tests/sim", "*.c", re.compile(r'"([ILM]\d+) ')),
     "outside": ("tests/fault", "*.py", re.compile(r'"([ILM]\d+)"')),
 }
 
 
+def is_there(root, replay):
+    """What replays a bug."""
+    kind, _, name = replay.partition(": ")
+    if kind == "mutant":
+        text = (root / "tests/mutants/rules.py").read_text(encoding="utf-8")
+        return f'        "{name}": (\n' in text
+    if kind == "fuzz":
+        return (root / "tests/fuzz/corpus" / name).is_file()
+    test, _, case = replay.partition(" ")
+    path = root / "tests" / (test if test.endswith(".py") else f"{test}.c")
+    pattern = rf"(def|void) {re.escape(case.rpartition('.')[2])}\("
+    return path.is_file() and bool(re.search(pattern, path.read_text(encoding="utf-8")))
+
+
+def bugs_without_replay(page, root):
+    rows = page.partition(BUGS)[2].partition("\n\n")[0].splitlines()
+    if not rows:
+        yield "there is no table of bugs"
+    for row in rows:
+        cells = row.strip("| ").split(" | ")
+        if len(cells) != 4 or not is_there(root, cells[2]):
+            yield f"nothing replays: {row}"
+
+
 def problems(root):
-    promised = dict(ROW.findall((root / PAGE).read_text(encoding="utf-8")))
+    page = (root / PAGE).read_text(encoding="utf-8")
+    yield from bugs_without_replay(page, root)
+    promised = dict(ROW.findall(page))
     for word, (folder, files, violation) in CHECKERS.items():
         paths = [p for p in sorted((root / folder).glob(files)) if not p.name.startswith("test_")]
         checked = set(violation.findall("".join(p.read_text(encoding="utf-8") for p in paths)))
