@@ -14,6 +14,7 @@ FUNCTIONS = "common/store/drover.lua"
 AGENT = "tests/unit/test_agent"
 SCHEDULER = "tests/sim/test_scheduler"
 FAILURES = "tests/sim/test_failures"
+ROLLBACK = "tests/sim/test_rollback"
 INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 SUSPECTS = "tests/sim/test_suspects"
@@ -513,7 +514,7 @@ RULES = {
             "scheduler/notice.c",
             "        return; /* forgotten, or not owed: nothing to tell */\n",
             "        op_call(s, op, settle_call, settle_answered);\n        return;\n",
-            f"{SCHEDULER} test_unknown_notices_are_left",
+            f"{ROLLBACK} test_unknown_notices_are_left",
         ),
         "a job is forgotten once its last outcome is told": (
             FUNCTIONS,
@@ -1278,55 +1279,55 @@ RULES = {
             "scheduler/rollback.c",
             "        rollback_look(s);\n        workflows_register(s);\n",
             "        rollback_look(s);\n",
-            f"{SCHEDULER} test_workflows_come_back",
+            f"{ROLLBACK} test_workflows_come_back",
         ),
         "workflows that are being registered are not registered again": (
             "scheduler/scheduler.c",
             "--s->registering == 0 && s->register_again",
             "--s->registering == 0 && false",
-            f"{SCHEDULER} test_workflows_come_back",
+            f"{ROLLBACK} test_workflows_come_back",
         ),
         "a mark that went back is not seen": (
             "scheduler/rollback.c",
             "    bool back = known && (other_run ? shows->began : shows->count) < remembered;\n",
             "    bool back = false;\n",
-            f"{SCHEDULER} test_settling_lost",
+            f"{ROLLBACK} test_settling_lost",
         ),
         "an emptied store is not seen": (
             "scheduler/rollback.c",
             "    bool lost = known && !bytes_is(shows->id, mark->id);\n",
             "    bool lost = false;\n",
-            f"{SCHEDULER} test_store_emptied",
+            f"{ROLLBACK} test_store_emptied",
         ),
         "accepting does not move the mark": (
             FUNCTIONS,
             "  note(job, 'created', found, by)\n  move_mark(job)\n",
             "  note(job, 'created', found, by)\n",
-            f"{SCHEDULER} test_store_emptied",
+            f"{ROLLBACK} test_store_emptied",
         ),
         "settling does not move the mark": (
             FUNCTIONS,
             "  job.settled = job.seq\n  move_mark(job)\n",
             "  job.settled = job.seq\n",
-            f"{SCHEDULER} test_settling_lost",
+            f"{ROLLBACK} test_settling_lost",
         ),
         "what is gone is not listed": (
             "scheduler/rollback.c",
             "    take_gone(s, op->partition, &shows);\n",
             "",
-            f"{SCHEDULER} test_store_went_back",
+            f"{ROLLBACK} test_store_went_back",
         ),
         "a job that is there is listed as gone": (
             FUNCTIONS,
             "    if call('EXISTS', p .. 'job:' .. a[k]) == 0 then\n      gone[",
             "    if true then\n      gone[",
-            f"{SCHEDULER} test_store_went_back",
+            f"{ROLLBACK} test_store_went_back",
         ),
         "a job that is gone is not missed once others have moved the mark on": (
             "scheduler/rollback.c",
             "    mark->suspect |= lost || back || (known && other_run);\n",
             "    mark->suspect |= lost || back;\n",
-            f"{SCHEDULER} test_store_went_back_twice",
+            f"{ROLLBACK} test_store_went_back_twice",
         ),
         "a look at more jobs than a call may name passes some over": (
             "scheduler/rollback.c",
