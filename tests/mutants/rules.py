@@ -4,7 +4,6 @@
 Most are a line of the rule left out or turned round. Each is (file, what stands there once, what is put in
 its place), and, fourth, what is to catch it, where that is not a seed:
 
-    --rollbacks                               a seed of the simulator with that option
     tests/unit/test_agent test_drain          a case of a test program of the build
     tests/integration/test_x.py Class.test    a case against real servers, and daemons so changed
 """

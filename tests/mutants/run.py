@@ -234,7 +234,7 @@ class Copy:
             command, longest_s = [self.build / test], UNIT_S
         else:
             self.make(SIMULATOR)
-            command = [self.build / SIMULATOR, "--seeds", SEEDS, *catcher.split()]
+            command = [self.build / SIMULATOR, "--seeds", SEEDS]
         code, out, err = self.programs.run(longest_s, command, variables)
         for left in re.findall(r"^left behind, .*$", err, re.M):
             print(f"{catcher or 'a seed'}: {left}", flush=True)

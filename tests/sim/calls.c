@@ -149,7 +149,7 @@ static void execute(struct world *w, struct call *c)
     note_overtaken(w, c);
     simstore_call(w->store, store_now(w), full, c->partition, c->function, c->args, c->n, &answer);
     w->calls++;
-    if (w->kept)
+    if (w->faults.rollback)
         replay_keep(w->kept, w->t->now, store_now(w), full, c->partition, c->function, c->args,
                     c->n);
     timeline_mix(w->t, bytes_str(c->process->name));
@@ -180,6 +180,7 @@ static void go_back(struct world *w)
     uint32_t calls =
         (uint32_t)timeline_between(w->t, replay_before(w->kept, w->t->now - LOST_MS), all);
 
+    timeline_note(w->t, FEATURE_STORE_BACK);
     w->rollbacks++;
     w->cleaning = 0; /* what had been ended may go on */
     w->run = effects_printf(&w->t->arena, "run %u", (unsigned)w->rollbacks);
@@ -203,7 +204,7 @@ static void on_call(struct event *e)
     timeline_about(w->t, "%s store %s", p->name, c->function);
     if (c->fate == FATE_LATE)
         list_remove(&c->late);
-    if (w->kept && c->epoch == w->rollbacks && w->rollbacks < ROLLBACKS &&
+    if (c->epoch == w->rollbacks && w->rollbacks < ROLLBACKS &&
         timeline_chance(w->t, w->faults.rollback))
         go_back(w);
     if (c->epoch != w->rollbacks)

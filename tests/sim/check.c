@@ -232,13 +232,22 @@ static void job_begin_again(struct checker *c, struct job *job)
     job->undone = was.undone;
     endings_undo(job);
     job->last = NULL;
+    job->steps_before = was.steps;
+    job->seq_before = was.seq;
+}
+
+/* What handlers did is known still where nothing that was recorded is gone. */
+static void job_compare(struct job *job)
+{
+    job->went_back |= job->seq != job->seq_before;
+    for (uint32_t i = 0; i < job->w->n_steps && !job->went_back; i++)
+        job->steps[i].deeds = job->steps_before[i].deeds;
 }
 
 void checker_goes_back(struct checker *c)
 {
     struct token *token, *next;
 
-    c->rollbacks++;
     c->again = true;
     HASH_ITER(hh, c->tokens, token, next) {
         HASH_DEL(c->tokens, token);
@@ -252,7 +261,10 @@ void checker_went_back(struct checker *c)
 {
     c->again = false;
     for (struct job *job = c->jobs; job; job = job->hh.next) {
+        job_compare(job);
         job->lost = job->lost && !job->created;
+        if (job->lost)
+            timeline_note(c->t, FEATURE_JOB_LOST);
     }
 }
 

@@ -418,7 +418,7 @@ void checker_status(struct checker *c, const Drover__V1__JobStatus *m)
 {
     struct job *job = check_job_find(c, bytes_str(m->job_id));
 
-    if (c->rollbacks > 0)
+    if (job && job->went_back)
         return; /* it may be of before */
     require(c, job && job->created, "I10 status of %s", m->job_id);
     if (job && job->created)

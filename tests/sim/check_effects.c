@@ -179,7 +179,7 @@ bool checker_act(struct checker *c, const char *text)
 
     if (!token)
         return false;
-    if (!is_still_there(token) || c->rollbacks > 0) /* a store that went back has it done again */
+    if (!is_still_there(token) || token->job->went_back) /* which has it done again */
         return token->effect = true;
     if (token->back)
         act_back(c, token);
@@ -194,7 +194,7 @@ bool checker_did_nothing(struct checker *c, const char *text)
     const struct token *token = check_token_ever(c, bytes_str(text));
     struct deed *deed;
 
-    if (!token || token->back || !is_still_there(token) || c->rollbacks > 0)
+    if (!token || token->back || !is_still_there(token) || token->job->went_back)
         return false;
     deed = deed_make(c, &token->job->steps[token->step], token->turn);
     if (deed->done)
@@ -225,6 +225,6 @@ static void check_book(struct checker *c, const struct job *job, uint32_t i)
 
 void check_books(struct checker *c, const struct job *job)
 {
-    for (uint32_t i = 0; i < job->w->n_steps && !c->violated && c->rollbacks == 0; i++)
+    for (uint32_t i = 0; i < job->w->n_steps && !c->violated && !c->again && !job->went_back; i++)
         check_book(c, job, i);
 }

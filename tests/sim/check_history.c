@@ -232,6 +232,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
     step->expiries++;
     step->current = 'U';
     land(job, step);
+    step->anew |= job->retrying && worn_out(job, i);
 }
 
 static void on_parked(struct checker *c, struct job *job, uint32_t i, const struct entry *e)

@@ -133,6 +133,9 @@ struct job {
     uint32_t flying;
     uint32_t calls;
     struct step *steps;
+    bool went_back; /* the store has forgotten some of what it had recorded, once */
+    struct step *steps_before;
+    uint64_t seq_before; /* likewise before it went back last */
     UT_hash_handle hh;
 };
 
@@ -173,8 +176,7 @@ struct checker {
     struct deadly *deadly;
     struct survivor *survivors;
     uint32_t deaths; /* of schedulers */
-    uint32_t rollbacks;
-    bool again; /* calls are told that were made before */
+    bool again;      /* calls are told that were made before */
     struct effects scratch;
     int64_t store_now;
     bool clock_set;

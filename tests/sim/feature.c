@@ -82,6 +82,8 @@ static const char *const names[FEATURE_CELLS_] = {
     [FEATURE_STORE_LATE] = "a call takes effect long after",
     [FEATURE_STORE_GONE] = "the store cannot be reached",
     [FEATURE_STORE_FULL] = "the store is full",
+    [FEATURE_STORE_BACK] = "the store goes back in time",
+    [FEATURE_JOB_LOST] = "... and a job is gone",
     [FEATURE_CLOCK_AHEAD] = "the store's clock jumps ahead",
     [FEATURE_CLOCK_BACK] = "the store's clock jumps back",
 };

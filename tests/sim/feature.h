@@ -92,6 +92,8 @@ enum feature {
     FEATURE_STORE_LATE,
     FEATURE_STORE_GONE,
     FEATURE_STORE_FULL,
+    FEATURE_STORE_BACK,
+    FEATURE_JOB_LOST,
     FEATURE_CLOCK_AHEAD,
     FEATURE_CLOCK_BACK,
     FEATURE_CELLS_, /* of the grid, see grid.h */

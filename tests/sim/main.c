@@ -13,8 +13,7 @@
  * With a ledger the seeds are run in pieces, which need not be run again. --minimise keeps in FILE
  * the least of a world that still violates the same, choice by choice, and tells how far it is; it
  * may be ended at any time. --follow runs what FILE has, also where it was changed by hand.
- * --functions takes other store functions than those it was built for. With --rollbacks the store
- * goes back in time now and then, as with fast durability.
+ * --functions takes other store functions than those it was built for.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -34,7 +33,6 @@
 #include "world.h"
 
 #define LAST_LINES 60
-#define ROLLBACK_RATE 10000 /* in millionths of the calls */
 #define REPORT_S 5
 #define PIECE 1000 /* seeds of one entry in the ledger */
 #define JOBS_MAX 64
@@ -45,7 +43,6 @@ struct options {
     bool single;
     bool trace;
     bool twice;
-    bool rollbacks;
     bool features;
     const char *ledger;   /* NULL: none */
     const char *minimise; /* where to; NULL: not */
@@ -86,7 +83,6 @@ static void run_world(const struct options *o, struct simstore *store, uint64_t 
 
     timeline_init(&t, seed, trace);
     plan_draw(&plan, &t, seed);
-    plan.faults.rollback = o->rollbacks ? ROLLBACK_RATE : 0;
     t.decider = decider;
     world_play(&(struct world_config){.plan = &plan, .timeline = &t, .store = store}, out);
     timeline_deinit(&t);
@@ -108,9 +104,8 @@ static const char *more(const struct options *o)
     static char text[4096];
     bool others = strcmp(o->functions, SIM_DROVER_LUA) != 0;
 
-    snprintf(text, sizeof(text), "%s%s%s%s", o->twice ? " --twice" : "",
-             o->rollbacks ? " --rollbacks" : "", others ? " --functions " : "",
-             others ? o->functions : "");
+    snprintf(text, sizeof(text), "%s%s%s", o->twice ? " --twice" : "",
+             others ? " --functions " : "", others ? o->functions : "");
     return text;
 }
 
@@ -196,7 +191,7 @@ static bool write_world(const struct one *one, const struct choices *choices)
     snprintf(part, sizeof(part), "%s.part", one->o->minimise);
     if (!(out = fopen(part, "w")))
         return false;
-    fprintf(out, "seed %" PRIu64 "%s\n", one->seed, one->o->rollbacks ? " --rollbacks" : "");
+    fprintf(out, "seed %" PRIu64 "\n", one->seed);
     choices_write(choices, out);
     return fclose(out) == 0 && rename(part, one->o->minimise) == 0;
 }
@@ -234,17 +229,15 @@ static int run_minimise(struct one *one)
 }
 
 /* The first line tells the seed. */
-static bool read_world(struct options *o, struct one *one, struct choices *choices)
+static bool read_world(const struct options *o, struct one *one, struct choices *choices)
 {
     FILE *in = fopen(o->follow, "r");
-    char line[1024], rest[32] = "";
+    char line[1024];
     bool good;
 
     if (!in)
         return false;
-    good = fgets(line, sizeof(line), in) &&
-           sscanf(line, "seed %" SCNu64 " %31s", &one->seed, rest) >= 1;
-    o->rollbacks = strcmp(rest, "--rollbacks") == 0;
+    good = fgets(line, sizeof(line), in) && sscanf(line, "seed %" SCNu64, &one->seed) == 1;
     while (good && fgets(line, sizeof(line), in))
         good = choices_parse(choices, line);
     fclose(in);
@@ -454,11 +447,9 @@ static int run_single(struct options *o)
 static int usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s --seeds A..B [--jobs N] [--twice] [--rollbacks] [--functions FILE] "
-            "[--ledger FILE] "
+            "usage: %s --seeds A..B [--jobs N] [--twice] [--functions FILE] [--ledger FILE] "
             "[--features]\n"
-            "       %s --seed N [--trace] [--twice | --minimise FILE] [--rollbacks] "
-            "[--functions FILE]\n"
+            "       %s --seed N [--trace] [--twice | --minimise FILE] [--functions FILE]\n"
             "       %s --follow FILE [--trace] [--functions FILE]\n",
             program, program, program);
     return 64;
@@ -472,12 +463,17 @@ static bool parse_seeds(struct options *o, const char *text)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"seeds", required_argument, NULL, 's'},     {"seed", required_argument, NULL, '1'},
-        {"jobs", required_argument, NULL, 'j'},      {"trace", no_argument, NULL, 't'},
-        {"twice", no_argument, NULL, '2'},           {"rollbacks", no_argument, NULL, 'r'},
-        {"functions", required_argument, NULL, 'f'}, {"ledger", required_argument, NULL, 'l'},
-        {"features", no_argument, NULL, 'e'},        {"minimise", required_argument, NULL, 'm'},
-        {"follow", required_argument, NULL, 'w'},    {0},
+        {"seeds", required_argument, NULL, 's'},
+        {"seed", required_argument, NULL, '1'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"trace", no_argument, NULL, 't'},
+        {"twice", no_argument, NULL, '2'},
+        {"functions", required_argument, NULL, 'f'},
+        {"ledger", required_argument, NULL, 'l'},
+        {"features", no_argument, NULL, 'e'},
+        {"minimise", required_argument, NULL, 'm'},
+        {"follow", required_argument, NULL, 'w'},
+        {0},
     };
     bool given = false;
 
@@ -492,8 +488,6 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->trace = true;
         } else if (c == '2') {
             o->twice = true;
-        } else if (c == 'r') {
-            o->rollbacks = true;
         } else if (c == 'f') {
             o->functions = optarg;
         } else if (c == 'l') {
@@ -509,7 +503,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
             return false;
         }
     }
-    if (o->ledger && (o->features || o->twice || o->rollbacks)) /* it does not know of them */
+    if (o->ledger && (o->features || o->twice)) /* it does not know of them */
         return false;
     return given && optind == argc && o->jobs >= 1 && o->jobs <= 64;
 }

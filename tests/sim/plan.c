@@ -313,6 +313,8 @@ static void draw_more_faults(struct timeline *t, const struct plan *plan, struct
     f->poison = rate(t, 10 * PERCENT);
     f->lie = rate(t, 60 * PERCENT);
     f->wipe = rate(t, PERCENT / 2);
+    if (timeline_chance(t, 3 * PERCENT)) /* dear: all that was called is called again */
+        f->rollback = (uint32_t)timeline_between(t, 1, 2 * PERCENT);
 }
 
 static void draw_handlers(struct timeline *t, const struct plan *plan, struct plan_handlers *h)
