@@ -7,8 +7,8 @@
  * later. A link is the connection of one process; when it is lost, confirms and acks go with it,
  * and what has no outcome is sent again on the next one, as io/bus.h promises.
  *
- * Faults, by rate: messages are lost, doubled, or kept for long, publishes refused, or not read
- * while the broker raises an alarm.
+ * Faults, by rate: messages are lost, doubled, or kept for long, publishes refused, not confirmed
+ * for long, or not read while the broker raises an alarm.
  */
 #pragma once
 
@@ -28,9 +28,11 @@ struct simbus_faults {
     uint32_t doubled;
     uint32_t kept;
     uint32_t refused;
-    uint32_t alarm;   /* the broker reads no publishes for a while, this one included */
-    int64_t kept_ms;  /* at most this long */
-    int64_t alarm_ms; /* likewise */
+    uint32_t owed;   /* confirms that do not come for long, on a connection that stays up */
+    uint32_t alarm;  /* the broker reads no publishes for a while, this one included */
+    int64_t kept_ms; /* at most this long */
+    int64_t owed_ms; /* likewise */
+    int64_t alarm_ms;
     int64_t delay_ms; /* of everything that crosses the net, at most */
 };
 

@@ -152,7 +152,8 @@ static void on_confirm(struct event *e)
         w->link->callbacks->on_outcome(w->link->ctx, w->publish->id, w->outcome);
 }
 
-static void confirm(struct simlink *link, struct publish *p, enum bus_outcome outcome)
+static void confirm(struct simlink *link, struct publish *p, enum bus_outcome outcome,
+                    int64_t after)
 {
     struct wire *w = simbus_wire(link->bus, link, on_confirm);
 
@@ -162,7 +163,18 @@ static void confirm(struct simlink *link, struct publish *p, enum bus_outcome ou
     w->event.eager = link->eager;
     w->event.digest = digest_number(simbus_publish_digest(p), (uint64_t)outcome + 1);
     w->event.held_until = link->held_until;
-    timeline_add(link->bus->t, &w->event, simbus_delay(link->bus));
+    timeline_add(link->bus->t, &w->event, after + simbus_delay(link->bus));
+}
+
+/* How long the broker owes a confirm: where the connection breaks before, or its process ends, it
+ * never comes. */
+static int64_t owes(struct simbus *bus, const struct wire *w)
+{
+    if (!timeline_chance(bus->t, bus->faults->owed))
+        return 0;
+    timeline_note(bus->t, FEATURE_CONFIRM_OWED);
+    tell(bus->t, "broker", "does not confirm to %s", w->link->name);
+    return timeline_between(bus->t, 1, bus->faults->owed_ms);
 }
 
 static void name_draws(const struct wire *w, const struct bus_message *m)
@@ -186,7 +198,7 @@ void simbus_arrive(const struct wire *w, const struct bus_message *m)
     if (outcome == BUS_RETURNED && m->resent)
         outcome = BUS_NACKED; /* what was sent before may have found a queue */
     if (connected)
-        confirm(w->link, w->publish, outcome);
+        confirm(w->link, w->publish, outcome, owes(bus, w));
 }
 
 static void on_sent(struct event *e)
@@ -215,7 +227,7 @@ void simlink_send(struct publish *p)
         return;
     if (p->content.not_after && p->content.not_after <= link->bus->t->now) {
         grid_met(link->bus->t, FAULT_LATE, grid_of_message(&p->content) & ~AT(5));
-        confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT);
+        confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT, 0);
         return;
     }
     p->content.resent |= p->sent;

@@ -74,6 +74,7 @@ static const char *const names[FEATURE_CELLS_] = {
     [FEATURE_POISON_AGENT] = "a request kills the agent that begins it",
     [FEATURE_POISON_SCHEDULER] = "a message kills the scheduler that reads it",
     [FEATURE_POISON_GIVEN_UP] = "... and is given up",
+    [FEATURE_CONFIRM_OWED] = "a confirm does not come for long",
     [FEATURE_ALARM] = "the broker raises an alarm",
     [FEATURE_ALARM_BLOCKS] = "... and a process hears of it",
     [FEATURE_SURFACES] = "... and after it there is a message of a connection that is gone",

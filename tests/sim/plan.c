@@ -310,6 +310,8 @@ static void draw_more_faults(struct timeline *t, const struct plan *plan, struct
 {
     f->bus.alarm = rate(t, 5 * PERCENT);
     f->bus.alarm_ms = draw_ms(t, plan, 10, 20 * SECOND >> timeline_between(t, 0, 4));
+    f->bus.owed = rate(t, 5 * PERCENT);
+    f->bus.owed_ms = draw_ms(t, plan, 100, 60 * SECOND >> timeline_between(t, 0, 4));
     f->poison = rate(t, 10 * PERCENT);
     f->lie = rate(t, 60 * PERCENT);
     f->wipe = rate(t, PERCENT / 2);

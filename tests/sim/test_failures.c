@@ -121,6 +121,7 @@ static const struct failure failures[] = {
     RATE("message_doubled", bus.doubled),
     RATE("message_kept", bus.kept),
     RATE("message_refused", bus.refused),
+    RATE("confirm_owed", bus.owed),
     RATE("broker_alarms", bus.alarm),
     RATE("broker_is_wiped", wipe),
     RATE("queue_gone", queue_gone),
@@ -161,7 +162,7 @@ static void plan_run(struct plan *plan, const struct run *run)
     plan->settle_ms = 7200000;
     plan->retention_ms = 2 * plan->settle_ms;
     faults->bus.delay_ms = 5;
-    faults->bus.kept_ms = faults->bus.alarm_ms = 3 * STORY_LEASE_MS;
+    faults->bus.kept_ms = faults->bus.alarm_ms = faults->bus.owed_ms = 3 * STORY_LEASE_MS;
     faults->restart_ms = faults->stall_ms = faults->outage_ms = 3 * STORY_LEASE_MS;
     if (run->failure && run->failure->verdict == WORLD_GOES_ON)
         *(uint32_t *)(void *)((char *)faults + run->failure->rate) = NTH;
