@@ -8,8 +8,8 @@ Applies each mutant of rules.py to a copy of the sources, and builds and runs th
 first thousand seeds of the simulator, of which one must fail, or the test that is named with the mutant.
 Without a mutant none of that may fail, which is tried first. Only a seed, or a case that is named, catches:
 a mutant whose test fails elsewhere, or does not end, is one that cannot be tried. --only takes the mutants
-in whose name, or rule, the TEXT stands. N mutants are tried at a time: as many as there are processors, if
-that is not said.
+in whose name, or rule, the TEXT stands. N mutants are tried at a time (as many as there are processors),
+and N more on integration tests, which wait more than they compute.
 
 The copies stay below build/mutants, for the next time; so does a ledger of what has been caught: none of
 that is tried again until the sources, or the mutant, change.
@@ -53,6 +53,7 @@ PRELOADED = "tests/lib/synced.so"
 NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
 ALONE = pathlib.Path(__file__).with_name("alone.py")
 UNIT_S, LONGEST_S, BUILD_S = 60, 300, 1800  # that a unit test may run, anything else, and the compiler
+PLACES = ["alone", "served"]  # where mutants are tried: the latter have servers
 AGAIN_S = 1  # after which one that is told to end is told so again
 PATIENCE_S = 30  # that it may wait for something; without a mutant that has to do as well
 
@@ -178,11 +179,11 @@ class Servers:
 class Copy:
     """The sources in a folder of their own, what is built of them, and the servers for its tests."""
 
-    def __init__(self, number, files, programs, servers_folder):
-        self.folder = FOLDER / f"{number}"
+    def __init__(self, name, files, programs, servers_folder):
+        self.folder = FOLDER / name
         self.build = self.folder / "build"
         self.programs = programs
-        self.servers_folder = servers_folder / f"{number}"
+        self.servers_folder = servers_folder / name
         self.servers = None
         self.mirror(files)
         if not (self.build / "build.ninja").exists():
@@ -270,6 +271,21 @@ class Copy:
         return said(catcher, named[0]) if named else None
 
 
+def catcher_of(tried):
+    """Of a mutant, or what is tried alone; "" is a seed."""
+    return tried[0] if len(tried) == 1 else "".join(tried[3:])
+
+
+def kind_of(tried):
+    kinds = {"tests/integration/": "an integration test", "tests/": "a unit test", "": "a seed"}
+    return next(kind for prefix, kind in kinds.items() if catcher_of(tried).startswith(prefix))
+
+
+def place_of(tried):
+    """Where it is tried, so that copies of one place build the same."""
+    return "served" if kind_of(tried) == "an integration test" else "alone"
+
+
 def said(catcher, fails):
     """With the name of the program."""
     return f"{pathlib.Path(catcher.split()[0]).name}: {fails}" if catcher.startswith("tests/") else fails
@@ -282,15 +298,17 @@ class Workers:
         self.ledger, self.files, self.programs = ledger, files, programs
         self.servers_folder = servers_folder
         self.lock = threading.Lock()
-        self.copies = []
+        self.copies = {place: [] for place in PLACES}
         self.own = threading.local()  # copy: the thread's
-        self.threads = concurrent.futures.ThreadPoolExecutor(jobs)
+        self.threads = {place: concurrent.futures.ThreadPoolExecutor(jobs) for place in PLACES}
 
-    def copy(self):
+    def copy(self, place):
         if not hasattr(self.own, "copy"):
             with self.lock:
-                self.own.copy = Copy(len(self.copies), self.files, self.programs, self.servers_folder)
-                self.copies.append(self.own.copy)
+                copies = self.copies[place]
+                name = f"{place}-{len(copies)}"
+                self.own.copy = Copy(name, self.files, self.programs, self.servers_folder)
+                copies.append(self.own.copy)
         return self.own.copy
 
     def try_one(self, tried):
@@ -300,7 +318,8 @@ class Workers:
         known = self.ledger.get(tried)
         if known is not None:
             return known or None, None
-        fails = self.copy().failure(*tried) if len(tried) == 1 else self.copy().catch(*tried)
+        copy = self.copy(place_of(tried))
+        fails = copy.failure(*tried) if len(tried) == 1 else copy.catch(*tried)
         if bool(fails) == (len(tried) > 1):
             with self.lock:
                 self.ledger.add(tried, fails or "")
@@ -308,14 +327,16 @@ class Workers:
 
     def try_all(self, all_tried):
         """The futures of try_one()."""
-        return [self.threads.submit(self.try_one, tried) for tried in all_tried]
+        return [self.threads[place_of(tried)].submit(self.try_one, tried) for tried in all_tried]
 
     def stop(self):
         """Ends what is running; nothing new begins."""
         self.programs.stop()
-        self.threads.shutdown(cancel_futures=True)
-        for copy in self.copies:
-            copy.close()
+        for threads in self.threads.values():
+            threads.shutdown(cancel_futures=True)
+        for copies in self.copies.values():
+            for copy in copies:
+                copy.close()
 
 
 def chosen(text):
@@ -330,14 +351,9 @@ def catchers_of(mutants):
     """Each once, a test with all of its cases that are to catch something."""
     cases = collections.defaultdict(set)
     for mutant in mutants:
-        test, *some = "".join(mutant[3:]).split() or [""]
+        test, *some = catcher_of(mutant).split() or [""]
         cases[test].update(some)
     return [[" ".join([test, *sorted(some)])] for test, some in sorted(cases.items())]
-
-
-def kind_of(mutant):
-    kinds = {"tests/integration/": "an integration test", "tests/": "a unit test", "": "a seed"}
-    return next(kind for prefix, kind in kinds.items() if "".join(mutant[3:]).startswith(prefix))
 
 
 def try_catchers(workers, catchers):
