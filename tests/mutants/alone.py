@@ -20,7 +20,7 @@ import time
 
 PR_SET_CHILD_SUBREAPER = 36  # who loses its parent becomes a child of ours
 LATE = 124  # as timeout(1) has it
-MEMORY_MAX = 2 << 30  # of what a process can write to: what is merely reserved does not count
+MEMORY_MAX = 3 << 30  # of what a process can write to; a simulated world without end takes two thirds of that
 TOLD_TIMES, AGAIN_S = 10, 1
 GOING_S = 1  # that what was told to end by the command may take for it
 

@@ -239,7 +239,7 @@ class Copy:
         code, out, err = self.programs.run(longest_s, command, variables)
         for left in re.findall(r"^left behind, .*$", err, re.M):
             print(f"{catcher or 'a seed'}: {left}", flush=True)
-        found = re.findall(r"^(seed \d+: .*)$|^not ok \d+ - (\S+)", out, re.M)
+        found = re.findall(r"^(seed \d+(?:: .*| ends its process))|^not ok \d+ - (\S+)", out, re.M)
         if code != 0 and (code == alone.LATE or not found):
             raise Useless(f"{test or 'the simulator'} " + (
                 "did not end" if code == alone.LATE else f"ended with {code}: {(err or out).strip()[-200:]}"))
