@@ -74,8 +74,11 @@ void checker_clock_set(struct checker *c, int64_t by)
     c->set_back |= by < 0;
     if (by > 0 && by < SEEN_MS)
         c->unseen += by;
-    for (struct token *token = c->tokens; token; token = token->hh.next)
+    for (struct token *token = c->tokens; token; token = token->hh.next) {
         token->jumps += token->jumps > 0 || (by > 0 && token->ends > c->t->now + QUIET_MS);
+        if (by > 0 && simstore_text(c->store, token->job->partition, "clock").len == 0)
+            token->ends = 0; /* nobody had looked at it yet */
+    }
 }
 
 struct store_clock check_clock(struct checker *c, uint32_t partition)
