@@ -169,6 +169,13 @@ int resp_next(struct resp_reader *r, const struct resp_reply **reply)
     return 0;
 }
 
+const char *resp_text(const struct resp_reply *reply)
+{
+    const char *text = reply->n > 0 ? (const char *)reply->items[0].data : "";
+
+    return *text ? text : "an empty answer";
+}
+
 bool resp_is_error(const struct resp_reply *reply, const char *prefix)
 {
     return reply->error && strncmp((const char *)reply->items[0].data, prefix, strlen(prefix)) == 0;

@@ -56,5 +56,8 @@ int resp_feed(struct resp_reader *r, const void *data, size_t len);
  */
 int resp_next(struct resp_reader *r, const struct resp_reply **reply);
 
+/* What a person can be shown of a reply: its first item, or that there is none. */
+const char *resp_text(const struct resp_reply *reply);
+
 /* True where the reply is an error that begins with @prefix, such as "-OOM" without the dash. */
 bool resp_is_error(const struct resp_reply *reply, const char *prefix);

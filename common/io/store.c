@@ -370,7 +370,7 @@ static void on_waited(struct store *s, struct call *wait, const struct resp_repl
 
     finish(wait, &unknown);
     if (reply->error || reply->n != 1 || !bytes_to_i64(reply->items[0], &replicas)) {
-        lose(s, reply->error ? (const char *)reply->items[0].data : "no number of replicas");
+        lose(s, reply->error ? resp_text(reply) : "no number of replicas");
         return;
     }
     if (replicas < s->config.replicas && !s->behind)
@@ -395,7 +395,7 @@ static void on_reply(struct store *s, const struct resp_reply *reply)
         return;
     }
     if (list_empty(&s->calls) || calls_for_examination(reply)) {
-        lose(s, reply->error ? (const char *)reply->items[0].data : "an answer to no call");
+        lose(s, reply->error ? resp_text(reply) : "an answer to no call");
         return;
     }
     call = list_entry(s->calls.next, struct call, node);

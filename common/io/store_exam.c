@@ -34,11 +34,6 @@ static enum exam_verdict refuse(struct exam *e, const char *why, ...)
     return EXAM_REFUSED;
 }
 
-static const char *message(const struct resp_reply *reply)
-{
-    return reply->n > 0 ? (const char *)reply->items[0].data : "an empty answer";
-}
-
 /* ---- login and database ---- */
 
 static void ask_login(const struct exam *e, struct buf *command)
@@ -56,7 +51,7 @@ static enum exam_verdict judge_login(struct exam *e, const struct resp_reply *re
 {
     if (reply->error)
         return refuse(e, "Redis refuses the login: set redis.user and redis.password (%s)",
-                      message(reply));
+                      resp_text(reply));
     return EXAM_PASSED;
 }
 
@@ -74,7 +69,7 @@ static enum exam_verdict judge_database(struct exam *e, const struct resp_reply 
 {
     if (reply->error)
         return refuse(e, "database %d cannot be used: set redis.database (%s)", e->config->database,
-                      message(reply));
+                      resp_text(reply));
     return EXAM_PASSED;
 }
 
@@ -145,16 +140,16 @@ static enum exam_verdict judge_info(struct exam *e, const struct resp_reply *rep
     enum exam_verdict verdict;
 
     if (resp_is_error(reply, "NOAUTH"))
-        return refuse(e, "Redis wants a login: set redis.password (%s)", message(reply));
+        return refuse(e, "Redis wants a login: set redis.password (%s)", resp_text(reply));
     if (reply->error || reply->n == 0)
-        return refuse(e, "Redis does not answer INFO: its user needs +info (%s)", message(reply));
-    if (strcmp(INFO(message(reply), "loading"), "1") == 0) {
+        return refuse(e, "Redis does not answer INFO: its user needs +info (%s)", resp_text(reply));
+    if (strcmp(INFO(resp_text(reply), "loading"), "1") == 0) {
         refuse(e, "Redis is still loading its data");
         return EXAM_WAIT;
     }
-    info(message(reply), "run_id", e->run, sizeof(e->run));
-    verdict = judge_server(e, message(reply));
-    return verdict == EXAM_PASSED ? judge_keeping(e, message(reply)) : verdict;
+    info(resp_text(reply), "run_id", e->run, sizeof(e->run));
+    verdict = judge_server(e, resp_text(reply));
+    return verdict == EXAM_PASSED ? judge_keeping(e, resp_text(reply)) : verdict;
 }
 
 /* ---- strict durability ---- */
@@ -183,7 +178,7 @@ static enum exam_verdict judge_settings(struct exam *e, const struct resp_reply 
 
     if (reply->error)
         return refuse(e, STRICT "Redis does not tell its settings: its user needs +config|get (%s)",
-                      message(reply));
+                      resp_text(reply));
     appendfsync = value_of(reply, "appendfsync");
     replicas = value_of(reply, "min-replicas-to-write");
     if (strcmp(appendfsync, "always") != 0)
@@ -214,7 +209,7 @@ static enum exam_verdict judge_wait(struct exam *e, const struct resp_reply *rep
         return refuse(e,
                       "redis.replicas is %u, and Redis does not wait for them: its user needs "
                       "+wait (%s)",
-                      e->config->replicas, message(reply));
+                      e->config->replicas, resp_text(reply));
     return EXAM_PASSED;
 }
 
@@ -272,7 +267,7 @@ static enum exam_verdict judge_meta(struct exam *e, const struct resp_reply *rep
         return refuse(e, "key %smeta belongs to another program: set redis.prefix to a free one",
                       prefix);
     if (reply->error)
-        return refuse(e, "key %smeta cannot be read or made: %s", prefix, message(reply));
+        return refuse(e, "key %smeta cannot be read or made: %s", prefix, resp_text(reply));
     if (!bytes_is(reply->items[1], TEXT(STORE_SCHEMA)))
         return refuse(e,
                       "the jobs under prefix %s have schema %s, this build knows " TEXT(
@@ -332,7 +327,7 @@ static enum exam_verdict judge_version(struct exam *e, const struct resp_reply *
     if (resp_is_error(reply, "ERR Function not found"))
         return judge_build(e);
     if (reply->error)
-        return refuse(e, "functions cannot be called: %s", message(reply));
+        return refuse(e, "functions cannot be called: %s", resp_text(reply));
     if (reply->n != 1 || !bytes_to_i64(reply->items[0], &e->build))
         return refuse(e,
                       "library " STORE_LIBRARY " in Redis is not Drover's: remove it with FUNCTION "
@@ -356,7 +351,7 @@ static enum exam_verdict judge_load(struct exam *e, const struct resp_reply *rep
         e->build = own_build(e);
         return EXAM_PASSED;
     }
-    if (!e->lost_race && strstr(message(reply), "already exists")) {
+    if (!e->lost_race && strstr(resp_text(reply), "already exists")) {
         e->lost_race = true;
         return EXAM_ASK;
     }
@@ -365,7 +360,7 @@ static enum exam_verdict judge_load(struct exam *e, const struct resp_reply *rep
                   "(+function|load): a scheduler will, once it is connected");
         return EXAM_WAIT;
     }
-    return refuse(e, "library " STORE_LIBRARY " cannot be loaded: %s", message(reply));
+    return refuse(e, "library " STORE_LIBRARY " cannot be loaded: %s", resp_text(reply));
 }
 
 /* ---- the order ---- */
