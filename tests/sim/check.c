@@ -68,17 +68,23 @@ void checker_fail(struct checker *c, const char *format, ...)
     tell(c->t, "checker", "VIOLATION %s", c->violation);
 }
 
+static void clock_set_for(struct checker *c, struct token *token, int64_t by)
+{
+    token->jumps += token->jumps > 0 || (by > 0 && token->ends > c->t->now + QUIET_MS);
+    if (by > 0 && simstore_text(c->store, token->job->partition, "clock").len == 0)
+        token->ends = 0; /* nobody had looked at it yet */
+}
+
 void checker_clock_set(struct checker *c, int64_t by)
 {
     c->clock_set = true;
     c->set_back |= by < 0;
     if (by > 0 && by < SEEN_MS)
         c->unseen += by;
-    for (struct token *token = c->tokens; token; token = token->hh.next) {
-        token->jumps += token->jumps > 0 || (by > 0 && token->ends > c->t->now + QUIET_MS);
-        if (by > 0 && simstore_text(c->store, token->job->partition, "clock").len == 0)
-            token->ends = 0; /* nobody had looked at it yet */
-    }
+    for (struct token *token = c->tokens; token; token = token->hh.next)
+        clock_set_for(c, token, by);
+    for (struct token *token = c->undone; token; token = token->hh.next)
+        clock_set_for(c, token, by);
 }
 
 struct store_clock check_clock(struct checker *c, uint32_t partition)
@@ -230,6 +236,7 @@ static void job_begin_again(struct checker *c, struct job *job)
     job->expired = was.expired; /* its client was told so */
     job->migrated = 0;
     job->accepted = was.accepted;
+    job->given_up = was.given_up;
     job->lost = was.lost || was.created;
     job->last = was.last;
     job->undone = was.undone;

@@ -73,11 +73,14 @@ static struct token *mint(struct checker *c, struct bytes text)
     HASH_FIND(hh, c->undone, text.data, text.len, was);
     if (was) {
         token->published = was->published;
+        token->routed = was->routed;
         token->effect = was->effect;
         token->lied = was->lied;
         token->decided = was->decided;
         token->ends = was->ends;
         token->till = was->till;
+        token->jumps = was->jumps;
+        token->given_up = was->given_up;
         HASH_DEL(c->undone, was);
     }
     return token;
