@@ -8,6 +8,7 @@
  * only where the service has said so.
  */
 #include <assert.h>
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,8 +127,13 @@ static void world_open(void)
 
 /* ---- the run ---- */
 
-/* That a line such as "HTTP/1.1 200 OK" is there, and of a status whose first digit is one of
- * these. */
+static struct bytes without(struct bytes text, size_t n)
+{
+    return bytes_of(text.data + n, text.len - n);
+}
+
+/* That a line such as "HTTP/1.1 200 OK" is there, with a status whose first digit is one of these;
+ * before that, any number of blanks. */
 static bool has_status(const char *digits)
 {
     struct bytes rest = world.whole;
@@ -136,8 +142,11 @@ static bool has_status(const char *digits)
     while (rest.len > 0 && (at = memmem(rest.data, rest.len, "HTTP/", 5))) {
         struct bytes line = bytes_of(at, rest.len - (size_t)(at - rest.data));
 
-        rest = bytes_of(line.data + 1, line.len - 1);
-        fuzz_until(&line, ' ');
+        rest = without(line, 1);
+        while (line.len > 0 && !isblank(line.data[0]))
+            line = without(line, 1);
+        while (line.len > 0 && isblank(line.data[0]))
+            line = without(line, 1);
         if (line.len > 0 && line.data[0] && strchr(digits, line.data[0]))
             return true;
     }
