@@ -142,11 +142,16 @@ static pid_t fork_child(void)
     return child;
 }
 
+static bool is_good(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 static bool ended_well(pid_t child)
 {
     int status;
 
-    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return waitpid(child, &status, 0) == child && is_good(status);
 }
 
 /* The first one counts. */
@@ -162,15 +167,19 @@ static void stop(struct explorer *x, const char *violation, const char *rest_of_
     c->stop = true;
 }
 
-/* This process is done; those that it left at work it waits for. */
+/* This process is done; those that it left at work it waits for. One that was killed has not gone
+ * all its ways: what came behind it died with it. */
 static _Noreturn void leave(struct explorer *x)
 {
     struct common *c = x->common;
+    pid_t child;
+    int status;
 
     __atomic_fetch_add(&c->events, x->events, __ATOMIC_RELAXED);
     __atomic_fetch_sub(&c->running, 1, __ATOMIC_RELAXED);
-    while (wait(NULL) > 0 || errno == EINTR)
-        continue;
+    while ((child = wait(&status)) > 0 || errno == EINTR)
+        if (child > 0 && !is_good(status))
+            stop(x, NULL, (char[]){LAST, 0});
     _exit(0);
 }
 

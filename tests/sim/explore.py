@@ -7,7 +7,8 @@
 Without --all: worlds of some thousand states, and mutants of tests/mutants, each in a world where the explorer
 must find it. With it: larger worlds, each left off after N seconds (600) where it has not come to an end; what
 was explored to its end, by this build, is kept in BUILD/tests/sim/explored, and not explored again. The last
-line tells how many worlds came to their end, how many were left off, and in how many something was violated.
+line tells how many worlds came to their end, how many were left off, in how many something was violated, and
+how many could not be explored, as a process crashed.
 """
 
 import argparse
@@ -74,7 +75,7 @@ class Explorer:
     def __init__(self, build, jobs):
         self.program = build / "tests/sim/drover-explore"
         self.jobs = jobs
-        self.tests = self.failed = self.left_off = self.violations = 0
+        self.tests = self.failed = self.left_off = self.violations = self.crashed = 0
         self.whole = []  # what was said of each world that was explored to its end
 
     def explore(self, world, *more):
@@ -96,7 +97,8 @@ class Explorer:
         left_off = code == 0 and ("left off" in said or "full" in said)
         self.tell(code == 0, f"{world} # left off" if left_off else world, said)
         self.left_off += left_off
-        self.violations += code != 0
+        self.violations += code == 1
+        self.crashed += code not in (0, 1)
         if code or left_off:
             return None
         self.whole.append(said)
@@ -106,7 +108,7 @@ class Explorer:
         states, events = (sum(column) for column in zip((0, 0), *map(numbers, self.whole)))
         return (
             f"{len(self.whole)} worlds explored to their end ({states} states, {events} events), "
-            f"{self.left_off} left off, {self.violations} violations"
+            f"{self.left_off} left off, {self.violations} violations, {self.crashed} crashed"
         )
 
     def finds(self, mutant, world):

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The explorer, where three draws lead 27 ways: each is gone, and whichever one violates something,
- * or ends its process, is the one that the path leads to.
+ * or ends its process, is the one that the path leads to. Where a process that waits is killed,
+ * that is told.
  */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -21,6 +23,7 @@
 struct ways {
     unsigned crashes;  /* this one; ALL: none */
     unsigned violates; /* likewise */
+    unsigned orphans;  /* likewise: whoever waits for it is killed */
     unsigned gone;     /* in this process, the last one */
 };
 
@@ -50,6 +53,9 @@ static void go(void *ctx, struct explorer *x)
         w->gone = w->gone * WAYS + timeline_choose(&t, WAYS);
     if (w->gone == w->crashes)
         raise(SIGKILL);
+    if (w->gone == w->orphans)
+        for (kill(getppid(), SIGKILL);;)
+            pause(); /* it dies, too */
     explorer_end(x, w->gone == w->violates ? "X1" : NULL);
     timeline_deinit(&t);
 }
@@ -58,7 +64,7 @@ static void go(void *ctx, struct explorer *x)
 static unsigned replay(const char *path)
 {
     static struct explore_result result;
-    struct ways w = {.crashes = ALL, .violates = ALL};
+    struct ways w = {.crashes = ALL, .violates = ALL, .orphans = ALL};
 
     assert_int_equal(explore(&(struct explore_config){.replay = path}, go, &w, &result), 0);
     return w.gone;
@@ -67,7 +73,7 @@ static unsigned replay(const char *path)
 static void test_all(void **state)
 {
     static struct explore_result result;
-    struct ways w = {.crashes = ALL, .violates = ALL};
+    struct ways w = {.crashes = ALL, .violates = ALL, .orphans = ALL};
 
     (void)state;
     for (unsigned jobs = 1; jobs <= 3; jobs++) {
@@ -83,7 +89,7 @@ static void test_violation(void **state)
     (void)state;
     for (unsigned i = 0; i < 2 * ALL; i++) {
         const struct explore_config config = {.jobs = 1 + i % 2};
-        struct ways w = {.crashes = ALL, .violates = i / 2};
+        struct ways w = {.crashes = ALL, .violates = i / 2, .orphans = ALL};
 
         assert_int_equal(explore(&config, go, &w, &result), 1);
         assert_string_equal(result.violation, "X1");
@@ -98,11 +104,26 @@ static void test_crash(void **state)
     (void)state;
     for (unsigned i = 0; i < 2 * ALL; i++) {
         const struct explore_config config = {.jobs = 1 + i % 2};
-        struct ways w = {.crashes = i / 2, .violates = ALL};
+        struct ways w = {.crashes = i / 2, .violates = ALL, .orphans = ALL};
 
         assert_int_equal(explore(&config, go, &w, &result), 2);
         assert_string_equal(result.violation, "");
         assert_int_equal(replay(result.path), w.crashes);
+    }
+}
+
+static void test_killed_while_it_waits(void **state)
+{
+    static struct explore_result result;
+
+    (void)state;
+    for (unsigned jobs = 1; jobs <= 3; jobs++) {
+        for (unsigned i = 0; i < ALL - 1;
+             i++) { /* the last way goes who was first: we wait for it */
+            struct ways w = {.crashes = ALL, .violates = ALL, .orphans = i};
+
+            assert_int_equal(explore(&(struct explore_config){.jobs = jobs}, go, &w, &result), 2);
+        }
     }
 }
 
@@ -112,6 +133,7 @@ int main(void)
         cmocka_unit_test(test_all),
         cmocka_unit_test(test_violation),
         cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_killed_while_it_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
