@@ -50,18 +50,13 @@ const char *checker_violation(const struct checker *c)
     return c->violated ? c->violation : NULL;
 }
 
-const char *checker_sentence(const struct checker *c)
-{
-    return c->violated;
-}
-
 void checker_fail(struct checker *c, const char *format, ...)
 {
     va_list args;
 
     if (c->violated)
         return;
-    c->violated = format;
+    c->violated = true;
     va_start(args, format);
     vsnprintf(c->violation, sizeof(c->violation), format, args);
     va_end(args);

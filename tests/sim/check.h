@@ -31,10 +31,7 @@ struct checker *checker_free(struct checker *c);
 /* What was violated, NULL while nothing is. */
 const char *checker_violation(const struct checker *c);
 
-/* ... before names and numbers were filled in: a string that lasts. */
-const char *checker_sentence(const struct checker *c);
-
-/* Says that something is violated, @format being a literal; only the first counts. */
+/* Says that something is violated; only the first counts. */
 void checker_fail(struct checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A job that a client is about to submit, not to begin before @start_at; takes a reference. */

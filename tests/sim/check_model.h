@@ -182,7 +182,7 @@ struct checker {
     bool clock_set;
     int64_t unseen; /* ms by which it was set ahead so little that nobody may have noticed */
     bool set_back;
-    const char *violated; /* the sentence, before it was filled in; NULL: nothing is */
+    bool violated;
     char violation[512];
     /* the call under way */
     bool submitting;

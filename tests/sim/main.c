@@ -8,7 +8,8 @@
  *     drover-sim --follow FILE [--trace]
  *
  * Exits with 1 when a world violates an invariant, after printing the seed, what was violated, the
- * last events before it, and the command that replays it. --twice runs each world twice and
+ * last events before it, and the command that replays it; with 2 when one ends its process, or does
+ * not happen again where its own choices are followed. --twice runs each world twice and
  * compares. --features counts the worlds in which something happened, and fails where none has.
  * With a ledger the seeds are run in pieces, which need not be run again. --minimise keeps in FILE
  * the least of a world that still violates the same, choice by choice, and tells how far it is; it
@@ -209,7 +210,7 @@ static void tell_least(void *ctx, const struct minimise_result *r, const struct 
             r->choices_after, r->choices_before, r->worlds);
 }
 
-/* Return: 1 when a world violates something, as without. */
+/* Return: 1 when a world violates something, as without; 2 when not where it is followed. */
 static int run_minimise(struct one *one)
 {
     struct choices *choices = choices_new();
@@ -217,12 +218,21 @@ static int run_minimise(struct one *one)
     int status = 0;
 
     one->told_s = now_s();
-    if (minimise(choices, run_one, tell_least, one, &result)) {
+    switch (minimise(choices, run_one, tell_least, one, &result)) {
+    case MINIMISE_LEAST:
         choices_write(choices, stdout);
         report_least(one->o, &result);
         status = one->unwritten ? 74 : 1;
-    } else {
+        break;
+    case MINIMISE_NOTHING:
         printf("seed %" PRIu64 " violates nothing\n", one->seed);
+        break;
+    case MINIMISE_DIVERGED:
+        printf("seed %" PRIu64 ": %s\nnothing is violated where its own choices are followed: it "
+               "cannot be replayed, which is a bug of the simulator\n",
+               one->seed, result.before.violation);
+        status = 2;
+        break;
     }
     choices_free(choices);
     return status;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "minimise.h"
 
+#include <ctype.h>
 #include <string.h>
+
+#define DIGITS "0123456789"
+#define WORD "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" DIGITS "-_"
 
 struct search {
     struct choices *choices;
@@ -11,6 +15,36 @@ struct search {
     struct minimise_result *out;
 };
 
+/* Of the word, or the sign, that @text begins with. */
+static size_t piece_len(const char *text)
+{
+    size_t len = strspn(text, WORD);
+
+    return len > 0 ? len : 1;
+}
+
+/* As j1, or 17; not that of an invariant, as I12. */
+static bool is_name_or_number(const char *word, size_t len)
+{
+    return !isupper((unsigned char)*word) && strcspn(word, DIGITS) < len;
+}
+
+/* Names and numbers aside. */
+static bool says_the_same(const char *a, const char *b)
+{
+    size_t m, n;
+
+    for (; *a && *b; a += m, b += n) {
+        m = piece_len(a);
+        n = piece_len(b);
+        if (is_name_or_number(a, m) && is_name_or_number(b, n))
+            continue;
+        if (m != n || memcmp(a, b, n) != 0)
+            return false;
+    }
+    return *a == *b;
+}
+
 static bool violates(struct search *s)
 {
     struct world_result result;
@@ -18,7 +52,7 @@ static bool violates(struct search *s)
     s->out->worlds++;
     choices_follow(s->choices, MINIMISE_TIMES * s->out->before.events);
     s->run(s->ctx, choices_decider(s->choices), &result);
-    if (!result.sentence || strcmp(result.sentence, s->out->before.sentence) != 0)
+    if (!says_the_same(result.violation, s->out->before.violation))
         return false;
     s->out->after = result;
     return true;
@@ -130,8 +164,8 @@ static bool bring_all_forward(struct search *s)
     return any;
 }
 
-bool minimise(struct choices *choices, minimise_run *run, minimise_told *told, void *ctx,
-              struct minimise_result *out)
+enum minimise_outcome minimise(struct choices *choices, minimise_run *run, minimise_told *told,
+                               void *ctx, struct minimise_result *out)
 {
     struct search s = {.choices = choices, .run = run, .told = told, .ctx = ctx, .out = out};
     uint32_t before;
@@ -140,8 +174,10 @@ bool minimise(struct choices *choices, minimise_run *run, minimise_told *told, v
     *out = (struct minimise_result){0};
     run(ctx, choices_decider(choices), &out->before);
     out->choices_before = count(&s);
-    if (!out->before.sentence || !violates(&s))
-        return false;
+    if (!*out->before.violation)
+        return MINIMISE_NOTHING;
+    if (!violates(&s))
+        return MINIMISE_DIVERGED;
     keep(&s);
     do {
         before = count(&s);
@@ -149,5 +185,5 @@ bool minimise(struct choices *choices, minimise_run *run, minimise_told *told, v
         cut_pieces(&s);
         better = bring_all_forward(&s) || count(&s) < before;
     } while (better);
-    return true;
+    return MINIMISE_LEAST;
 }

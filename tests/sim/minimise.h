@@ -31,6 +31,12 @@ struct minimise_result {
  * and still violate the same; else NULL. */
 typedef void minimise_told(void *ctx, const struct minimise_result *r, const struct choices *kept);
 
-/* @choices: new ones. Return: false where nothing is violated. */
-bool minimise(struct choices *choices, minimise_run *run, minimise_told *told, void *ctx,
-              struct minimise_result *out);
+enum minimise_outcome {
+    MINIMISE_LEAST,
+    MINIMISE_NOTHING,  /* is violated */
+    MINIMISE_DIVERGED, /* not where the choices that were just recorded are followed: our fault */
+};
+
+/* @choices: new ones. */
+enum minimise_outcome minimise(struct choices *choices, minimise_run *run, minimise_told *told,
+                               void *ctx, struct minimise_result *out);

@@ -240,7 +240,6 @@ void world_run(struct world *w, struct world_result *out)
             checker_fail(w->checker, "L1 no end after %d events", EVENTS_MAX);
     violation = checker_violation(w->checker);
     *out = (struct world_result){
-        .sentence = checker_sentence(w->checker),
         .hash = w->t->hash,
         .events = w->t->events,
         .calls = w->calls,

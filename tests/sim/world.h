@@ -21,9 +21,8 @@
 struct world;
 
 struct world_result {
-    char violation[512];  /* "" for none */
-    const char *sentence; /* before names and numbers were filled in; NULL for none */
-    uint64_t hash;        /* of everything that happened */
+    char violation[512]; /* "" for none */
+    uint64_t hash;       /* of everything that happened */
     uint64_t events;
     uint64_t calls;
     int64_t simulated_ms;
