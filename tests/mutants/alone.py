@@ -22,20 +22,24 @@ PR_SET_CHILD_SUBREAPER = 36  # who loses its parent becomes a child of ours
 LATE = 124  # as timeout(1) has it
 MEMORY_MAX = 3 << 30  # of what a process can write to; a simulated world without end takes two thirds of that
 TOLD_TIMES, AGAIN_S = 10, 1
+POLL_S = 0.01
 GOING_S = 1  # that what was told to end by the command may take for it
 
 
-class Stopped(Exception):
-    """We are to end."""
+class Bounds:
+    """Of time, and of who wants us to end. Nothing is raised: that might unwind us with the command still there."""
 
+    def __init__(self, longest_s):
+        self.deadline = time.monotonic() + longest_s
+        self.stopped = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.stop)
 
-def on_signal(_number, _frame):
-    raise Stopped
+    def stop(self, _number, _frame):
+        self.stopped = True
 
-
-def heed(handler):
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handler)
+    def hold(self):
+        return not self.stopped and time.monotonic() < self.deadline
 
 
 def end(process):
@@ -81,21 +85,20 @@ def end_what_is_left():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             names.append(name)
-        time.sleep(0.01)
+        time.sleep(POLL_S)
     return names
 
 
 def main(longest_s, *command):
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MAX, MEMORY_MAX))
+    bounds = Bounds(float(longest_s))
     process = subprocess.Popen(command)
-    heed(on_signal)
-    try:
-        code = process.wait(float(longest_s))
-    except (subprocess.TimeoutExpired, Stopped):
+    while process.poll() is None and bounds.hold():
+        time.sleep(POLL_S)
+    code = process.returncode
+    if code is None:
         code = LATE
-    heed(signal.SIG_IGN)
-    if code == LATE:
         end(process)
     left = end_what_is_left()
     if left:
