@@ -2,7 +2,7 @@
 /*
  * Failure loops: whatever can fail while one job runs fails, each time that it could, one at a time
  *
- *     test_failures                               all of it
+ *     test_failures [STORY/FAILURE...]            all of it, or these loops
  *     test_failures STORY FAILURE WAY N           one world, line by line
  *     test_failures SEED allocation 0 N           likewise
  *
@@ -367,42 +367,78 @@ static uint32_t fail_allocations(struct run *run, struct simstore *store, uint32
 
 /* ---- the command ---- */
 
-/* A line of the report. Return: whether it was wrong. */
-static unsigned report(const char *story, const char *failure, uint32_t failed, bool good)
-{
-    static unsigned at;
+/* What is to run: all where none are named. */
+struct cases {
+    char **names; /* STORY/FAILURE */
+    int n;
+    unsigned told; /* of them */
+    bool wrong;    /* some are */
+};
 
-    good &= failed > 0;
-    printf("%sok %u - %s/%s # %" PRIu32 " failures\n", good ? "" : "not ", ++at, story, failure,
-           failed);
-    return !good;
+static bool is_chosen(const struct cases *cases, const char *story, const char *failure)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s/%s", story, failure);
+    for (int i = 0; i < cases->n; i++)
+        if (strcmp(cases->names[i], name) == 0)
+            return true;
+    return cases->n == 0;
 }
 
-static int run_all(struct simstore *store)
+static void report(struct cases *cases, const char *story, const char *failure, uint32_t failed,
+                   bool good)
 {
-    unsigned wrong = 0;
+    good &= failed > 0;
+    cases->wrong |= !good;
+    printf("%sok %u - %s/%s # %" PRIu32 " failures\n", good ? "" : "not ", ++cases->told, story,
+           failure, failed);
+}
+
+static void run_seeds(struct cases *cases, struct simstore *store)
+{
     uint32_t failed = 0;
     bool good = true;
 
-    printf("1..%zu\n", array_size(stories) * (array_size(failures) + 2) + 1);
+    if (!is_chosen(cases, "seeds", "allocation"))
+        return;
     for (uint64_t seed = 1; seed <= SEEDS && good; seed++)
         failed += fail_allocations(&(struct run){.seed = seed}, store, OF_SEED, &good);
-    wrong += report("seeds", "allocation", failed, good);
-    for (size_t i = 0; i < array_size(stories); i++) {
-        struct run run = {.story = &stories[i]};
+    report(cases, "seeds", "allocation", failed, good);
+}
 
-        wrong += report(stories[i].name, "nothing", 1, shows_itself(&run, store));
-        good = true;
+static void run_story(struct cases *cases, const struct story *story, struct simstore *store)
+{
+    struct run run = {.story = story};
+    uint32_t failed;
+    bool good = true;
+
+    if (is_chosen(cases, story->name, "nothing"))
+        report(cases, story->name, "nothing", 1, shows_itself(&run, store));
+    if (is_chosen(cases, story->name, "allocation")) {
         failed = fail_allocations(&run, store, 0, &good);
-        wrong += report(stories[i].name, "allocation", failed, good);
-        for (size_t k = 0; k < array_size(failures); k++) {
-            run.failure = &failures[k];
-            good = true;
-            failed = fail_every_way(&run, store, &good);
-            wrong += report(stories[i].name, failures[k].name, failed, good);
-        }
+        report(cases, story->name, "allocation", failed, good);
     }
-    return wrong > 0;
+    for (size_t i = 0; i < array_size(failures); i++) {
+        if (!is_chosen(cases, story->name, failures[i].name))
+            continue;
+        run.failure = &failures[i];
+        good = true;
+        failed = fail_every_way(&run, store, &good);
+        report(cases, story->name, failures[i].name, failed, good);
+    }
+}
+
+static int run_cases(struct simstore *store, char **names, int n)
+{
+    struct cases cases = {.names = names, .n = n};
+    size_t all = array_size(stories) * (array_size(failures) + 2) + 1;
+
+    printf("1..%zu\n", n > 0 ? (size_t)n : all); /* told, unless there is no such loop */
+    run_seeds(&cases, store);
+    for (size_t i = 0; i < array_size(stories); i++)
+        run_story(&cases, &stories[i], store);
+    return cases.wrong || (n > 0 && cases.told != (unsigned)n);
 }
 
 static int run_one(struct simstore *store, char **argv)
@@ -431,16 +467,17 @@ static int run_one(struct simstore *store, char **argv)
 
 int main(int argc, char **argv)
 {
+    bool one = argc == 5 && !strchr(argv[1], '/');
     struct simstore *store;
     int status;
 
-    if (argc != 1 && argc != 5) {
-        fprintf(stderr, "usage: %s [STORY FAILURE WAY N]\n", argv[0]);
+    if (argc > 1 && !one && !strchr(argv[1], '/')) {
+        fprintf(stderr, "usage: %s [STORY/FAILURE...] | STORY FAILURE WAY N\n", argv[0]);
         return 64;
     }
     log_set_level((enum log_level)(LOG_ERROR + 1));
     store = simstore_new(SIM_DROVER_LUA);
-    status = argc == 5 ? run_one(store, argv) : run_all(store);
+    status = one ? run_one(store, argv) : run_cases(store, argv + 1, argc - 1);
     simstore_free(store);
     return status;
 }
