@@ -38,7 +38,6 @@ def complaint(file, old, new, catcher=""):
     return f"{test} has no {', '.join(missing)}" if missing else None
 
 
-
 def main():
     wrong = 0
     for mutants in rules.RULES.values():

@@ -399,6 +399,13 @@ def try_mutants(workers, chosen_rules):
     return status
 
 
+def remove_others(folder):
+    """Copies with names of other builds of this program."""
+    for copy in folder.iterdir():
+        if copy.is_dir() and copy.name.partition("-")[0] not in PLACES:
+            shutil.rmtree(copy)
+
+
 def leave(number, _frame):
     for other in (signal.SIGINT, signal.SIGTERM):
         signal.signal(other, signal.SIG_IGN)
@@ -413,9 +420,12 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, leave)
     chosen_rules = dict(chosen(options.only))
+    if not chosen_rules:
+        parser.error(f"no mutant, and no rule, has {options.only!r} in its name")
     began, files = time.monotonic(), sources()
     FOLDER.mkdir(parents=True, exist_ok=True)
     ledger = Ledger(FOLDER / "ledger", digest_of(files))
+    remove_others(FOLDER)
     with tempfile.TemporaryDirectory(prefix="drover-mutants-") as folder:
         folder = pathlib.Path(folder)
         workers = Workers(options.jobs, ledger, files, Programs(folder), folder)

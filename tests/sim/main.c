@@ -467,7 +467,7 @@ static int usage(const char *program)
 
 static bool parse_seeds(struct options *o, const char *text)
 {
-    return sscanf(text, "%" SCNu64 "..%" SCNu64, &o->first, &o->last) == 2;
+    return sscanf(text, "%" SCNu64 "..%" SCNu64, &o->first, &o->last) == 2 && o->first <= o->last;
 }
 
 static bool parse_options(struct options *o, int argc, char **argv)
