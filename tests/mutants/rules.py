@@ -143,6 +143,14 @@ RULES = {
             "\n    };\n\n    a->stats.waiting--;",
             f"{AGENT} test_suspect_while_draining",
         ),
+        "an agent without a slot says of a first attempt that nothing will ever take effect": (
+            "agent/run.c",
+            "    a->stats.waiting--;\n    timer_stop(a, &run->deadline);\n    list_remove(&run->link);\n",
+            "    if (run->seen.request->attempt <= 1 && !run->seen.repeated)\n"
+            "        busy.effect = DROVER__V1__EFFECT__EFFECT_NONE;\n"
+            "    a->stats.waiting--;\n    timer_stop(a, &run->deadline);\n    list_remove(&run->link);\n",
+            f"{AGENT} test_waiting_for_a_slot",
+        ),
         "a failure proves more than it does": (
             FUNCTIONS,
             "op.effect == 'N' and rec.asked == 'A' and step.waived",
@@ -2197,6 +2205,18 @@ RULES = {
             "scheduler/on_replies.c",
             "    op->record.result = buf_or_abort(&op->buf);\n",
             "    op->record.result = buf_bytes(&op->buf);\n",
+            f"{FAILURES} chain/allocation",
+        ),
+        "out of memory a Submit is recorded under another digest": (
+            "scheduler/on_submit.c",
+            "    id_digest(buf_or_abort(&text), out);\n",
+            "    id_digest(buf_bytes(&text), out);\n",
+            f"{FAILURES} chain/allocation",
+        ),
+        "out of memory a Submit is recorded without its input": (
+            "scheduler/on_submit.c",
+            ".input = buf_or_abort(&op->buf),",
+            ".input = buf_bytes(&op->buf),",
             f"{FAILURES} chain/allocation",
         ),
         "out of memory a request is sent without what it is to carry": (
