@@ -39,7 +39,9 @@ with what is shown nowhere.
 was seen from outside; those in `tests/integration` are part of `./dev test`, and so are a few cells (suite `fault-smoke`). The simulator
 draws its faults by chance in every world, and checks its own invariants after every step. Where a fault strikes it notes at which
 boundary; `build/tests/sim/drover-sim --seeds 1..5000 --features` counts the worlds that have shown each cell marked S, and fails
-where none has, also within `./dev test`.
+where none has, also within `./dev test`. Some cells share an event, which counts for each of them: F20 is F1 or F2; an agent takes
+up a request (B5) and begins its run (B6) at once; the store records a reply (B8) and in the same call brings the job on, which is B9
+only where its answer says that the job has settled or that steps were dispatched.
 
 R: real processes · S: simulation · RS: both · o: no test · -: cannot be
 """

@@ -81,6 +81,8 @@ void simbus_drop(struct simbus *bus, const struct message *m)
 {
     if (bus->watch)
         bus->watch->dropped(bus->watch->ctx, &m->content, m->redelivered);
+    grid_met(bus->t, FAULT_LOST,
+             m->number > 0 ? grid_of_delivery(&m->content) : grid_of_message(&m->content));
 }
 
 void simqueue_delete(struct simqueue *q)
@@ -117,7 +119,8 @@ void simqueue_add(struct simqueue *q, struct message *m, bool front)
         simbus_drop(q->bus, m);
         return;
     }
-    q->taken += !front;
+    if (!front)
+        m->number = ++q->taken;
     m->queue = q;
     list_append(front ? q->messages.next : &q->messages, &m->link);
     q->n++;
@@ -229,6 +232,10 @@ static void dispatch(struct simqueue *q)
     while (head(q) && (link = next_ready(q))) {
         struct message *m = head(q);
 
+        if (m->number < q->delivered)
+            grid_met(q->bus->t, FAULT_OVERTAKEN, grid_of_delivery(&m->content));
+        else
+            q->delivered = m->number;
         m->consumer = consumer_of(link, q);
         m->consumer->unacked++;
         list_remove(&m->link);
@@ -315,7 +322,7 @@ static void route_expired(struct simbus *bus, const struct message *m)
     struct bus_message content = m->content;
 
     content.expires = false;
-    grid_met(bus->t, FAULT_LATE, grid_of_message(&content) & ~AT(4));
+    grid_met(bus->t, FAULT_LATE, grid_of_delivery(&content));
     tell(bus->t, "broker", "the request for %s/%s expires in %s", text(content.job),
          text(content.step), m->queue->name);
     simqueue_add(simbus_queue(bus, "drover.expired", false), simbus_message(bus, &content), false);

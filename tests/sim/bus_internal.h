@@ -16,6 +16,7 @@ struct message {
     struct bus_message content;
     struct simqueue *queue;
     int64_t since;   /* when the broker took it */
+    uint64_t number; /* in its queue, by when it came there; 0: it has not */
     int64_t expires; /* 0: never */
     bool redelivered;
     /* while it is unacknowledged */
@@ -28,7 +29,8 @@ struct simqueue {
     struct simbus *bus;
     const char *name;
     bool dead_letters;
-    uint64_t taken; /* messages, ever */
+    uint64_t taken;     /* messages, ever */
+    uint64_t delivered; /* of these, the last one that was */
     bool deleted;
     bool wiped; /* deleted with all others: declared anew by whoever would at its start */
     struct list messages;
@@ -58,6 +60,7 @@ struct publish {
     struct bus_message content;
     uint64_t id;
     bool sent;
+    bool taken; /* by the broker, to a queue */
     bool waits; /* for the end of an alarm, to be sent (again) */
 };
 

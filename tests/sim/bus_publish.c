@@ -88,7 +88,8 @@ static void take_in_directly(struct simbus *bus, const struct bus_message *conte
 }
 
 /* What the broker does with a message. */
-static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message *m)
+static enum bus_outcome broker_take(struct simbus *bus, struct publish *p,
+                                    const struct bus_message *m)
 {
     const struct simbus_faults *f = bus->faults;
     struct simqueue *q;
@@ -117,8 +118,13 @@ static enum bus_outcome broker_take(struct simbus *bus, const struct bus_message
                     : 0);
     if (q && outcome == BUS_CONFIRMED && timeline_chance(bus->t, f->doubled)) {
         timeline_note(bus->t, FEATURE_MESSAGE_DOUBLED);
-        grid_met(bus->t, FAULT_DOUBLED, grid_of_message(m));
+        grid_met(bus->t, FAULT_DOUBLED, grid_of_delivery(m));
         take_in(bus, q, m, timeline_between(bus->t, 1, f->kept_ms));
+    }
+    if (q && outcome == BUS_CONFIRMED && !lost) {
+        if (p->taken)
+            grid_met(bus->t, FAULT_DOUBLED, grid_of_message(m));
+        p->taken = true;
     }
     if (lost) {
         timeline_note(bus->t, FEATURE_MESSAGE_LOST);
@@ -194,7 +200,7 @@ void simbus_arrive(const struct wire *w, const struct bus_message *m)
     /* what was on the wire when the connection broke has arrived, or has not */
     if (!connected && timeline_chance(bus->t, HALF))
         return;
-    outcome = broker_take(bus, m);
+    outcome = broker_take(bus, w->publish, m);
     if (outcome == BUS_RETURNED && m->resent)
         outcome = BUS_NACKED; /* what was sent before may have found a queue */
     if (connected)
@@ -226,7 +232,7 @@ void simlink_send(struct publish *p)
     if (p->waits)
         return;
     if (p->content.not_after && p->content.not_after <= link->bus->t->now) {
-        grid_met(link->bus->t, FAULT_LATE, grid_of_message(&p->content) & ~AT(5));
+        grid_met(link->bus->t, FAULT_LATE, grid_of_message(&p->content));
         confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT, 0);
         return;
     }

@@ -28,6 +28,8 @@ struct call {
     struct list late; /* in world.late */
     bool overtaken;   /* by one that was made after it: */
     int64_t made;
+    struct call *older; /* in world.unheard */
+    bool repeated;      /* it is one of those, and has been made again */
     uint32_t epoch;     /* rollbacks before it was sent: none that comes later carries it out */
     struct event event; /* reaches the store */
     struct event back;  /* reaches the process */
@@ -60,12 +62,17 @@ static void keep_answer(struct world *w, struct call *c, const struct store_answ
     c->answer = (struct store_answer){.result = answer->result, .items = items, .n = answer->n};
 }
 
+static bool has_its_process(const struct call *c)
+{
+    return c->process->alive && c->process->life == c->life;
+}
+
 static uint64_t call_digest(const struct call *c)
 {
     uint64_t d = digest_str(digest_str(DIGEST_INIT, c->process->name), c->function);
 
     d = digest_number(digest_number(d, c->id), c->fate);
-    d = digest_number(d, c->process->alive && c->process->life == c->life);
+    d = digest_number(d, has_its_process(c));
     for (int i = 0; i < c->n; i++)
         d = digest_bytes(d, c->args[i]);
     return d;
@@ -83,8 +90,6 @@ static void hear_answer(struct call *c)
 {
     struct process *p = c->process;
 
-    if (c->fate == FATE_UNANSWERED)
-        grid_met(p->world->t, FAULT_DOUBLED, c->at); /* is about to be, by its repetition */
     grid_answered(p, c->at, p->world->t->now - c->made, &c->answer);
     p->behind = c->answer.result == STORE_OK ? c->at : 0;
     role_answer(p, c->id, &c->answer);
@@ -96,9 +101,9 @@ static void on_back(struct event *e)
 
     list_remove(&c->link);
     timeline_about(c->process->world->t, "%s answer to %s", c->process->name, c->function);
-    if (c->process->alive && c->process->life == c->life)
+    if (has_its_process(c))
         process_strike(c->process);
-    if (c->process->alive && c->process->life == c->life && !dies_of(c))
+    if (has_its_process(c) && !dies_of(c))
         hear_answer(c);
 }
 
@@ -135,6 +140,48 @@ static void note_overtaken(struct world *w, struct call *c)
         grid_met(w->t, FAULT_OVERTAKEN, c->at);
 }
 
+static bool is_same(const struct call *a, const struct call *b)
+{
+    struct ops_about of_a, of_b;
+
+    return a->process == b->process && a->life == b->life && a->epoch == b->epoch &&
+           a->partition == b->partition && strcmp(a->function, b->function) == 0 &&
+           ops_about(a->function, a->args, a->n, 0, &of_a) &&
+           ops_about(b->function, b->args, b->n, 0, &of_b) && bytes_equal(of_a.job, of_b.job) &&
+           of_a.step == of_b.step && bytes_equal(of_a.what, of_b.what);
+}
+
+/* A call that was executed without an answer is executed once more. */
+static void note_repeated(struct world *w, struct call *c)
+{
+    for (struct call *u = w->unheard; u; u = u->older)
+        if (!u->repeated && is_same(u, c)) {
+            u->repeated = true;
+            grid_met(w->t, FAULT_DOUBLED, u->at);
+        }
+    if (c->fate == FATE_UNANSWERED && c->at) {
+        c->older = w->unheard;
+        w->unheard = c;
+    }
+}
+
+/* What has struck it, by where it stands now that the store has executed it. */
+static void note_executed(struct world *w, struct call *c, bool full)
+{
+    grid_met(w->t, FAULT_CLOCK, c->at & w->jumped);
+    w->jumped &= ~c->at;
+    if (full)
+        grid_met(w->t, FAULT_STORE_FULL, c->at);
+    if (!has_its_process(c)) {
+        grid_met(w->t, FAULT_CRASH_BEFORE, c->at & AT(9));
+        grid_met(w->t, FAULT_KILL, c->at & AT(9));
+    } else if (!c->process->link.up) {
+        grid_met(w->t, FAULT_CUT, c->at & AT(9));
+    }
+    note_overtaken(w, c);
+    note_repeated(w, c);
+}
+
 static void execute(struct world *w, struct call *c)
 {
     struct store_answer answer;
@@ -142,12 +189,9 @@ static void execute(struct world *w, struct call *c)
 
     if (w->t->now >= w->next_jump && timeline_chance(w->t, w->faults.clock_jump))
         jump_clock(w);
-    grid_met(w->t, FAULT_CLOCK, c->at & w->jumped);
-    w->jumped &= ~c->at;
-    if (full)
-        grid_met(w->t, FAULT_STORE_FULL, c->at);
-    note_overtaken(w, c);
     simstore_call(w->store, store_now(w), full, c->partition, c->function, c->args, c->n, &answer);
+    c->at = grid_of_executed(c->at, &answer);
+    note_executed(w, c, full);
     w->calls++;
     if (w->faults.rollback)
         replay_keep(w->kept, w->t->now, store_now(w), full, c->partition, c->function, c->args,
@@ -210,7 +254,7 @@ static void on_call(struct event *e)
     if (c->epoch != w->rollbacks)
         return;
     /* what a process had sent when it died has reached the store, or has not */
-    if ((!p->alive || p->life != c->life) && timeline_chance(w->t, HALF))
+    if (!has_its_process(c) && timeline_chance(w->t, HALF))
         return;
     if (w->t->now < w->store_gone_until)
         c->fate = FATE_NEVER;

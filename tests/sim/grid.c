@@ -21,7 +21,7 @@ void grid_met(struct timeline *t, enum fault fault, uint32_t at)
 /* A completion of an undo is where compensation finishes. */
 static uint32_t of_record(const struct bytes *args, int n)
 {
-    return AT(8) | AT(9) | (n > 1 && bytes_is(args[1], "D") ? AT(13) : 0);
+    return n > 1 && bytes_is(args[1], "D") ? AT(13) : AT(8);
 }
 
 uint32_t grid_of_call(const char *function, const struct bytes *args, int n)
@@ -42,38 +42,79 @@ uint32_t grid_of_call(const char *function, const struct bytes *args, int n)
     return 0;
 }
 
-static uint32_t of_request(const struct bus_message *m)
+/* Whether its answer says that a job has settled, or that steps were dispatched by it. */
+static bool advances(const struct ops_driven *driven)
+{
+    bool new = driven->settled > 0;
+
+    for (uint32_t i = 0; i < driven->n_requests; i++)
+        new |= !driven->requests[i].again;
+    return driven->code == OPS_RECORDED && new;
+}
+
+uint32_t grid_of_executed(uint32_t at, const struct store_answer *answer)
+{
+    struct ops_reader r = ops_reader(answer);
+    struct effects fx = {0};
+    struct ops_driven driven;
+
+    while (at & AT(8) && r.left > 0 && ops_read_driven(&r, &fx, &driven) == 0)
+        if (advances(&driven))
+            at |= AT(9);
+    effects_deinit(&fx);
+    return at;
+}
+
+/* Where a message stands on its way: until it is in a queue, and from then on. */
+struct way {
+    uint32_t sent;
+    uint32_t received;
+};
+
+static struct way of_request(const struct bus_message *m)
 {
     CLEANUP(wire_free) struct wire_message body = {0};
 
     if (wire_decode(WIRE_REQUESTS, m->body, NULL, &body, NULL))
-        return 0;
-    return body.requests->requests[0]->desired == DROVER__V1__STATE__STATE_DISABLED ? AT(13)
-                                                                                    : AT(4) | AT(5);
+        return (struct way){0, 0};
+    if (body.requests->requests[0]->desired == DROVER__V1__STATE__STATE_DISABLED)
+        return (struct way){AT(13), AT(13)};
+    return (struct way){AT(4), AT(5)};
+}
+
+static struct way of_message(const struct bus_message *m)
+{
+    static const struct {
+        const char *type;
+        struct way way;
+    } messages[] = {
+        {"drover.v1.Submit", {AT(1), AT(1)}},
+        {"drover.v1.Receipt", {AT(2), AT(2)}},
+        {"drover.v1.Replies", {AT(7), AT(8)}},
+        {"drover.v1.JobEvent", {AT(10), AT(10)}},
+    };
+    uint32_t control = m->expires ? AT(12) : AT(14); /* a supervisor's, or a client's */
+
+    if (!m->type || strcmp(m->exchange, "drover.dead") == 0)
+        return (struct way){0, 0};
+    if (strcmp(m->type, "drover.v1.Requests") == 0)
+        return of_request(m);
+    if (strcmp(m->type, "drover.v1.Control") == 0)
+        return (struct way){control, control};
+    for (size_t i = 0; i < array_size(messages); i++)
+        if (strcmp(m->type, messages[i].type) == 0)
+            return messages[i].way;
+    return (struct way){0, 0};
 }
 
 uint32_t grid_of_message(const struct bus_message *m)
 {
-    static const struct {
-        const char *type;
-        uint32_t at;
-    } messages[] = {
-        {"drover.v1.Submit", AT(1)},
-        {"drover.v1.Receipt", AT(2)},
-        {"drover.v1.Replies", AT(7) | AT(8)},
-        {"drover.v1.JobEvent", AT(10)},
-    };
+    return of_message(m).sent;
+}
 
-    if (!m->type || strcmp(m->exchange, "drover.dead") == 0)
-        return 0;
-    if (strcmp(m->type, "drover.v1.Requests") == 0)
-        return of_request(m);
-    if (strcmp(m->type, "drover.v1.Control") == 0)
-        return m->expires ? AT(12) : AT(14); /* a supervisor's, or a client's */
-    for (size_t i = 0; i < array_size(messages); i++)
-        if (strcmp(m->type, messages[i].type) == 0)
-            return messages[i].at;
-    return 0;
+uint32_t grid_of_delivery(const struct bus_message *m)
+{
+    return of_message(m).received;
 }
 
 static uint32_t of_role_effect(const struct process *p, const struct effect *e)
@@ -87,7 +128,7 @@ static uint32_t of_effect(const struct process *p, const struct effect *e)
     case EFFECT_STORE:
         return grid_of_call(e->store.function, e->store.args, e->store.n);
     case EFFECT_PUBLISH:
-        return grid_of_message(&e->publish) & ~(AT(5) | AT(8)); /* where it is sent */
+        return grid_of_message(&e->publish);
     case EFFECT_REQUEUE:
         return p->role == ROLE_AGENT ? AT(5) : 0;
     case EFFECT_ROLE:
@@ -177,8 +218,8 @@ void grid_answered(const struct process *p, uint32_t at, int64_t took,
         return;
     if (at & (AT(11) | AT(12)) && took >= SUPERVISOR_LEASE_MS)
         grid_met(t, FAULT_LATE, at);
-    if (at & (AT(3) | AT(9)) && is_too_late(took, answer))
-        grid_met(t, FAULT_LATE, at);
+    if (at & (AT(3) | AT(8) | AT(13)) && is_too_late(took, answer))
+        grid_met(t, FAULT_LATE, AT(3)); /* a step that is locked too late */
     if (at & AT(11) && follows(answer))
         grid_met(t, FAULT_TWO_SUPERVISORS, at);
 }

@@ -35,9 +35,14 @@ enum fault {
 
 void grid_met(struct timeline *t, enum fault fault, uint32_t at);
 
-/* Where a call stands, and a message. */
+/* Where a call stands, and where it has stood by the store's answer: only that says whether a
+ * record has brought its job on. */
 uint32_t grid_of_call(const char *function, const struct bytes *args, int n);
+uint32_t grid_of_executed(uint32_t at, const struct store_answer *answer);
+
+/* Where a message stands until it is in its queue, and from then on. */
 uint32_t grid_of_message(const struct bus_message *m);
+uint32_t grid_of_delivery(const struct bus_message *m);
 
 struct process;
 struct world;

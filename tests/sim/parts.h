@@ -134,6 +134,7 @@ struct world {
     struct poison *poisons; /* newest first */
     struct asked *asked;    /* by supervisors, likewise */
     struct list late;       /* calls that are still on their way to the store */
+    struct call *unheard;   /* calls that were executed without an answer, newest first */
     struct event calm;      /* the faults stop */
     struct event probe;     /* is all at rest? */
     bool calmed;
