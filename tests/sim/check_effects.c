@@ -55,8 +55,10 @@ static uint32_t deeds_done(const struct step *step)
     return n;
 }
 
-void check_by_hand(struct step *step, bool back)
+void check_by_hand(struct checker *c, struct step *step, bool back)
 {
+    if (step->attempt > 0) /* the word is also about a run that nobody has heard of yet */
+        deed_make(c, step, step->forward);
     for (struct deed *deed = step->deeds; deed; deed = deed->older) {
         deed->taken_back = true;
         deed->done = false;

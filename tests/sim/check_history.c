@@ -440,7 +440,7 @@ static void on_resolved(struct checker *c, struct job *job, uint32_t i, const st
             "I2 %s: step %u resolved though there, or before its neighbours", job->id, i);
     job->turn++;
     job->steps[i].current = bytes_is(word(e, 4), "A") ? 'A' : 'D';
-    check_by_hand(&job->steps[i], job->steps[i].current == 'D');
+    check_by_hand(c, &job->steps[i], job->steps[i].current == 'D');
     on_anew(job, i);
 }
 

@@ -252,7 +252,7 @@ bool check_read_history(struct checker *c, struct job *job);
 /* ---- check_effects.c ---- */
 
 /* A person has seen to it that a step is done, or undone. */
-void check_by_hand(struct step *step, bool back);
+void check_by_hand(struct checker *c, struct step *step, bool back);
 
 /* Holds what was done in the world outside against what is known of the steps at rest. */
 void check_books(struct checker *c, const struct job *job);
