@@ -228,8 +228,8 @@ static int run_minimise(struct one *one)
         printf("seed %" PRIu64 " violates nothing\n", one->seed);
         break;
     case MINIMISE_DIVERGED:
-        printf("seed %" PRIu64 ": %s\nnothing is violated where its own choices are followed: it "
-               "cannot be replayed, which is a bug of the simulator\n",
+        printf("seed %" PRIu64 ": %s\nnot so where its own choices are followed: it cannot be "
+               "replayed, which is a bug of the simulator\n",
                one->seed, result.before.violation);
         status = 2;
         break;
@@ -289,18 +289,22 @@ static void report(const struct totals *totals, double seconds)
 
 /* What all shares know of each other. */
 static struct {
+    uint64_t taken;           /* seeds, from the first on */
     uint64_t seeds[JOBS_MAX]; /* that they are at */
     bool failed;
 } * shares;
 
-/* Every jobs-th seed, from the n-th on. */
+/* The first seed that no other share has taken, and so on: some worlds take a thousand times as
+ * long as others. */
 static struct totals run_share(const struct options *o, unsigned n)
 {
     struct simstore *store = simstore_new(o->functions);
     struct totals totals = {0};
     double began = now_s(), told = began;
+    uint64_t seed;
 
-    for (uint64_t seed = o->first + n; seed <= o->last && !shares->failed; seed += o->jobs) {
+    while ((seed = o->first + __atomic_fetch_add(&shares->taken, 1, __ATOMIC_RELAXED)) <= o->last &&
+           !shares->failed) {
         shares->seeds[n] = seed;
         if (!run_seed(o, store, seed, &totals))
             shares->failed = true;
