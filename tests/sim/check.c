@@ -284,7 +284,7 @@ bool checker_lost(struct checker *c, const char *id)
 
 static void look_at(struct checker *c, struct job *job)
 {
-    bool whole = job->w->n_steps < BIG || job->calls++ % BIG_EVERY == 0;
+    bool whole = job->w->n_steps < BIG || job->retrying || job->calls++ % BIG_EVERY == 0;
 
     check_read_history(c, job);
     check_compare(c, job, whole);

@@ -91,13 +91,21 @@ static bool counts_fit(const struct job *job, const struct step *step,
            r->expiries == step->expiries + step->forgiven.expiries;
 }
 
+/* The walk of a Retry of all has come by: what counts from here on is seen at once, for the walk
+ * may last longer than the next flight. */
+static void see_anew(struct step *step, const struct ops_step_record *r)
+{
+    if (!step->anew || r->failures > 0 || r->expiries > 0)
+        return;
+    step->failures = step->expiries = 0;
+    step->anew = false;
+}
+
 static void compare_counts(struct checker *c, const struct job *job, uint32_t i,
                            const struct ops_step_record *r)
 {
     struct step *step = &job->steps[i];
 
-    if (step->anew && r->failures == 0 && r->expiries == 0)
-        step->failures = step->expiries = 0;
     step->anew = false;
     require(c, counts_fit(job, step, r),
             "I9 %s: step %u counts %u failures, %u expiries; there were %u and %u", job->id, i,
@@ -139,6 +147,7 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
         return;
     }
     compare_state(c, job, i, &r);
+    see_anew(&job->steps[i], &r);
     if (!f->cursor)
         compare_counts(c, job, i, &r);
     if (r.state == 'R' && !c->clock_set && !c->violated)

@@ -87,10 +87,9 @@ static void test_store_restarts(void **state)
     pair_expect(w, "");
 }
 
-/* Others are connected first, and accept more than was lost. */
-static void test_store_went_back_and_on(void **state)
+/* j0 of B is lost, and A accepts more than that. */
+static void go_back_and_on(struct pair *w)
 {
-    struct pair *w = *state;
     uint32_t kept = replay_calls(w->calls);
 
     pair_submit(w, B, "j0");
@@ -102,6 +101,14 @@ static void test_store_went_back_and_on(void **state)
         snprintf(id, sizeof(id), "j%d", i);
         pair_submit(w, A, id);
     }
+}
+
+/* Others are connected first, and accept more than was lost. */
+static void test_store_went_back_and_on(void **state)
+{
+    struct pair *w = *state;
+
+    go_back_and_on(w);
     pair_expect(w, "");
     reconnect(w, B);
     pair_expect(w, "B STORE_WENT_BACK , B JOB_LOST j0");
@@ -111,17 +118,8 @@ static void test_store_went_back_and_on(void **state)
 static void test_store_went_back_twice(void **state)
 {
     struct pair *w = *state;
-    uint32_t kept = replay_calls(w->calls);
 
-    pair_submit(w, B, "j0");
-    lose_calls(w, kept, "second");
-    reconnect(w, A);
-    for (int i = 1; i < 8; i++) {
-        char id[16];
-
-        snprintf(id, sizeof(id), "j%d", i);
-        pair_submit(w, A, id);
-    }
+    go_back_and_on(w);
     lose_calls(w, replay_calls(w->calls), "third");
     reconnect(w, A);
     pair_expect(w, "");
