@@ -7,7 +7,8 @@
 
 Each target runs for N minutes (1), or until N minutes have brought no new edge, and goes on where the
 same binary stopped before: what it found is in DIR/found/TARGET, its figures so far in
-DIR/found/TARGET.json. Edges are those of what is compiled here: libraries are not instrumented. What
+DIR/found/TARGET.json. Minutes are those that it had a processor: a machine that is busy with other work
+makes a run longer, not thinner. Edges are those of what is compiled here: libraries are not instrumented. What
 crashes, hangs, leaks or makes a sanitizer speak is kept, told with the command that replays it, and
 ends with status 1. --keep takes the fewest inputs that reach all edges found into tests/fuzz/corpus.
 """
@@ -24,7 +25,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
@@ -93,7 +93,7 @@ class Run:
     def __init__(self, target, figures):
         self.target, self.figures = target, figures
         self.before = figures.executions
-        self.last_look = time.monotonic()
+        self.last_look = 0.0
         self.output = []  # its last lines
         self.rest = b""
         self.process = subprocess.Popen(
@@ -123,11 +123,17 @@ class Run:
                 self.take(line)
             if not data:
                 return False
-        now = time.monotonic()
-        self.figures.minutes += (now - self.last_look) / 60
-        self.figures.quiet += (now - self.last_look) / 60
+        now = self.worked()
+        self.figures.minutes += now - self.last_look
+        self.figures.quiet += now - self.last_look
         self.last_look = now
         return True
+
+    def worked(self):
+        """Return: the minutes that it had a processor."""
+        after_name = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        utime, stime = map(int, after_name[11:13])  # fields 14 and 15 of proc(5)
+        return (utime + stime) / os.sysconf("SC_CLK_TCK") / 60
 
     def end(self):
         """Return: whether it ended as it was told to."""
