@@ -519,15 +519,36 @@ static bool all_heard(const struct job *job)
     return true;
 }
 
+/* A step that is parked, and whoever looks after the job was not told; NULL: none. */
+static const struct step *untold(const struct checker *c, const struct job *job)
+{
+    if (job->settled || job->went_back || c->cut_short)
+        return NULL;
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        if (job->steps[i].parked && job->steps[i].untold)
+            return &job->steps[i];
+    return NULL;
+}
+
 bool checker_at_rest(struct checker *c)
 {
     effects_reset(&c->scratch);
     for (struct job *job = c->jobs; job; job = job->hh.next)
         if (!(job->expired && !job->created) &&
-            (!job->created || !job->accepted || !all_heard(job) ||
+            (!job->created || !job->accepted || !all_heard(job) || untold(c, job) ||
              !(job->settled || parked_for_good(c, job))))
             return false;
     return true;
+}
+
+void checker_told(struct checker *c)
+{
+    for (struct job *job = c->jobs; job; job = job->hh.next) {
+        const struct step *step = untold(c, job);
+
+        require(c, !step, "L3 %s: step %td is parked for %s, and nobody was told", job->id,
+                step - job->steps, step->parked_for);
+    }
 }
 
 bool checker_forgot(struct checker *c, const char *id)

@@ -97,6 +97,8 @@ bool checker_forgot(struct checker *c, const char *id);
 /* True when nothing will happen any more by itself: every job has settled or is parked for good,
  * and nothing is owed. */
 bool checker_at_rest(struct checker *c);
+/* Who looks after jobs knows by now of every step that stands parked. */
+void checker_told(struct checker *c);
 /* True when every job has been deleted, its retention being over. */
 bool checker_forgotten(const struct checker *c);
 /* Calls fn for each job that is parked for good. */

@@ -130,6 +130,24 @@ static void note_copy(struct checker *c, const struct bus_message *m, bool told,
     }
 }
 
+static void note_alert(struct checker *c, const struct bus_message *m)
+{
+    CLEANUP(wire_free) struct wire_message event = {0};
+    struct job *job;
+    uint32_t i;
+
+    if (wire_decode(WIRE_EVENT, m->body, NULL, &event, NULL) ||
+        event.event->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT ||
+        strcmp(event.event->reason, "PARKED") != 0)
+        return;
+    job = check_job_find(c, bytes_str(event.event->job_id));
+    i = job ? workflow_find(job->w, bytes_str(event.event->step)) : WORKFLOW_NONE;
+    require(c, i != WORKFLOW_NONE, "L3 an alert of step %s of %s", event.event->step,
+            event.event->job_id);
+    if (i != WORKFLOW_NONE && event.event->seq >= job->steps[i].untold)
+        job->steps[i].untold = 0;
+}
+
 /* A Submit that the store had no room for may be acknowledged once the client was told. */
 static void published_receipt(struct checker *c, const struct bus_message *m)
 {
@@ -196,6 +214,7 @@ static void published_dead(struct checker *c, const struct bus_message *m, enum 
     timeline_note(c->t, FEATURE_POISON_GIVEN_UP);
     if (deadly && outcome == BUS_CONFIRMED)
         deadly->dead = true;
+    c->cut_short = true;
 }
 
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
@@ -209,6 +228,8 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
         return;
     else if (strcmp(m->type, "drover.v1.Requests") == 0)
         published_requests(c, m, outcome);
+    else if (strcmp(m->type, "drover.v1.JobEvent") == 0 && *m->exchange && outcome == BUS_CONFIRMED)
+        note_alert(c, m);
     else if (strcmp(m->type, "drover.v1.JobEvent") == 0)
         note_copy(c, m, outcome == BUS_CONFIRMED, lost);
     else if (strcmp(m->type, "drover.v1.Receipt") == 0)
@@ -238,6 +259,7 @@ void checker_dropped(struct checker *c, const struct bus_message *m, bool delive
     bool submit = m->type && strcmp(m->type, "drover.v1.Submit") == 0;
     bool replies = m->type && strcmp(m->type, "drover.v1.Replies") == 0;
 
+    c->cut_short |= delivered;
     if (m->type && strcmp(m->type, "drover.v1.JobEvent") == 0)
         note_copy(c, m, false, true);
     else if (delivered && (submit || replies) &&

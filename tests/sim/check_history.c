@@ -241,11 +241,15 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
 static void on_parked(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct bytes reason = word(e, 4);
+    bool exhausted = bytes_is(reason, "EXHAUSTED"), silent;
 
-    timeline_note(c->t, bytes_is(reason, "DEATHS")      ? FEATURE_PARKED_DEATHS
-                        : bytes_is(reason, "EXHAUSTED") ? FEATURE_PARKED_EXHAUSTED
-                                                        : FEATURE_PARKED_PERMANENT);
+    timeline_note(c->t, bytes_is(reason, "DEATHS") ? FEATURE_PARKED_DEATHS
+                        : exhausted                ? FEATURE_PARKED_EXHAUSTED
+                                                   : FEATURE_PARKED_PERMANENT);
     job->steps[i].parked = true;
+    /* one that is tried now and then is parked again in silence */
+    silent = exhausted && check_terms_of(job, i)->policy.park_interval_ms >= 0;
+    job->steps[i].untold = silent || c->again ? 0 : job->seq;
     snprintf(job->steps[i].parked_for, sizeof(job->steps[i].parked_for), "%.*s", (int)reason.len,
              (const char *)reason.data);
 }

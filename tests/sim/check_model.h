@@ -69,6 +69,7 @@ struct step {
     bool replaced; /* by a migration, and what its requests may have done is to be undone */
     bool anew;     /* maybe: a Retry of all found it at rest, or it came to rest meanwhile */
     char parked_for[16];
+    uint64_t untold;    /* seq of its parking, of which nobody has heard; 0: they have */
     struct deed *deeds; /* newest first */
     bool lied;          /* what is recorded of it may be a lie: deeds may be others */
     bool by_hand;       /* a person has it done, or says so */
@@ -182,6 +183,8 @@ struct checker {
     bool clock_set;
     int64_t unseen; /* ms by which it was set ahead so little that nobody may have noticed */
     bool set_back;
+    bool cut_short; /* the broker has lost a message that somebody was at work on, or it was poison:
+                       what it was to have told is told by nobody */
     bool violated;
     char violation[512];
     /* the call under way */

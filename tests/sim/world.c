@@ -153,9 +153,11 @@ static void on_probe(struct event *e)
     timeline_add(w->t, &w->probe, probe_ms(w));
     if (rests)
         on_rest(w);
-    if (!w->finished && w->t->now > w->plan->faults_end + limit)
-        checker_fail(w->checker, "L1 not at %s %" PRId64 " s after the last fault",
-                     rests ? "an end" : "rest", limit / 1000);
+    if (w->finished || w->t->now <= w->plan->faults_end + limit)
+        return;
+    checker_told(w->checker);
+    checker_fail(w->checker, "L1 not at %s %" PRId64 " s after the last fault",
+                 rests ? "an end" : "rest", limit / 1000);
 }
 
 uint64_t world_digest(void *world)
