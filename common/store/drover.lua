@@ -37,7 +37,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 25
+local BUILD = 26
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -866,13 +866,21 @@ local function forgive(rec)
   end
 end
 
--- What a retry of all steps is about. A parked step whose next try is due is marked; the end of a job lays
--- it down: by its counts it still stands.
+-- It waits for no other step, and was sent: it was parked or backing off when the end of the job laid it down,
+-- or its last try came back while nothing was sent.
+local function has_tried(job, rec)
+  return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired and rec.attempt > 0
+end
+
+-- What a retry of all steps is about. A parked step whose next try is due is marked: by its counts it still
+-- stands. What the end of a job has laid down was parked, or was to be tried again, and nobody can tell which.
 local function stands_still(job, i, rec)
   if rec.state == 'P' or rec.state == 'F' then
     return true
   elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then
     return false
+  elseif rec.state == 'W' then
+    return has_tried(job, rec)
   end
   local t = terms_of(job.def, i, rec.asked)
   return rec.failures >= t.attempts or rec.expiries >= t.expiries
@@ -1958,12 +1966,6 @@ local function go_on_after_failure(job, kind)
     end
     look_at_all(job, kind)
   end
-end
-
--- It waits for no other step, and was sent: it was parked or backing off when the end of the job laid it down,
--- or its last try came back while nothing was sent.
-local function has_tried(job, rec)
-  return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired and rec.attempt > 0
 end
 
 -- Why this step cannot be tried again now, with other arguments or as it is.

@@ -185,6 +185,16 @@ class Functions(unittest.TestCase):
         for i in range(2):
             self.assertEqual(["R", "0", "0"], [self.step(i)[2], *self.step(i)[7:9]])
 
+    def test_retry_all_of_what_failed_for_good_and_the_end_laid_down(self):
+        """It was parked before its tries were used up."""
+        self.submit(CAPPED, FAILS)
+        self.record("P")
+        self.assertEqual(["P", "1"], [self.step(0)[2], self.step(0)[7]])
+        self.record("P", 1)
+        self.assertEqual(["FAILED"], self.job("outcome"))
+        self.assertEqual("DONE", self.retry_all())
+        self.assertEqual(["R", "0"], [self.step(0)[2], self.step(0)[7]])
+
     def test_the_wait_has_a_cap(self):
         self.submit(CAPPED)
         for wait in (10, 20):

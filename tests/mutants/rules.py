@@ -749,6 +749,12 @@ RULES = {
             "  elseif rec.state ~= 'M' then",
             "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
         ),
+        "a retry of all leaves the counters of what had failed for good when the job ended": (
+            FUNCTIONS,
+            "  elseif rec.state == 'W' then\n    return has_tried(job, rec)\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_retry_all_of_what_failed_for_good_and_the_end_laid_down",
+        ),
         "a retry of all passes over what is marked": (
             FUNCTIONS,
             "  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then",

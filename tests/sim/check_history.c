@@ -96,6 +96,12 @@ static bool worn_out(const struct job *job, uint32_t i)
                              step->expiries >= policy->maximum_expiries);
 }
 
+/* ... or some are, and whether it backs off or was laid down only the store knows. */
+static bool has_counted(const struct step *step)
+{
+    return !step->flying && step->failures + step->expiries > 0;
+}
+
 static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct step *step = &job->steps[i];
@@ -235,7 +241,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
     step->expiries++;
     step->current = 'U';
     land(job, step);
-    step->anew |= job->retrying && worn_out(job, i);
+    step->anew |= job->retrying;
 }
 
 static void on_parked(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
@@ -414,7 +420,7 @@ static void on_anew(struct job *job, uint32_t i)
         if (k != i && i < job->w->n_steps)
             continue;
         if (k != i && !step->parked && !step->failed) {
-            step->anew = worn_out(job, k);
+            step->anew = has_counted(step);
             continue;
         }
         step->parked = step->failed = false;
@@ -595,6 +601,7 @@ static void on_failed(struct checker *c, struct job *job, uint32_t i, const stru
     if (step->forgiven.failures > 0 || step->anew)
         step->not_after = 0;
     expect_recourse(c, job, i, r);
+    step->anew |= job->retrying;
 }
 
 static void on_deferred(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
