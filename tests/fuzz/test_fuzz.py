@@ -15,7 +15,7 @@ import tap
 
 SAYS = 'echo "#%d NEW    cov: %d ft: 9 corp: 3/9b" >&2; '
 FINDS = 'touch "$(echo "$@" | sed "s/.*-artifact_prefix=\\([^ ]*\\).*/\\1/")crash-1"; exit 77'
-GOES_ON = "exec sleep 60"
+GOES_ON = "while :; do :; done"
 
 
 class Fuzz(unittest.TestCase):
@@ -48,6 +48,10 @@ class Fuzz(unittest.TestCase):
         status, row, rest = self.fuzz(SAYS % (5, 7) + GOES_ON, "--until-quiet", "0.01")
         self.assertEqual((status, row[:3], rest), (0, ["json", "5", "7"], []))
         self.assertGreaterEqual(self.known()["quiet"], 0.01)
+
+    def test_what_has_no_processor_makes_no_progress(self):
+        self.fuzz(SAYS % (5, 7) + "sleep 2; exit 0")
+        self.assertLess(self.known()["quiet"], 1 / 60)
 
     def test_goes_on_where_it_stopped(self):
         for executions in "5", "10":
