@@ -1076,6 +1076,14 @@ class Functions(unittest.TestCase):
         self.assertIn("PARKED", answer)
         self.assertEqual("1", self.step(0)[7])
 
+    def test_told_again_that_it_is_parked_by_deaths(self):
+        """Whoever parked it may have died before it told of it."""
+        self.submit(SHORT)
+        self.die(0)
+        for again in (0, 1):
+            self.assertIn("PARKED", self.call("drive", JOB, FRESH[1], "me", again, 0))
+        self.assertNotIn("PARKED", self.call("drive", JOB, FRESH[1], "me", 0, 0))
+
     def test_retried_past_its_time(self):
         """Who has it go on knows that: its bound holds no more."""
         self.submit(FAILS, complete_by=self.now() + 60000)

@@ -1866,7 +1866,18 @@ RULES = {
             FUNCTIONS,
             "    alert(job, i, 'PARKED', rec.asked)\n  end\nend",
             "  end\nend",
-            "tests/integration/test_functions.py Functions.test_parked_for_good_is_told",
+        ),
+        "nobody hears of a parked step whose last reply is delivered again": (
+            FUNCTIONS,
+            "        alert(job, i, 'PARKED', rec.asked) -- whoever recorded it may not have come to tell\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_told_again_that_it_is_parked",
+        ),
+        "nobody hears of a step that has died too often where that is looked at again": (
+            FUNCTIONS,
+            "      elseif rec.state == 'P' and a[4] == '1' then\n        alert(job, i, 'PARKED', rec.asked)\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_told_again_that_it_is_parked_by_deaths",
         ),
     },
     "A request that no queue took is tried again, uncounted, later each time": {
