@@ -2190,6 +2190,24 @@ RULES = {
             "register('settle_owed', settle_owed, {})",
             f"{SCHEDULER} test_full_store_carries_on",
         ),
+        "a full store renews no leases": (
+            FUNCTIONS,
+            "register('renew', renew, {'allow-oom'})",
+            "register('renew', renew, {})",
+            "tests/integration/test_functions.py Functions.test_a_full_store_refuses_what_is_new",
+        ),
+        "a full store has no supervisor": (
+            FUNCTIONS,
+            "register('lead', lead, {'allow-oom'})",
+            "register('lead', lead, {})",
+            "tests/integration/test_functions.py Functions.test_a_full_store_refuses_what_is_new",
+        ),
+        "a full store tells the same again and again": (
+            FUNCTIONS,
+            "register('told', told, {'allow-oom'})",
+            "register('told', told, {})",
+            "tests/integration/test_functions.py Functions.test_a_full_store_refuses_what_is_new",
+        ),
     },
     "Requests wait where too many, or too much, has not been confirmed": {
         "requests do not wait for those before": (
