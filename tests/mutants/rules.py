@@ -2272,6 +2272,24 @@ RULES = {
             "#define uthash_fatal(message) exit(-1)",
             f"{FAILURES} chain/allocation",
         ),
+        "out of memory a string of JSON counts as bad syntax": (
+            "common/model/json.c",
+            "    return *out ? 0 : starved ? -ENOMEM : JSON_E_SYNTAX;\n",
+            "    return *out ? 0 : error && error->text[0] == '\\0' ? -ENOMEM : JSON_E_SYNTAX;\n",
+            "tests/unit/test_memory test_messages",
+        ),
+        "how jansson gets memory is set anew with each parse": (
+            "common/model/json.c",
+            "    starved = false;\n",
+            "    json_set_alloc_funcs(watched_malloc, free);\n    starved = false;\n",
+            "tests/unit/test_json test_parsing_leaves_jansson_its_memory",
+        ),
+        "out of memory a value is left out of a template": (
+            "agent/template.c",
+            "    put_encoded(out, buf_or_abort(&text));\n",
+            "    put_encoded(out, buf_bytes(&text));\n",
+            "tests/unit/test_memory test_templates",
+        ),
     },
     "A job remembers its last commands": {
         "a job remembers one command": (
