@@ -1613,6 +1613,20 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_the_history_has_an_end",
         ),
     },
+    "The history tells of which step an entry is, or that it is of all": {
+        "the history names a step that was mended by its number": (
+            "common/model/history.c",
+            "{\"mended\", \"w\"}",
+            "{\"mended\", \"d\"}",
+            "tests/unit/test_history test_steps_or_jobs",
+        ),
+        "the history does not say that a retry was of all steps": (
+            "common/model/history.c",
+            "{\"retried\", \"w\"}",
+            "{\"retried\", \"sd\"}",
+            "tests/unit/test_history test_steps_or_jobs",
+        ),
+    },
     "A dispatch has a token of its own, and is good for its wait and its lock": {
         "a lease does not begin with the wait": (
             FUNCTIONS,
