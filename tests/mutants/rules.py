@@ -1348,6 +1348,14 @@ RULES = {
             "        if (a->number > op->first)\n",
             f"{INTAKE} test_many_are_lost",
         ),
+        "the calls of a look begin at a count, from which what they find gone is taken": (
+            "scheduler/rollback.c",
+            "        from = a->link.prev;\n",
+            "        for (struct accepted *b = a; (b = next_of(s, &b->link, partition));)\n"
+            "            b->number--;\n"
+            "        from = a->link.prev;\n",
+            f"{INTAKE} test_many_are_lost",
+        ),
     },
     "A Submit that is wrong is refused, and the reason names the field, or the step": {
         "a cycle is accepted": (
