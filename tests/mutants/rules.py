@@ -1751,6 +1751,14 @@ RULES = {
             "                p->due[c] = INT64_MAX;\n",
         ),
     },
+    "An answer over HTTP is what libcurl takes it for": {
+        "two blanks before the status of an answer hide it": (
+            "agent/handler_http.c",
+            "    while (at < end && isblank((unsigned char)*at))\n        at++;\n",
+            "    at++;\n",
+            "tests/unit/test_http test_blanks_before_the_status",
+        ),
+    },
     "An agent tries again within the lease as often as its actor says, only what is transient, while there is time": {
         "an agent tries again as often as it likes": (
             "agent/run.c",
