@@ -1873,6 +1873,16 @@ RULES = {
             f"{AGENT} test_batches_are_bounded",
         ),
     },
+    "A figure counts what it says": {
+        "store_repeats counts calls that the store has answered": (
+            "scheduler/scheduler.c",
+            "    if (heap_set(&s->timers, &op->timer, when))\n        abort();\n}\n\n"
+            "static void call_again(struct scheduler *s, struct op *op)\n{\n    s->stats.store_repeats++;\n",
+            "    s->stats.store_repeats++;\n    if (heap_set(&s->timers, &op->timer, when))\n        abort();\n}\n\n"
+            "static void call_again(struct scheduler *s, struct op *op)\n{\n",
+            f"{SUSPECTS} test_copies",
+        ),
+    },
     "An alert is told once for each cause, and anew once that was over": {
         "each scheduler tells the same cause": (
             FUNCTIONS,
