@@ -2345,6 +2345,32 @@ RULES = {
             "    if rec.state ~= 'F' then\n        set_state",
         ),
     },
+    "Settings are files that can be read, else they are refused; SIGHUP reads them again, and ends nothing": {
+        "a file that cannot be read on is left to libconfig": (
+            "common/io/tree.c",
+            "    return file_read(path, FILE_MAX, &text, problem);\n",
+            "    return 0;\n",
+            "tests/unit/test_config test_reads_that_fail",
+        ),
+        "a password from a file that cannot be read is empty": (
+            "common/io/config.c",
+            "    if (r)\n        return origin_problem(o, problem, \"%s: %s\", file, strerror(-r));\n",
+            "    if (r == -ENOENT)\n        return origin_problem(o, problem, \"%s: %s\", file, strerror(-r));\n",
+            "tests/unit/test_config test_secret_that_cannot_be_read",
+        ),
+        "a file whose name is - is the standard input": (
+            "common/io/file.c",
+            "    int fd = open(path, O_RDONLY | O_CLOEXEC);\n",
+            "    int fd = strcmp(path, \"-\") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);\n",
+            "tests/unit/test_config test_standard_input_is_no_file",
+        ),
+        "SIGHUP ends a daemon": (
+            "common/io/daemon.c",
+            "    watch(d, &d->hangup, on_hangup, SIGHUP);\n",
+            "    uv_signal_init(&d->loop, &d->hangup);\n    signal(SIGHUP, SIG_DFL);\n    (void)on_hangup;\n",
+            "tests/integration/test_reload.py Reload.test_refused",
+        ),
+    },
     "Failpoints are off unless they are allowed, and each fires at its boundary as often as its terms say": {
         "failpoints need no leave": (
             "common/io/failpoint.c",
