@@ -117,13 +117,21 @@ class F8(Cells):
         return {place.role: {"rabbitmq": {"port": self.wire.port, "heartbeat": "1s"}}}
 
     def act(self, daemon, place, undone):
-        before = len(daemon.records("bus_down"))
+        servers.wait_for(lambda: self.linked(daemon), "the link that is to be silent")  # it may have stood still
         self.wire.cut()
         undone.callback(self.wire.heal)
         daemon.fail()
-        servers.wait_for(
-            lambda: len(daemon.records("bus_down")) > before, "the link to be given up", 60
-        )
+        servers.wait_for(lambda: not self.linked(daemon), "the link to be given up", 60)
+
+    @staticmethod
+    def linked(daemon):
+        """As its links tell themselves, whatever else of it stands."""
+        last = {
+            record["link"]: record["event.name"]
+            for record in daemon.records()
+            if record["event.name"] in ("bus_connected", "bus_disconnected")
+        }
+        return set(last.values()) == {"bus_connected"}
 
 
 class Losses(Cells):
