@@ -178,7 +178,8 @@ bool choices_parse(struct choices *c, const char *line)
 
 /* ---- draws ---- */
 
-static void set_about(struct decider *d, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void set_about(struct decider *d, const char *format,
+                                                            ...)
 {
     struct choices *c = container_of(d, struct choices, decider);
     va_list args;
