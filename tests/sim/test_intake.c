@@ -423,8 +423,8 @@ static void know_versions(struct alone *w)
 {
     static const char *const versions[] = {
         "{\"name\": \"w\", \"version\": 1, \"steps\": [{\"name\": \"a\", \"actor\": \"hand\"}]}",
-        "{\"name\": \"w\", \"version\": 2, \"steps\": [{\"name\": \"a\", \"actor\": \"hand\"}, "
-        "{\"name\": \"b\", \"actor\": \"hand\", \"after\": [\"a\"]}]}",
+        ("{\"name\": \"w\", \"version\": 2, \"steps\": [{\"name\": \"a\", \"actor\": \"hand\"}, "
+         "{\"name\": \"b\", \"actor\": \"hand\", \"after\": [\"a\"]}]}"),
         "{\"name\": \"w\", \"version\": 3, \"steps\": [{\"name\": \"a\", \"actor\": \"foot\"}]}",
     };
 
@@ -461,7 +461,6 @@ static void crowd_out(struct alone *w)
 static void test_definitions_are_forgotten(void **state)
 {
     struct alone *w = *state;
-    CLEANUP(wire_free) struct wire_message answer = {0};
 
     submitted(w);
     crowd_out(w);
