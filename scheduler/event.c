@@ -113,6 +113,8 @@ static void alert_sent(struct scheduler *s, struct op *op)
     } else if (*op->alert->cause) {
         op->alert->what = OPS_CAUSE_TOLD;
         op_call(s, op, told_call, told_answered);
+    } else if (op->drives) {
+        drive_told(s, op);
     }
 }
 
@@ -192,6 +194,7 @@ static struct op *alert_new(struct scheduler *s, const struct op *from, const st
 {
     struct op *op = op_new(s, from->item, from->job);
 
+    op->drives = from->drives;
     op->alert = or_abort(malloc(sizeof(*op->alert)));
     *op->alert = *of;
     op->workflow = workflow_ref(w);

@@ -89,6 +89,7 @@ struct op {
     bool alone;    /* not to be made in one call with others */
     bool again;    /* the call was made before, and nobody knows what came of it */
     bool unheeded; /* the mark in its answer was not looked at */
+    bool drives;   /* the answer is to a drive: the store is to hear what was told of it */
     op_fn *call;
     op_answered_fn *answered;
     op_fn *then;    /* NULL: done */
@@ -333,6 +334,8 @@ void driven_resume_stalled(struct scheduler *s);
 /* Reads a driven answer and, where it needs the definition, loads that first, then calls back. */
 void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn);
 void drive(struct scheduler *s, struct op *op);
+/* Has the store know that what the op's alert is about was told. */
+void drive_told(struct scheduler *s, struct op *op);
 
 /* Publishes the terminal event of a job and settles what is owed (notice.c). */
 void notice_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,

@@ -252,14 +252,15 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
 }
 
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n)
+               const char *fresh, const char *by, enum ops_drive how, const uint32_t *steps,
+               uint32_t n)
 {
     struct args a = args_new(fx, 4 + (int)n);
 
     put_str(&a, job);
     put_str(&a, fresh);
     put_str(&a, by);
-    put_flag(&a, again);
+    put_int(&a, how);
     for (uint32_t i = 0; i < n; i++)
         put_int(&a, steps[i]);
     emit(&a, id, partition, "drive");

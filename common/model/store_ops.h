@@ -125,10 +125,18 @@ struct op_record {
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n);
 
-/* @again: the same call was made before without an answer: requests of the named steps that are in
- * flight are asked for once more. */
+enum ops_drive {
+    OPS_DRIVE_FIRST,
+    /* The same call was made before without an answer: requests of the named steps that are in
+     * flight are asked for once more. */
+    OPS_DRIVE_AGAIN,
+    /* Somebody knows that the named steps are parked, or, where none is, that the job is held. */
+    OPS_DRIVE_TOLD,
+};
+
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n);
+               const char *fresh, const char *by, enum ops_drive how, const uint32_t *steps,
+               uint32_t n);
 
 struct op_steer {
     const char *job;

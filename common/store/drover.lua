@@ -37,7 +37,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 26
+local BUILD = 27
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -46,6 +46,7 @@ local CLOCK_AHEAD = 300000       -- ms: so far may the clock of a sender be ahea
 local CACHED_STEPS = 20000       -- steps of definitions kept parsed
 local HISTORY_MIN = 1000         -- entries kept of a job, or four for each step
 local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for again
+local UNTOLD = '2'               -- `late` of a job that is held, and nobody knows yet
 local CONTINUED = 1000           -- ms in which whoever left a cursor goes on with it
 local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this often
 local WAIT_SLACK = 1000          -- ms by which an unstarted request may come back early
@@ -238,7 +239,8 @@ end
 -- state    W at rest or waiting   R in flight: the token is good until it is answered or withdrawn
 --          B backing off   M marked by expire, to be driven   P parked   F failed for good
 -- turn     of the work that the last dispatch is a try of: part of its idempotency key
--- until    R: LockedUntil   B, P: the next try, 0 for none   M: when it is named again
+-- until    R: LockedUntil   B: the next try   P: likewise, 0 for none, or when it is named again, as nobody knows
+--          M: when it is named again
 -- waiting  neighbours that must come first and have not: dependencies where the job goes forward,
 --          dependents where it goes back
 -- since    the turn in which `waiting` was counted, see the job's epoch; left out in the first
@@ -327,7 +329,8 @@ local function load(p, id, now, step_field, budget)
   job.bytes, job.step_text, job.busy = tonumber(h[15]), h[16], tonumber(h[17] or '0')
   job.was_busy = job.busy
   job.since, job.cause, job.ending = tonumber(h[18] or '1'), h[19] or '', h[20] or ''
-  job.failed, job.complete_by, job.late = h[21] or '', tonumber(h[22] or '0'), h[23] == '1'
+  job.failed, job.complete_by, job.late = h[21] or '', tonumber(h[22] or '0'), (h[23] or '') ~= ''
+  job.untold = h[23] == UNTOLD
   if h[24] then
     local to_do, to_undo = match(h[24], '^(%d+) (%d+)$')
     job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
@@ -1697,7 +1700,7 @@ local function expire_job(p, id, now, hold, clock, out)
     return early and 0 or 1, true
   end
   local whole = expire_scan(job, hold, clock, named)
-  local go = unfinished(job) or overdue(job) and now >= clock.quiet
+  local go = unfinished(job) or job.untold or overdue(job) and now >= clock.quiet
   if go then
     touch(job, now + NAMED_AGAIN)
   end
@@ -1773,7 +1776,7 @@ local function drive_marked(job, i, rec, fresh)
   elseif job.hold ~= '' then
     return
   elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
-    give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', 0)
+    give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', job.now + NAMED_AGAIN)
   else
     rest(job, i, rec, fresh)
   end
@@ -1799,11 +1802,28 @@ local function on_deadline(job)
       note(job, 'held', 'deadline')
     end
     alert(job, NO_STEP, 'DEADLINE')
+    job.changed.late = UNTOLD
   end
 end
 
--- drive: job fresh by again step… : go on with this job; the steps are those that expire has named.
--- `again`: the same call may have happened before, its answer lost: what it put in flight goes out.
+-- Somebody knows now that these steps are parked, or that the job is held. The Recover that had them parked may be
+-- gone with whoever was to tell of it: until then it is asked for again.
+local function drive_told(job, a)
+  job.untold = job.untold and #a > 4
+  job.changed.late = job.late and (job.untold and UNTOLD or '1') or nil
+  for k = 5, #a do
+    local i = tonumber(a[k])
+    local text = i < job.n and call('HGET', job.key, a[k])
+    local rec = text and record_of(job, i, text)
+    if rec and rec.state == 'P' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
+      set_state(job, i, rec, 'P', 0)
+    end
+  end
+end
+
+-- drive: job fresh by how step… : go on with this job; the steps are those that expire has named.
+-- `how`, 1: the same call may have happened before, its answer lost: what it put in flight goes out; 2: somebody
+-- was told that these steps are parked, or, where there are none, that the job is held; else 0.
 local function drive_job(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local id, fresh, by = a[1], a[2], a[3]
@@ -1815,6 +1835,11 @@ local function drive_job(keys, a)
   if finished(job) then
     put_driven(out, 'UNCHANGED', job)
     return out
+  elseif a[4] == '2' then
+    drive_told(job, a)
+    save(job, by)
+    put_driven(out, 'DRIVEN', job)
+    return out
   end
   if job.phase == 'PENDING' and job.start_at <= now and job.hold == '' then
     set(job, 'phase', 'PROCESSING')
@@ -1824,8 +1849,10 @@ local function drive_job(keys, a)
   end
   if overdue(job) and not is_quiet(p, now) then
     on_deadline(job)
-  elseif job.late and job.hold ~= '' and job.desired == 'A' and job.ending == '' and a[4] == '1' then
+  elseif job.untold and job.hold ~= '' then
     alert(job, NO_STEP, 'DEADLINE')
+  elseif job.untold then
+    job.changed.late = '1' -- whoever let it go on knows
   end
   local flying = {}
   for k = 5, min(#a, 4 + BUDGET) do

@@ -232,7 +232,7 @@ class Functions(unittest.TestCase):
         """The hold stays a person's."""
         self.submit(LONG, complete_within=1)
         self.assertEqual("DONE", self.steer("pause"))
-        servers.wait_for(lambda: self.call("drive", JOB, FRESH[1], "me", 0) and self.job("late") == ["1"],
+        servers.wait_for(lambda: self.call("drive", JOB, FRESH[1], "me", 0) and self.job("late") == ["2"],
                          "the deadline")
         self.assertEqual(["paused"], self.job("hold"))
         self.assertEqual(1, self.events().count("held"))
@@ -1091,6 +1091,36 @@ class Functions(unittest.TestCase):
         for again in (0, 1):
             self.assertIn("PARKED", self.call("drive", JOB, FRESH[1], "me", again, 0))
         self.assertNotIn("PARKED", self.call("drive", JOB, FRESH[1], "me", 0, 0))
+
+    def test_parked_by_deaths_until_somebody_was_told(self):
+        """Whoever was to tell of it may be gone, and the Recover with him."""
+        self.submit(SHORT)
+        self.die(0)
+        for ahead in (6000, 12000):
+            self.assertIn("PARKED", self.call("drive", JOB, FRESH[1], "me", 0, 0))
+            self.assertEqual("P", self.step(0)[2])
+            self.redis.set("skew", ahead)
+            self.assertIn(JOB, self.expire())
+            self.assertEqual("M", self.step(0)[2])
+        self.drive(0)
+        self.call("drive", JOB, FRESH[1], "me", 2, 0)
+        self.assertEqual(["P", "0"], [self.step(0)[2], self.step(0)[6]])
+        self.redis.set("skew", 60000)
+        self.expire()
+        self.assertEqual("P", self.step(0)[2])
+
+    def test_held_by_the_deadline_until_somebody_was_told(self):
+        self.submit(LONG, complete_by=self.now() + 60000)
+        self.redis.set("skew", 61000)
+        self.expire()
+        for ahead in (70000, 80000):
+            self.assertIn("DEADLINE", self.call("drive", JOB, FRESH[1], "me", 0))
+            self.assertEqual(["deadline"], self.job("hold"))
+            self.redis.set("skew", ahead)
+            self.assertIn(JOB, self.expire())
+        self.call("drive", JOB, FRESH[1], "me", 2)
+        self.assertNotIn("DEADLINE", self.call("drive", JOB, FRESH[1], "me", 0))
+        self.assertEqual(["1"], self.job("late"))
 
     def test_retried_past_its_time(self):
         """Who has it go on knows that: its bound holds no more."""

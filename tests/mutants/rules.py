@@ -222,8 +222,8 @@ RULES = {
         ),
         "deaths are limited as failures are": (
             FUNCTIONS,
-            "rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
-            "rec.expiries >= terms_of(job.def, i, rec.asked).attempts then",
+            "rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
+            "rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).attempts then",
         ),
         "failures are limited as deaths are": (
             FUNCTIONS,
@@ -267,8 +267,8 @@ RULES = {
         ),
         "what on_exhausted says of deaths is not heeded": (
             FUNCTIONS,
-            "give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', 0)",
-            "give_up(job, i, rec, 'P', 'DEATHS', 0)",
+            "give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', job.now",
+            "give_up(job, i, rec, 'P', 'DEATHS', job.now",
         ),
         "a job fails while steps are in flight": (
             FUNCTIONS,
@@ -284,8 +284,13 @@ RULES = {
         ),
         "a step that kills its agents gets more of them": (
             FUNCTIONS,
-            "on_exhausted, 'DEATHS', 0)",
-            "on_exhausted, 'DEATHS', job.now + 1000)",
+            "  elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
+            "  elseif rec.current == 'U' and rec.expiries == terms_of(job.def, i, rec.asked).expiries + 1 then",
+        ),
+        "a step that kills its agents is told of for ever": (
+            FUNCTIONS,
+            "      set_state(job, i, rec, 'P', 0)\n    end\n  end\nend",
+            "      set_state(job, i, rec, 'P', job.now + NAMED_AGAIN)\n    end\n  end\nend",
         ),
         "each try of a parked step is told anew": (
             FUNCTIONS,
@@ -1912,6 +1917,23 @@ RULES = {
             "        alert(job, i, 'PARKED', rec.asked) -- whoever recorded it may not have come to tell\n",
             "",
             "tests/integration/test_functions.py Functions.test_told_again_that_it_is_parked",
+        ),
+        "a step that has died too often is told of once, also by one who dies of it": (
+            FUNCTIONS,
+            "'DEATHS', job.now + NAMED_AGAIN)",
+            "'DEATHS', 0)",
+            "tests/integration/test_functions.py Functions.test_parked_by_deaths_until_somebody_was_told",
+        ),
+        "a job that its deadline holds is told of once, also by one who dies of it": (
+            FUNCTIONS,
+            "    job.changed.late = UNTOLD\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_held_by_the_deadline_until_somebody_was_told",
+        ),
+        "the store never knows that an alert was told": (
+            "scheduler/event.c",
+            "    } else if (op->drives) {\n        drive_told(s, op);\n",
+            "",
         ),
         "nobody hears of a step that has died too often where that is looked at again": (
             FUNCTIONS,

@@ -495,6 +495,7 @@ static bool parked_for_good(struct checker *c, const struct job *job)
     bool parked = *job->hold;
 
     if (job->flying > 0 || !simstore_hash(c->store, job->partition, job->keys.job) ||
+        bytes_is(simstore_field(c->store, "late"), "2") || /* held, and nobody was told */
         (simstore_field(c->store, "cursor").len > 0 && !*job->hold))
         return false;
     for (uint32_t i = 0; i < job->w->n_steps; i++) {
@@ -522,11 +523,15 @@ static bool all_heard(const struct job *job)
 /* A step that is parked, and whoever looks after the job was not told; NULL: none. */
 static const struct step *untold(const struct checker *c, const struct job *job)
 {
-    if (job->settled || job->went_back || c->cut_short)
+    if (job->settled || job->went_back)
         return NULL;
-    for (uint32_t i = 0; i < job->w->n_steps; i++)
-        if (job->steps[i].parked && job->steps[i].untold)
-            return &job->steps[i];
+    for (uint32_t i = 0; i < job->w->n_steps; i++) {
+        const struct step *step = &job->steps[i];
+        bool died = strcmp(step->parked_for, "DEATHS") == 0;
+
+        if (step->parked && step->untold && (died || !c->cut_short))
+            return step;
+    }
     return NULL;
 }
 

@@ -166,7 +166,7 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
 static void compare_deadline(struct checker *c, const struct job *job, const struct facts *f)
 {
     int64_t by = (int64_t)check_number(simstore_field(c->store, "complete_by"));
-    bool late = bytes_is(simstore_field(c->store, "late"), "1");
+    bool late = simstore_field(c->store, "late").len > 0;
 
     require(c, (by > 0) == job->has_deadline, "I12 %s: has a deadline, or none", job->id);
     if (by == 0 || late || job->back || f->pending || job->settled || job->ending || *job->hold ||
