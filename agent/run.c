@@ -363,10 +363,10 @@ static void on_deadline(struct agent *a, struct timer *t)
     case RUN_BACKOFF: /* the tick came late: replies_flush() says it, if there is time */
         answer(a, run);
         break;
-    case RUN_WAITING:
+    case RUN_WAITING: /* unreachable: the timer is stopped on the way there */
     case RUN_STOPPING:
     case RUN_REPLYING:
-        abort(); /* the timer is stopped on the way there */
+        abort();
     }
 }
 

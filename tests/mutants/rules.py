@@ -285,7 +285,7 @@ RULES = {
         "a step that kills its agents gets more of them": (
             FUNCTIONS,
             "  elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
-            "  elseif rec.current == 'U' and rec.expiries == terms_of(job.def, i, rec.asked).expiries + 1 then",
+            "  elseif false then",
         ),
         "a step that kills its agents is told of for ever": (
             FUNCTIONS,

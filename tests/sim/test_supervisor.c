@@ -410,6 +410,26 @@ static void test_leases_wait_for_replies(void **state)
     assert_int_equal(events(w, "other", "expired"), 1);
 }
 
+/* Where the broker does not say what became of a thousand commands, no more are sent. */
+static void test_commands_unheard(void **state)
+{
+    struct world *w = *state;
+    unsigned sent;
+
+    birth(w, 0);
+    submit(w, "job", 2 * MINUTE, 0, 0);
+    w->nobody_hears = true;
+    pass(w, 3 * HOUR); /* it is named every five seconds */
+    sent = w->unheard;
+    assert_in_range(sent, 1000, 1100);
+    pass(w, HOUR);
+    assert_int_equal(w->unheard, sent);
+    for (; w->unheard > 0; w->unheard--)
+        feed(w, &w->peers[0], (struct supervisor_event){.type = SUPERVISOR_OUTCOME});
+    pass(w, MINUTE);
+    assert_in_range(w->unheard, 1, 100);
+}
+
 /* ---- the clock of the store ---- */
 
 /* A lease lasts as long as it was given for, not until the clock shows its end. */
@@ -856,6 +876,7 @@ int main(void)
         TEST(test_leads_when_the_clock_is_set),
         TEST(test_a_lease_ends),
         TEST(test_leases_wait_for_replies),
+        TEST(test_commands_unheard),
         TEST(test_the_clock_jumps_ahead),
         TEST(test_the_clock_jumps_while_nobody_looks),
         TEST(test_restart),
