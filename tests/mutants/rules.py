@@ -286,7 +286,6 @@ RULES = {
             FUNCTIONS,
             "  elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
             "  elseif false then",
-            "tests/integration/test_functions.py Functions.test_parked_by_deaths_until_somebody_was_told",
         ),
         "a step that kills its agents is told of for ever": (
             FUNCTIONS,

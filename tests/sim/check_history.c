@@ -124,7 +124,12 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
             job->id);
     if (c->violated)
         return;
-    if (!another_try(job, step, back)) {
+    if (another_try(job, step, back)) {
+        require(c,
+                step->anew || job->retrying || step->turn != job->turn || step->current != 'U' ||
+                    step->expiries < check_terms_of(job, i)->policy.maximum_expiries,
+                "I9 %s: step %u dispatched after %u deaths", job->id, i, step->expiries);
+    } else {
         step->turn = back && !job->back ? job->since - 1 : job->turn;
         step->failures = step->expiries = 0;
         step->forgiven.failures = step->forgiven.expiries = 0;
