@@ -520,10 +520,11 @@ static bool all_heard(const struct job *job)
     return true;
 }
 
-/* A step that is parked, and whoever looks after the job was not told; NULL: none. */
+/* A step that is parked, and whoever looks after the job was not told; NULL: none. Of a hold
+ * somebody knows: what is parked in it is told when it is over. */
 static const struct step *untold(const struct checker *c, const struct job *job)
 {
-    if (job->settled || job->went_back)
+    if (job->settled || *job->hold || job->went_back)
         return NULL;
     for (uint32_t i = 0; i < job->w->n_steps; i++) {
         const struct step *step = &job->steps[i];
