@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The bare loop: what any durable scheduler must do, and nothing else
+ * The limits: the bare loop, and what RabbitMQ and Redis can do at all
  *
- * A job is a chain of steps. For each step: a persistent request to the agent's queue, a persistent
- * reply that the broker confirms before the request is acknowledged, and two blocking calls to the
- * store that write about what Drover's own record writes. No DAG, no history for people, no leases
- * that anybody looks at, no recovery. Throughput is given as a ratio to this.
- *
- *     limit agent                                serves until it is killed
- *     limit run --jobs N --window W [--steps 5]  prints seconds, steps/s and latencies as JSON
+ * The bare loop is what any durable scheduler must do, and nothing else. A job is a chain of steps.
+ * For each step: a persistent request to the agent's queue, a persistent reply that the broker
+ * confirms before the request is acknowledged, and two blocking calls to the store that write about
+ * what Drover's own record writes. No DAG, no history for people, no leases that anybody looks at,
+ * no recovery. Throughput is given as a ratio to this.
  */
+#include <getopt.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,20 +19,40 @@
 #define PAYLOAD 100 /* bytes of input and result */
 #define REQUEST 400 /* bytes of a request body, as Drover's for such a payload */
 #define REPLY 200
+#define PREFETCH 256
+#define PIPELINED 50 /* store calls without an answer */
+
+static const char usage[] = "usage: limit agent|run|broker|store [OPTION]...\n"
+                            "agent serves the bare loop until it is killed, run runs jobs through "
+                            "it; broker sends and takes\n"
+                            "messages, store makes calls, as fast as there is an answer. All print "
+                            "what came of it as JSON.\n"
+                            "\n"
+                            "  --jobs N       of run (1000); messages, calls\n"
+                            "  --window N     of run: jobs in flight (50)\n"
+                            "  --steps N      of run: steps of each job (5)\n"
+                            "  --queue TYPE   quorum, classic (quorum)\n";
 
 static const char *const requests = "bench.requests";
 static const char *const replies = "bench.replies";
 
-_Noreturn static void run_agent(void)
+struct options {
+    int jobs, window, steps;
+    enum amqp_peer_queue queue;
+};
+
+/* ---- the bare loop ---- */
+
+_Noreturn static void run_agent(const struct options *o)
 {
-    struct amqp_peer peer;
+    static struct amqp_peer peer;
     char body[REPLY] = {0};
-    uint64_t *waiting = calloc(65536, sizeof(*waiting)); /* request by publish tag, a ring */
+    uint64_t *waiting = calloc(AMQP_PEER_WINDOW, sizeof(*waiting)); /* requests, by publish tag */
     uint64_t acked = 0;
 
-    amqp_peer_open(&peer, 256);
-    amqp_peer_declare(&peer, requests, true);
-    amqp_peer_declare(&peer, replies, true);
+    amqp_peer_open(&peer, PREFETCH);
+    amqp_peer_declare(&peer, requests, o->queue);
+    amqp_peer_declare(&peer, replies, o->queue);
     amqp_peer_consume(&peer, requests, false);
     puts("ready"); /* the queues are there */
     fflush(stdout);
@@ -43,11 +62,11 @@ _Noreturn static void run_agent(void)
         if (item.type == AMQP_ITEM_DELIVERY) {
             memcpy(body, item.body.bytes, sizeof(int));
             amqp_peer_publish(&peer, "", replies, NULL, body, sizeof(body));
-            waiting[peer.published % 65536] = item.tag;
+            waiting[peer.published % AMQP_PEER_WINDOW] = item.tag;
             amqp_bytes_free(item.body);
         }
         for (; acked < peer.confirmed; acked++)
-            amqp_peer_ack(&peer, waiting[(acked + 1) % 65536], false);
+            amqp_peer_ack(&peer, waiting[(acked + 1) % AMQP_PEER_WINDOW], false);
     }
 }
 
@@ -57,27 +76,51 @@ struct job {
 };
 
 struct run {
+    struct options options;
     struct amqp_peer peer;
     redisContext *store;
     struct job *jobs;
     double *latency;
-    int n, steps, begun, done;
+    int begun, done;
 };
 
+static redisContext *store_open(void)
+{
+    redisContext *store = redisConnect("127.0.0.1", bench_port("DROVER_TEST_REDIS_PORT"));
+
+    bench_check(store && !store->err, "connecting to the store");
+    return store;
+}
+
+static const char script[] =
+    "redis.call('HSET',KEYS[1],ARGV[1],ARGV[2],'updated',ARGV[3],'result',ARGV[4]) "
+    "redis.call('RPUSH',KEYS[2],ARGV[2]) return 1";
+
 /* Both calls of a step: what came of it, and what is dispatched next. */
-static void store(struct run *r, int job, int step, const char *what)
+static void store_append(redisContext *store, int job, int step, const char *what)
 {
     static const char payload[PAYLOAD + 1] =
         "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567"
         "890123456789";
-    redisReply *reply = redisCommand(
-        r->store, "EVAL %s 2 bench:%d bench:hist:%d %d %s %s %s",
-        "redis.call('HSET',KEYS[1],ARGV[1],ARGV[2],'updated',ARGV[3],'result',ARGV[4]) "
-        "redis.call('RPUSH',KEYS[2],ARGV[2]) return 1",
-        job, job, step, "A A W 1 1 3.0123456789abcdef 1763692800000 0 0 0 0", what, payload);
 
-    bench_check(reply && reply->type != REDIS_REPLY_ERROR, "a store call");
+    redisAppendCommand(store, "EVAL %s 2 bench:%d bench:hist:%d %d %s %s %s", script, job, job,
+                       step, "A A W 1 1 3.0123456789abcdef 1763692800000 0 0 0 0", what, payload);
+}
+
+static void store_answer(redisContext *store)
+{
+    void *reply = NULL;
+
+    bench_check(redisGetReply(store, &reply) == REDIS_OK &&
+                    ((redisReply *)reply)->type != REDIS_REPLY_ERROR,
+                "a store call");
     freeReplyObject(reply);
+}
+
+static void store(struct run *r, int job, const char *what)
+{
+    store_append(r->store, job, r->jobs[job].step, what);
+    store_answer(r->store);
 }
 
 static void dispatch(struct run *r, int job)
@@ -85,7 +128,7 @@ static void dispatch(struct run *r, int job)
     char body[REQUEST] = {0};
 
     memcpy(body, &job, sizeof(job));
-    store(r, job, r->jobs[job].step, "dispatched");
+    store(r, job, "dispatched");
     amqp_peer_publish(&r->peer, "", requests, NULL, body, sizeof(body));
 }
 
@@ -99,40 +142,34 @@ static void begin(struct run *r)
 
 static void on_reply(struct run *r, int job)
 {
-    store(r, job, r->jobs[job].step, "done");
-    if (++r->jobs[job].step < r->steps) {
+    store(r, job, "done");
+    if (++r->jobs[job].step < r->options.steps) {
         dispatch(r, job);
         return;
     }
     r->latency[r->done++] = bench_seconds() - r->jobs[job].began;
-    if (r->begun < r->n)
+    if (r->begun < r->options.jobs)
         begin(r);
 }
 
-static int by_value(const void *a, const void *b)
+static void run_jobs(const struct options *o)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static int run_jobs(int n, int window, int steps)
-{
-    struct run r = {.n = n, .steps = steps};
+    static struct run r;
     double began;
 
-    r.store = redisConnect("127.0.0.1", bench_port("DROVER_TEST_REDIS_PORT"));
-    bench_check(r.store && !r.store->err, "connecting to the store");
-    r.jobs = calloc((size_t)n, sizeof(*r.jobs));
-    r.latency = calloc((size_t)n, sizeof(*r.latency));
-    amqp_peer_open(&r.peer, 256);
-    amqp_peer_declare(&r.peer, requests, true);
-    amqp_peer_declare(&r.peer, replies, true);
+    r.options = *o;
+    r.store = store_open();
+    r.jobs = calloc((size_t)o->jobs, sizeof(*r.jobs));
+    r.latency = calloc((size_t)o->jobs, sizeof(*r.latency));
+    bench_check(r.jobs && r.latency, "allocating");
+    amqp_peer_open(&r.peer, PREFETCH);
+    amqp_peer_declare(&r.peer, requests, o->queue);
+    amqp_peer_declare(&r.peer, replies, o->queue);
     amqp_peer_consume(&r.peer, replies, false);
     began = bench_seconds();
-    while (r.begun < window && r.begun < n)
+    while (r.begun < o->window && r.begun < o->jobs)
         begin(&r);
-    while (r.done < n) {
+    while (r.done < o->jobs) {
         struct amqp_item item = amqp_peer_next(&r.peer, 10000);
         int job;
 
@@ -144,32 +181,105 @@ static int run_jobs(int n, int window, int steps)
         amqp_peer_ack(&r.peer, item.tag, false);
         amqp_bytes_free(item.body);
     }
-    began = bench_seconds() - began;
-    qsort(r.latency, (size_t)n, sizeof(*r.latency), by_value);
-    printf("{\"jobs\": %d, \"steps\": %d, \"seconds\": %.3f, \"steps_per_second\": %.1f, "
-           "\"p50_ms\": %.3f, \"p99_ms\": %.3f}\n",
-           n, n * steps, began, n * steps / began, 1e3 * r.latency[n / 2],
-           1e3 * r.latency[n * 99 / 100]);
-    return 0;
+    bench_print(o->jobs, o->steps, bench_seconds() - began, r.latency);
+}
+
+/* ---- what the servers can do ---- */
+
+/* Persistent messages to a queue and out of it again, each confirmed and acknowledged, one process
+ * on both ends. */
+static void run_broker(const struct options *o)
+{
+    static struct amqp_peer peer;
+    char body[REQUEST] = {0};
+    int taken = 0;
+    double began;
+
+    amqp_peer_open(&peer, PREFETCH);
+    amqp_peer_declare(&peer, "bench.raw", o->queue);
+    amqp_peer_consume(&peer, "bench.raw", false);
+    began = bench_seconds();
+    while (taken < o->jobs || peer.confirmed < (uint64_t)o->jobs) {
+        struct amqp_item item;
+
+        while (peer.published < (uint64_t)o->jobs && peer.published < peer.confirmed + PREFETCH &&
+               peer.published < (uint64_t)taken + PREFETCH)
+            amqp_peer_publish(&peer, "", "bench.raw", NULL, body, sizeof(body));
+        item = amqp_peer_next(&peer, 10000);
+        bench_check(item.type != AMQP_ITEM_NONE, "waiting for a message");
+        if (item.type != AMQP_ITEM_DELIVERY)
+            continue;
+        amqp_peer_ack(&peer, item.tag, false);
+        amqp_bytes_free(item.body);
+        taken++;
+    }
+    printf("{\"per_second\": %.1f}\n", o->jobs / (bench_seconds() - began));
+}
+
+/* The store call of the bare loop, pipelined. */
+static void run_store(const struct options *o)
+{
+    redisContext *store = store_open();
+    int asked = 0;
+    double began = bench_seconds();
+
+    for (int answered = 0; answered < o->jobs; answered++) {
+        while (asked < o->jobs && asked < answered + PIPELINED)
+            store_append(store, asked++ % 1000, 0, "done");
+        store_answer(store);
+    }
+    printf("{\"per_second\": %.1f}\n", o->jobs / (bench_seconds() - began));
+    redisFree(store);
+}
+
+/* ---- the command line ---- */
+
+_Noreturn static void refuse(void)
+{
+    fputs(usage, stderr);
+    exit(2);
+}
+
+static void read_options(struct options *o, int argc, char **argv)
+{
+    static const struct option names[] = {
+        {"jobs", 1, NULL, 'j'},
+        {"window", 1, NULL, 'w'},
+        {"steps", 1, NULL, 's'},
+        {"queue", 1, NULL, 'q'},
+        {0},
+    };
+
+    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+        if (c == 'j')
+            o->jobs = bench_number(optarg, 1);
+        else if (c == 'w')
+            o->window = bench_number(optarg, 1);
+        else if (c == 's')
+            o->steps = bench_number(optarg, 1);
+        else if (c == 'q' && strcmp(optarg, "classic") == 0)
+            o->queue = AMQP_PEER_CLASSIC;
+        else if (c != 'q' || strcmp(optarg, "quorum") != 0)
+            refuse();
+    }
 }
 
 int main(int argc, char **argv)
 {
-    int jobs = 1000, window = 50, steps = 5;
+    struct options o = {.jobs = 1000, .window = 50, .steps = 5, .queue = AMQP_PEER_QUORUM};
 
-    if (argc >= 2 && strcmp(argv[1], "agent") == 0)
-        run_agent();
-    if (argc < 2 || strcmp(argv[1], "run") != 0) {
-        fprintf(stderr, "usage: limit agent | limit run [--jobs N] [--window W] [--steps S]\n");
-        return 2;
-    }
-    for (int i = 2; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--jobs") == 0)
-            jobs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--window") == 0)
-            window = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0)
-            steps = atoi(argv[i + 1]);
-    }
-    return run_jobs(jobs, window, steps);
+    if (argc < 2)
+        refuse();
+    read_options(&o, argc - 1, argv + 1);
+    if (strcmp(argv[1], "agent") == 0)
+        run_agent(&o);
+    else if (strcmp(argv[1], "run") == 0)
+        run_jobs(&o);
+    else if (strcmp(argv[1], "broker") == 0)
+        run_broker(&o);
+    else if (strcmp(argv[1], "store") == 0)
+        run_store(&o);
+    else
+        refuse();
+    return 0;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Load: submits chains of no-op steps to Drover and waits for their terminal events
+ * Load: submits jobs to Drover and waits for their terminal events
  *
- *     load [--jobs N] [--window W] [--steps S] [--prefix P] [--actor A]
- *
- * Keeps W jobs in flight, each with an input of 100 bytes and a private reply queue; prints
- * seconds, steps/s and latencies from Submit to event as JSON, like limit.c.
+ * A job is a chain of S steps, or a fan: one step, S - 2 that wait for it, one that waits for all
+ * of those. Keeps W jobs in flight, each with its definition, an input and a private reply queue
+ * for all; prints seconds, steps/s and latencies from Submit to event as JSON, like limit.c.
  */
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,35 @@
 #include "drover/v1/submit.pb-c.h"
 #include "peer.h"
 
-#define PAYLOAD 100
-#define STEPS_MAX 64
+#define PATIENCE_MS 60000 /* for the next event */
+#define WAIT_MS 3600000   /* that a request may wait for an agent: a backlog is no outage */
+#define NAME_MAX_LEN 16
+
+static const char usage[] =
+    "usage: load [OPTION]...\n"
+    "Submits jobs to Drover and prints how fast they end.\n"
+    "\n"
+    "  --jobs N         how many (1000)\n"
+    "  --window N       in flight at a time (50)\n"
+    "  --steps N        of each job (5)\n"
+    "  --fan            a fan, not a chain\n"
+    "  --payload N      bytes of each job's input, which every step gives back (100)\n"
+    "  --sleep N        the last step takes N ms, the first none, those between in proportion\n"
+    "  --actor NAME     whose steps they are (bench)\n"
+    "  --prefix TEXT    of the jobs' ids (load)\n";
 
 struct options {
-    int jobs, window, steps;
+    int jobs, window, steps, payload, sleep_ms;
+    bool fan;
     const char *prefix, *actor;
+};
+
+struct step {
+    Drover__V1__Step step;
+    Drover__V1__Payload arguments;
+    char name[NAME_MAX_LEN];
+    char ms[NAME_MAX_LEN];
+    char *after; /* the one that it waits for */
 };
 
 struct run {
@@ -28,139 +51,213 @@ struct run {
     struct amqp_peer peer;
     char replies[128];
     Drover__V1__Workflow definition;
+    uint8_t *input, *body;
+    size_t size; /* of body */
     double *began, *latency;
     int begun, done;
 };
 
-static void define_chain(struct run *r)
+static void *zeroed(size_t n, size_t size)
 {
-    static Drover__V1__Step steps[STEPS_MAX];
-    static Drover__V1__Step *list[STEPS_MAX];
-    static char names[STEPS_MAX][16];
-    static char *after[STEPS_MAX];
+    void *memory = calloc(n, size);
+
+    bench_check(memory, "allocating");
+    return memory;
+}
+
+/* ---- the definition ---- */
+
+static void define_step(const struct options *o, struct step *s, int i)
+{
+    drover__v1__step__init(&s->step);
+    snprintf(s->name, sizeof(s->name), "s%d", i);
+    s->step.name = s->name;
+    s->step.actor = (char *)o->actor;
+    s->step.action = (char *)(o->sleep_ms > 0 ? "sleep" : "echo");
+    s->step.wait_ms = WAIT_MS;
+    if (o->sleep_ms > 0) {
+        drover__v1__payload__init(&s->arguments);
+        s->arguments.data.data = (uint8_t *)s->ms;
+        s->arguments.data.len =
+            (size_t)snprintf(s->ms, sizeof(s->ms), "%d",
+                             o->steps > 1 ? i * o->sleep_ms / (o->steps - 1) : o->sleep_ms);
+        s->step.arguments = &s->arguments;
+    }
+}
+
+static void wait_for_one(struct step *s, const struct step *before)
+{
+    s->after = (char *)before->name;
+    s->step.after = &s->after;
+    s->step.n_after = 1;
+}
+
+static void wait_for_all(struct step *s, struct step *first, int n)
+{
+    s->step.after = zeroed((size_t)n, sizeof(char *));
+    s->step.n_after = (size_t)n;
+    for (int i = 0; i < n; i++)
+        s->step.after[i] = first[i].name;
+}
+
+static void define(struct run *r)
+{
+    int n = r->options.steps;
+    struct step *steps = zeroed((size_t)n, sizeof(*steps));
+    Drover__V1__Step **list = zeroed((size_t)n, sizeof(Drover__V1__Step *));
 
     drover__v1__workflow__init(&r->definition);
-    for (int i = 0; i < r->options.steps; i++) {
-        drover__v1__step__init(&steps[i]);
-        snprintf(names[i], sizeof(names[i]), "s%d", i);
-        steps[i].name = names[i];
-        steps[i].actor = (char *)r->options.actor;
-        steps[i].action = (char *)"echo";
-        if (i > 0) {
-            after[i] = names[i - 1];
-            steps[i].after = &after[i];
-            steps[i].n_after = 1;
-        }
-        list[i] = &steps[i];
+    for (int i = 0; i < n; i++) {
+        define_step(&r->options, &steps[i], i);
+        if (r->options.fan && i == n - 1)
+            wait_for_all(&steps[i], &steps[1], n - 2);
+        else if (i > 0)
+            wait_for_one(&steps[i], &steps[r->options.fan ? 0 : i - 1]);
+        list[i] = &steps[i].step;
     }
     r->definition.steps = list;
-    r->definition.n_steps = (size_t)r->options.steps;
+    r->definition.n_steps = (size_t)n;
 }
+
+/* ---- jobs ---- */
 
 static void begin(struct run *r)
 {
-    static uint8_t input[PAYLOAD], body[65536];
     Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
     Drover__V1__Payload payload = DROVER__V1__PAYLOAD__INIT;
     char id[128];
+    size_t size;
 
     snprintf(id, sizeof(id), "%s-%d", r->options.prefix, r->begun);
-    memset(input, 'x', sizeof(input));
-    payload.data.data = input;
-    payload.data.len = sizeof(input);
+    payload.data.data = r->input;
+    payload.data.len = (size_t)r->options.payload;
     m.job_id = id;
     m.definition = &r->definition;
     m.input = &payload;
     m.reply_to = r->replies;
-    bench_check(drover__v1__submit__get_packed_size(&m) <= sizeof(body), "packing a Submit");
+    size = drover__v1__submit__get_packed_size(&m);
+    if (size > r->size) {
+        r->body = realloc(r->body, size);
+        bench_check(r->body, "allocating");
+        r->size = size;
+    }
     r->began[r->begun++] = bench_seconds();
-    amqp_peer_publish(&r->peer, "drover.submit", "submit", NULL, body,
-                      drover__v1__submit__pack(&m, body));
+    amqp_peer_publish(&r->peer, "drover.submit", "submit", NULL, r->body,
+                      drover__v1__submit__pack(&m, r->body));
+}
+
+static void on_settled(struct run *r, const Drover__V1__JobEvent *event)
+{
+    int job;
+
+    if (sscanf(event->job_id + strlen(r->options.prefix), "-%d", &job) != 1)
+        return;
+    bench_check(event->outcome == DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED, "a job");
+    if (r->began[job] == 0)
+        return; /* told twice */
+    r->latency[r->done++] = bench_seconds() - r->began[job];
+    r->began[job] = 0;
+    if (r->begun < r->options.jobs)
+        begin(r);
 }
 
 /* A Receipt has its code where a JobEvent has its job: told apart by what decodes to SETTLED. */
 static void on_message(struct run *r, amqp_bytes_t body)
 {
     Drover__V1__JobEvent *event = drover__v1__job_event__unpack(NULL, body.len, body.bytes);
-    int job;
 
-    if (event && event->kind == DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED &&
-        sscanf(event->job_id + strlen(r->options.prefix), "-%d", &job) == 1) {
-        bench_check(event->outcome == DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED, "a job");
-        if (r->began[job] > 0) {
-            r->latency[r->done++] = bench_seconds() - r->began[job];
-            r->began[job] = 0;
-            if (r->begun < r->options.jobs)
-                begin(r);
-        }
-    }
-    if (event)
-        drover__v1__job_event__free_unpacked(event, NULL);
+    if (!event)
+        return;
+    if (event->kind == DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
+        on_settled(r, event);
+    drover__v1__job_event__free_unpacked(event, NULL);
 }
 
-static int by_value(const void *a, const void *b)
+static void work(struct run *r)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static int run(const struct options *options)
-{
-    struct run r = {.options = *options};
-    int n = options->jobs;
-    double began;
-
-    define_chain(&r);
-    r.began = calloc((size_t)n, sizeof(double));
-    r.latency = calloc((size_t)n, sizeof(double));
-    snprintf(r.replies, sizeof(r.replies), "bench.events.%s", options->prefix);
-    amqp_peer_open(&r.peer, 256);
-    amqp_peer_declare(&r.peer, r.replies, false);
-    amqp_peer_consume(&r.peer, r.replies, false);
-    began = bench_seconds();
-    while (r.begun < options->window && r.begun < n)
-        begin(&r);
-    while (r.done < n) {
-        struct amqp_item item = amqp_peer_next(&r.peer, 20000);
+    while (r->begun < r->options.window && r->begun < r->options.jobs)
+        begin(r);
+    while (r->done < r->options.jobs) {
+        struct amqp_item item = amqp_peer_next(&r->peer, PATIENCE_MS);
 
         bench_check(item.type != AMQP_ITEM_NONE, "waiting for an event");
         if (item.type != AMQP_ITEM_DELIVERY)
             continue;
-        on_message(&r, item.body);
-        amqp_peer_ack(&r.peer, item.tag, false);
+        on_message(r, item.body);
+        amqp_peer_ack(&r->peer, item.tag, false);
         amqp_bytes_free(item.body);
     }
-    began = bench_seconds() - began;
-    qsort(r.latency, (size_t)n, sizeof(*r.latency), by_value);
-    printf("{\"jobs\": %d, \"steps\": %d, \"seconds\": %.3f, \"steps_per_second\": %.1f, "
-           "\"p50_ms\": %.3f, \"p99_ms\": %.3f}\n",
-           n, n * options->steps, began, n * options->steps / began, 1e3 * r.latency[n / 2],
-           1e3 * r.latency[n * 99 / 100]);
-    return 0;
 }
+
+static void run(const struct options *options)
+{
+    static struct run r;
+    double began;
+
+    r.options = *options;
+    define(&r);
+    r.input = zeroed((size_t)options->payload + 1, 1);
+    memset(r.input, 'x', (size_t)options->payload);
+    r.began = zeroed((size_t)options->jobs, sizeof(double));
+    r.latency = zeroed((size_t)options->jobs, sizeof(double));
+    snprintf(r.replies, sizeof(r.replies), "bench.events.%s", options->prefix);
+    amqp_peer_open(&r.peer, 256);
+    amqp_peer_declare(&r.peer, r.replies, AMQP_PEER_PRIVATE);
+    amqp_peer_consume(&r.peer, r.replies, false);
+    began = bench_seconds();
+    work(&r);
+    bench_print(options->jobs, options->steps, bench_seconds() - began, r.latency);
+}
+
+/* ---- the command line ---- */
 
 int main(int argc, char **argv)
 {
-    struct options options = {
-        .jobs = 1000, .window = 50, .steps = 5, .prefix = "load", .actor = "bench"};
+    static const struct option names[] = {
+        {"jobs", 1, NULL, 'j'},    {"window", 1, NULL, 'w'},
+        {"steps", 1, NULL, 's'},   {"fan", 0, NULL, 'f'},
+        {"payload", 1, NULL, 'p'}, {"sleep", 1, NULL, 'm'},
+        {"actor", 1, NULL, 'a'},   {"prefix", 1, NULL, 'x'},
+        {"help", 0, NULL, 'h'},    {0},
+    };
+    struct options o = {
+        .jobs = 1000, .window = 50, .steps = 5, .payload = 100, .prefix = "load", .actor = "bench"};
 
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--jobs") == 0)
-            options.jobs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--window") == 0)
-            options.window = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0)
-            options.steps = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--prefix") == 0)
-            options.prefix = argv[i + 1];
-        else if (strcmp(argv[i], "--actor") == 0)
-            options.actor = argv[i + 1];
+    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+        switch (c) {
+        case 'j':
+            o.jobs = bench_number(optarg, 1);
+            break;
+        case 'w':
+            o.window = bench_number(optarg, 1);
+            break;
+        case 's':
+            o.steps = bench_number(optarg, 1);
+            break;
+        case 'f':
+            o.fan = true;
+            break;
+        case 'p':
+            o.payload = bench_number(optarg, 0);
+            break;
+        case 'm':
+            o.sleep_ms = bench_number(optarg, 0);
+            break;
+        case 'a':
+            o.actor = optarg;
+            break;
+        case 'x':
+            o.prefix = optarg;
+            break;
+        default:
+            fputs(usage, c == 'h' ? stdout : stderr);
+            return c == 'h' ? 0 : 2;
+        }
     }
-    if (options.steps < 1 || options.steps > STEPS_MAX || options.jobs < 1) {
-        fprintf(stderr, "usage: load [--jobs N] [--window W] [--steps 1..64] [--prefix P] "
-                        "[--actor A]\n");
+    if (o.fan && o.steps < 3) {
+        fprintf(stderr, "load: a fan has at least 3 steps\n");
         return 2;
     }
-    return run(&options);
+    run(&o);
+    return 0;
 }

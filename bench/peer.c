@@ -26,6 +26,34 @@ int bench_port(const char *variable)
     return atoi(port);
 }
 
+int bench_number(const char *text, int least)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    if (*end || end == text || value < least || value > 10000000) {
+        fprintf(stderr, "bench: %s is no number from %d on\n", text, least);
+        exit(2);
+    }
+    return (int)value;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+void bench_print(int jobs, int steps, double seconds, double *latency)
+{
+    qsort(latency, (size_t)jobs, sizeof(*latency), by_value);
+    printf("{\"jobs\": %d, \"steps\": %d, \"seconds\": %.3f, \"steps_per_second\": %.1f, "
+           "\"p50_ms\": %.3f, \"p99_ms\": %.3f}\n",
+           jobs, jobs * steps, seconds, jobs * steps / seconds, 1e3 * latency[jobs / 2],
+           1e3 * latency[jobs * 99 / 100]);
+}
+
 double bench_seconds(void)
 {
     struct timespec t;
@@ -59,15 +87,17 @@ void amqp_peer_open(struct amqp_peer *peer, uint16_t prefetch)
     check_rpc(peer, "basic.qos");
 }
 
-void amqp_peer_declare(struct amqp_peer *peer, const char *queue, bool quorum)
+void amqp_peer_declare(struct amqp_peer *peer, const char *queue, enum amqp_peer_queue type)
 {
-    amqp_table_entry_t type = {.key = amqp_cstring_bytes("x-queue-type")};
-    amqp_table_t arguments = {.num_entries = 1, .entries = &type};
+    bool private = type == AMQP_PEER_PRIVATE;
+    const char *word = type == AMQP_PEER_QUORUM ? "quorum" : "classic";
+    amqp_table_entry_t entry = {.key = amqp_cstring_bytes("x-queue-type")};
+    amqp_table_t arguments = {.num_entries = 1, .entries = &entry};
 
-    type.value.kind = AMQP_FIELD_KIND_UTF8;
-    type.value.value.bytes = amqp_cstring_bytes(quorum ? "quorum" : "classic");
-    amqp_queue_declare(peer->connection, 1, amqp_cstring_bytes(queue), false, quorum, !quorum,
-                       !quorum, arguments);
+    entry.value.kind = AMQP_FIELD_KIND_UTF8;
+    entry.value.value.bytes = amqp_cstring_bytes(word);
+    amqp_queue_declare(peer->connection, 1, amqp_cstring_bytes(queue), false, !private, private,
+                       private, arguments);
     check_rpc(peer, "queue.declare");
 }
 
@@ -113,6 +143,16 @@ static struct amqp_item read_delivery(struct amqp_peer *peer, const amqp_basic_d
     return item;
 }
 
+static void note_confirm(struct amqp_peer *peer, const amqp_basic_ack_t *ack)
+{
+    if (ack->multiple)
+        for (uint64_t tag = peer->confirmed + 1; tag < ack->delivery_tag; tag++)
+            peer->early[tag % AMQP_PEER_WINDOW] = true;
+    peer->early[ack->delivery_tag % AMQP_PEER_WINDOW] = true;
+    while (peer->early[(peer->confirmed + 1) % AMQP_PEER_WINDOW])
+        peer->early[++peer->confirmed % AMQP_PEER_WINDOW] = false;
+}
+
 struct amqp_item amqp_peer_next(struct amqp_peer *peer, int timeout_ms)
 {
     struct timeval timeout = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000L};
@@ -130,8 +170,6 @@ struct amqp_item amqp_peer_next(struct amqp_peer *peer, int timeout_ms)
 
     const amqp_basic_ack_t *ack = frame.payload.method.decoded;
 
-    /* out of order singles only raise the mark late: good enough for a window */
-    if (ack->multiple || ack->delivery_tag == peer->confirmed + 1)
-        peer->confirmed = ack->delivery_tag;
+    note_confirm(peer, ack);
     return (struct amqp_item){.type = AMQP_ITEM_CONFIRM, .tag = ack->delivery_tag};
 }

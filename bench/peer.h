@@ -12,11 +12,13 @@
 
 #include "io/rabbitmq.h"
 
+#define AMQP_PEER_WINDOW 65536 /* publishes without a confirm, at most */
+
 struct amqp_peer {
     amqp_connection_state_t connection;
-    uint64_t published; /* delivery tag of the last publish, in confirm mode */
-    uint64_t confirmed; /* every tag up to here is confirmed */
-    char delivery_key[256];
+    uint64_t published;           /* delivery tag of the last publish, in confirm mode */
+    uint64_t confirmed;           /* every tag up to here is confirmed ... */
+    bool early[AMQP_PEER_WINDOW]; /* ... and these beyond it, by tag */
 };
 
 struct amqp_item {
@@ -31,8 +33,14 @@ struct amqp_item {
 
 /* Host and port from DROVER_TEST_AMQP_PORT on loopback, guest, vhost "/"; confirm mode on. */
 void amqp_peer_open(struct amqp_peer *peer, uint16_t prefetch);
-/* A durable quorum queue, or one as clients have for their answers: private and gone with them. */
-void amqp_peer_declare(struct amqp_peer *peer, const char *queue, bool quorum);
+
+enum amqp_peer_queue {
+    AMQP_PEER_PRIVATE, /* as clients have for their answers: gone with them */
+    AMQP_PEER_CLASSIC, /* durable */
+    AMQP_PEER_QUORUM,
+};
+
+void amqp_peer_declare(struct amqp_peer *peer, const char *queue, enum amqp_peer_queue type);
 void amqp_peer_consume(struct amqp_peer *peer, const char *queue, bool no_ack);
 
 /* Persistent; to the default exchange where @exchange is "". */
@@ -43,6 +51,10 @@ void amqp_peer_ack(struct amqp_peer *peer, uint64_t tag, bool multiple);
 /* The next delivery or confirm; waits up to @timeout_ms for one. */
 struct amqp_item amqp_peer_next(struct amqp_peer *peer, int timeout_ms);
 
+/* What a run of jobs has come to, as JSON on standard output; sorts @latency, one for each job. */
+void bench_print(int jobs, int steps, double seconds, double *latency);
+/* A number of the command line, from @least on; else the program ends. */
+int bench_number(const char *text, int least);
 /* Ends the program with a message unless @ok. */
 void bench_check(bool ok, const char *what);
 /* A port on loopback, from the environment. */

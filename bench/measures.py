@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measures: each takes the options, starts servers of its own, and gives lines
+
+A line has a name, a value with its unit, the least and the most of the repetitions, and, where
+there is one, its ratio to the bare loop, which ran in turn with it on the same servers.
+"""
+
+import contextlib
+import itertools
+import statistics
+import time
+
+import find
+import instructions
+from stack import Stack
+
+ROLES = ("scheduler", "supervisor", "agent")
+WINDOW = 200  # jobs in flight where nothing else is said
+_prefixes = itertools.count()
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+def line(name, values, unit, base=None, result=None, **more):
+    """@base: what the bare loop has of the same unit."""
+    value = statistics.median(values)
+    made = {"name": name, "value": round(value, 3), "unit": unit, "min": round(min(values), 3),
+            "max": round(max(values), 3)}
+    if base:
+        made["ratio"] = round(value / base, 3)
+    if result:
+        made["cpu_us_per_step"] = {k: round(v, 1) for k, v in result["cpu_us_per_step"].items()}
+        made["rss_anon_mib"] = result["rss_anon_mib"]
+    return made | more
+
+
+def middle(results, figure="steps_per_second"):
+    """The whole result whose figure is the median."""
+    return sorted(results, key=lambda r: r[figure])[len(results) // 2]
+
+
+def line_of(name, results, bare=None, figure="steps_per_second", unit="steps/s", **more):
+    base = statistics.median(r[figure] for r in bare) if bare else None
+    return line(name, [r[figure] for r in results], unit, base, middle(results, figure), **more)
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+
+def bare(stack, jobs=2000, window=WINDOW, steps=5):
+    """The bare loop, once; its agent is there as long as it runs."""
+    limit = stack.build / "bench/limit"
+    stack.start("bare-agent", limit, "agent", "--queue", stack.queue, ready="ready")
+    try:
+        return stack.measured(limit, "run", "--jobs", jobs, "--window", window, "--steps", steps,
+                              "--queue", stack.queue)
+    finally:
+        stack.stop("bare-agent")
+
+
+def load(stack, jobs=2000, window=WINDOW, steps=5, **more):
+    words = [f"--{name}={value}" if value is not True else f"--{name}"
+             for name, value in more.items() if value]
+    return stack.measured(stack.build / "bench/load", "--jobs", jobs, "--window", window, "--steps",
+                          steps, "--prefix", f"load{next(_prefixes)}", *words)
+
+
+@contextlib.contextmanager
+def drover(options, agents=1, schedulers=1, redis=(), **settings):
+    """Servers, daemons of each role, warm."""
+    with Stack(options, redis) as stack:
+        for number in range(schedulers):
+            stack.start_daemon("scheduler", number or "", **settings)
+        stack.start_daemon("supervisor", **settings)
+        for number in range(agents):
+            stack.start_daemon("agent", number or "", **settings)
+        if agents:
+            load(stack, jobs=200)
+        yield stack
+
+
+def in_turn(options, *runs):
+    """Each run once, as often as options say. Return: for each its results."""
+    results = [[] for _ in runs]
+    for _ in range(options.repeat):
+        for run, into in zip(runs, results):
+            into.append(run())
+    return results
+
+
+# --- the measures --------------------------------------------------------------------------------
+
+
+def limit(options):
+    """What there is to be had: the bare loop, and either server by itself"""
+    with Stack(options) as stack:
+        binary = stack.build / "bench/limit"
+        loops, messages, calls = in_turn(
+            options,
+            lambda: bare(stack),
+            lambda: stack.run(binary, "broker", "--jobs", 40000, "--queue", stack.queue),
+            lambda: stack.run(binary, "store", "--jobs", 100000))
+    return [line_of("limit", loops, p50_ms=middle(loops)["p50_ms"]),
+            line("limit-broker", [r["per_second"] for r in messages], "messages/s"),
+            line("limit-store", [r["per_second"] for r in calls], "calls/s")]
+
+
+def throughput(options):
+    """Chains of five steps, two hundred in flight; with work to do, other agents, a strict store"""
+    lines = []
+    with drover(options) as stack:
+        loops, plain, work = in_turn(options, lambda: bare(stack), lambda: load(stack, jobs=4000),
+                                     lambda: load(stack, jobs=2000, sleep=10))
+        lines += [line_of("throughput", plain, loops, p50_ms=middle(plain)["p50_ms"],
+                          calls_per_step=calls_per_step(stack)),
+                  line_of("throughput-work", work, loops)]
+    with drover(options, agents=1) as stack:
+        stack.stop("agent")
+        for number in range(2):
+            stack.start(f"foreign{number or ''}", stack.build / "bench/foreign", "bench",
+                        ready="ready")
+        loops, foreign = in_turn(options, lambda: bare(stack), lambda: load(stack))
+        lines.append(line_of("throughput-foreign", foreign, loops))
+    with drover(options, redis=("--appendfsync", "always")) as stack:
+        loops, always = in_turn(options, lambda: bare(stack, jobs=1000), lambda: load(stack))
+        lines.append(line_of("throughput-always", always, loops))
+    return lines
+
+
+def calls_per_step(stack):
+    """redis.call()s that one more step of a chain costs, from the server's own counters."""
+
+    def calls(steps):
+        before = commands(stack)
+        load(stack, jobs=200, window=1, steps=steps)
+        after = commands(stack)
+        return {name: after.get(name, 0) - before.get(name, 0) for name in after}
+
+    short, long = calls(5), calls(25)
+    return {name: round((long[name] - short.get(name, 0)) / (200 * 20), 2)
+            for name in long if long[name] - short.get(name, 0) > 200}
+
+
+def commands(stack):
+    found = {}
+    for text in stack.redis_cli("INFO", "commandstats").splitlines():
+        if text.startswith("cmdstat_"):
+            name, figures = text[len("cmdstat_"):].split(":")
+            found[name] = int(figures.split(",")[0].split("=")[1])
+    return found
+
+
+def latency(options):
+    """A chain of five from Submit to the event: alone, and fifty at a time"""
+    lines = []
+    with drover(options) as stack:
+        for name, window, jobs in (("latency-1", 1, 300), ("latency-50", 50, 2000)):
+            loops, runs = in_turn(options, lambda: bare(stack, jobs, window),
+                                  lambda: load(stack, jobs, window))
+            lines.append(line_of(name, runs, loops, "p50_ms", "ms", p99_ms=middle(runs)["p99_ms"],
+                                 bare_ms=round(middle(loops, "p50_ms")["p50_ms"], 3)))
+    return lines
+
+
+def fanout(options):
+    """One step, a thousand, or nearly ten thousand, that wait for it, and one that waits for all"""
+    lines = []
+    with drover(options) as stack:
+        for width, name in ((1000, "fanout"), (9998, "fanout-10000")):
+            loops, runs = in_turn(options, lambda: bare(stack, width // 5, WINDOW),
+                                  lambda: load(stack, 1, 1, width + 2, fan=True))
+            base = (width + 2) / statistics.median(r["steps_per_second"] for r in loops)
+            lines.append(line(name, [r["seconds"] for r in runs], "s", base, middle(runs),
+                              width=width))
+    return lines
+
+
+def wide(options):
+    """The same number of steps in jobs of five, and of up to ten thousand"""
+    lines, first = [], None
+    with drover(options) as stack:
+        for steps in (5, 50, 500, 5000, 10000):
+            jobs = max(20000 // steps, 1)
+            (runs,) = in_turn(options, lambda: load(stack, jobs, max(1000 // steps, 1), steps,
+                                                    fan=True))
+            lines.append(line_of(f"wide-{steps}", runs, cpu_us=total(runs)))
+            first = first or lines[0]["cpu_us"]
+            lines[-1]["of_first"] = round(lines[-1]["cpu_us"] / first, 2)
+    return lines
+
+
+def total(results):
+    """Processor us of all roles and servers for a step; the median."""
+    return round(statistics.median(sum(r["cpu_us_per_step"].values()) for r in results), 1)
+
+
+def backlog(options):
+    """A hundred thousand jobs at once against two hundred in flight"""
+    with drover(options) as stack:
+        few = load(stack, options.backlog // 5, WINDOW, 1)
+        before = stack.memory()["scheduler"]
+        many = load(stack, options.backlog, options.backlog, 1)
+    return [line("backlog", [many["steps_per_second"]], "steps/s", None, many,
+                 of_few=round(many["steps_per_second"] / few["steps_per_second"], 2),
+                 scheduler_mib_before=before)]
+
+
+def payload(options):
+    """Inputs and results of a hundred bytes and more"""
+    lines = []
+    with drover(options) as stack:
+        for size in (100, 1024, 4096, 16384, 65536):
+            jobs = min(1000, (32 << 20) // size)
+            (runs,) = in_turn(options, lambda: load(stack, jobs, 50, payload=size))
+            lines.append(line_of(f"payload-{size}", runs, cpu_us=total(runs)))
+    return lines
+
+
+def agents(options):
+    """The same load on more and more agents"""
+    lines = []
+    with drover(options) as stack:
+        there = 1
+        for wanted in (1, 10, 50, 200):
+            for number in range(there, wanted):
+                stack.start_daemon("agent", number, agent__concurrency=4)
+            there = wanted
+            (runs,) = in_turn(options, lambda: load(stack))
+            lines.append(line_of(f"agents-{wanted}", runs, cpu_us=total(runs)))
+            lines[-1]["of_first"] = round(lines[-1]["cpu_us"] / lines[0]["cpu_us"], 2)
+    return lines
+
+
+def schedulers(options):
+    """One scheduler, and two, on the same load"""
+    with drover(options) as one:
+        with drover(options, schedulers=2) as two:
+            first, second = in_turn(options, lambda: load(one), lambda: load(two))
+    return [line_of("schedulers-1", first, cpu_us=total(first)),
+            line_of("schedulers-2", second, first, cpu_us=total(second))]
+
+
+def idle(options):
+    """Nothing to do: time taken, memory, and how long a start takes"""
+    lines = []
+    with drover(options) as stack:
+        starts = {role: [] for role in ROLES}
+        for role in ROLES:
+            stack.stop(role)
+            for _ in range(options.repeat):
+                starts[role].append(1000 * stack.start_daemon(role))
+                stack.stop(role)
+            stack.start_daemon(role)
+        before, began = stack.cpu(), time.monotonic()
+        time.sleep(options.idle)
+        after, took = stack.cpu(), time.monotonic() - began
+        memory = stack.memory()
+        for role in ROLES:
+            percent = 100 * (after[role] - before[role]) / took
+            lines.append(line(f"idle-{role}", [percent], "% of a core", None, None,
+                              rss_anon_mib={role: memory[role]}))
+            lines.append(line(f"start-{role}", starts[role], "ms"))
+    return lines
+
+
+def store_memory(options):
+    """What a job of five steps takes in Redis, under way and settled"""
+    jobs = 2000
+    with drover(options) as stack:
+        empty = stack.store_bytes()
+        load(stack, jobs)
+        settled = (stack.store_bytes() - empty) / jobs
+    with drover(options, agents=0) as stack:
+        load_process = stack.build / "bench/load"
+        empty = stack.store_bytes()
+        stack.start("load", load_process, "--jobs", jobs, "--window", jobs, ready="")
+        while waiting(stack) < jobs:
+            time.sleep(0.1)
+        running = (stack.store_bytes() - empty) / jobs
+    return [line("store-memory-settled", [settled], "bytes/job"),
+            line("store-memory-running", [running], "bytes/job")]
+
+
+def waiting(stack):
+    """Jobs that are open in the store."""
+    return sum(int(stack.redis_cli("ZCARD", f"drover:{{p{p}}}:open")) for p in range(16))
+
+
+def growth(options):
+    """The same load on a store with more and more jobs in it"""
+    lines = []
+    with drover(options) as stack:
+        there = 0
+        for wanted in (10, 1000, 100000, *options.growth):
+            find.preload(stack.redis.port, there, wanted)
+            there = wanted
+            (runs,) = in_turn(options, lambda: load(stack))
+            lines.append(line_of(f"growth-{wanted}", runs, cpu_us=total(runs)))
+            lines[-1]["of_first"] = round(lines[-1]["cpu_us"] / lines[0]["cpu_us"], 2)
+    return lines
+
+
+MEASURES = {
+    "limit": limit, "throughput": throughput, "latency": latency, "fanout": fanout, "wide": wide,
+    "backlog": backlog, "payload": payload, "agents": agents, "schedulers": schedulers,
+    "idle": idle, "store-memory": store_memory, "growth": growth, "find": find.measure,
+    "instructions": instructions.measure,
+}

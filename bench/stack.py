@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fresh RabbitMQ and Redis, daemons beside them, and what all of them take: time, memory
+
+A figure of time is the processor time of a process with all of its threads, of a server with all
+that it has started.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "lib"))
+import servers  # noqa: E402
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+CONFIG = f"""
+scheduler = {{ workflows = "{ROOT}/workflows"; }};
+agent = {{ concurrency = 64; actors = ( {{ name = "bench"; handler = "builtin"; }} ); }};
+"""
+
+
+def cpu_seconds(pid):
+    """User and system time of a process, its threads included."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def group_cpu_seconds(group):
+    """The same for all processes of a process group: a server and what it started."""
+    total = 0.0
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.getpgid(int(entry.name)) == group:
+                    total += cpu_seconds(int(entry.name))
+            except (OSError, IndexError):
+                pass  # ended meanwhile
+    return total
+
+
+def private_mib(pid):
+    """What the process has allocated for itself, libraries not counted."""
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+class Stack:
+    """Servers, and processes that are stopped with them. Processes of one role are named alike, but
+    for a number behind: scheduler, scheduler2."""
+
+    def __init__(self, options, redis=()):
+        self.build = options.build
+        self.queue = options.queue
+        self.processes = {}
+        self.rabbit = servers.Rabbit()
+        self.redis = servers.Redis(options=redis)
+
+    def __enter__(self):
+        self.rabbit.begin()
+        self.redis.begin()
+        self.rabbit.await_start()
+        self.redis.await_start()
+        self.folder = tempfile.TemporaryDirectory(prefix="drover-bench-")
+        self.env = dict(
+            os.environ,
+            DROVER_TEST_AMQP_PORT=str(self.rabbit.port),
+            DROVER_TEST_REDIS_PORT=str(self.redis.port),
+            DROVER_RABBITMQ__PORT=str(self.rabbit.port),
+            DROVER_RABBITMQ__QUEUE_TYPE=self.queue,
+            DROVER_REDIS__PORT=str(self.redis.port),
+            DROVER_LOG__LEVEL="info",
+        )
+        return self
+
+    def __exit__(self, *_error):
+        self.stop(*self.processes)
+        self.redis.close()
+        self.rabbit.close()
+        self.folder.cleanup()
+
+    def log(self, name):
+        return pathlib.Path(self.folder.name) / f"{name}.log"
+
+    def start(self, name, *command, ready):
+        """Starts a process and waits until it has logged a word. Return: seconds that took."""
+        began = time.monotonic()
+        with open(self.log(name), "wb") as log:
+            self.processes[name] = subprocess.Popen(
+                [str(word) for word in command], env=self.env, stdout=log, stderr=log
+            )
+        while ready not in self.log(name).read_text():
+            if self.processes[name].poll() is not None or time.monotonic() > began + 30:
+                sys.exit(f"bench: {name} does not start:\n{self.log(name).read_text()}")
+            time.sleep(0.001)
+        return time.monotonic() - began
+
+    def stop(self, *names):
+        for name in names:
+            self.processes[name].send_signal(signal.SIGTERM)
+        for name in names:
+            try:
+                self.processes[name].wait(30)
+            except subprocess.TimeoutExpired:
+                self.processes[name].kill()
+                self.processes[name].wait()
+            del self.processes[name]
+
+    def start_daemon(self, role, number="", **settings):
+        config = pathlib.Path(self.folder.name) / "drover.cfg"
+        config.write_text(CONFIG)
+        words = [f"--set={name.replace('__', '.')}={value}" for name, value in settings.items()]
+        return self.start(f"{role}{number}", self.build / role / f"drover-{role}", "--config",
+                          config, *words, ready="bus_up")
+
+    def run(self, *command):
+        """Runs a program to its end. Return: what it has printed, JSON."""
+        done = subprocess.run(
+            [str(word) for word in command], env=self.env, capture_output=True, text=True
+        )
+        if done.returncode:
+            for name in self.processes:
+                sys.stderr.write(f"--- {name}\n{self.log(name).read_text()[-2000:]}\n")
+            sys.exit(f"bench: {' '.join(map(str, command))} failed: {done.stderr}")
+        return json.loads(done.stdout)
+
+    def redis_cli(self, *words):
+        return subprocess.run(["redis-cli", "-h", "127.0.0.1", "-p", str(self.redis.port), *words],
+                              capture_output=True, text=True, check=True).stdout
+
+    def store_bytes(self):
+        """That Redis has allocated for what is in it."""
+        for line in self.redis_cli("INFO", "memory").splitlines():
+            if line.startswith("used_memory:"):
+                return int(line.split(":")[1])
+        raise ValueError("INFO memory")
+
+    def cpu(self):
+        """Processor seconds by role, servers included."""
+        taken = {}
+        for name, process in self.processes.items():
+            role = name.rstrip("0123456789")
+            taken[role] = taken.get(role, 0.0) + cpu_seconds(process.pid)
+        taken["redis"] = group_cpu_seconds(self.redis.process.pid)
+        taken["rabbitmq"] = group_cpu_seconds(self.rabbit.process.pid)
+        return taken
+
+    def memory(self):
+        """MiB by role, of the largest."""
+        most = {}
+        for name, process in self.processes.items():
+            role = name.rstrip("0123456789")
+            most[role] = max(most.get(role, 0.0), round(private_mib(process.pid), 2))
+        return most
+
+    def measured(self, *command):
+        """Runs a program. Return: its figures, and what each role took for a step of it."""
+        before = self.cpu()
+        result = self.run(*command)
+        after = self.cpu()
+        result["cpu_us_per_step"] = {
+            name: 1e6 * (after[name] - before[name]) / result["steps"] for name in after
+        }
+        result["rss_anon_mib"] = self.memory()
+        return result
