@@ -87,8 +87,10 @@ static int refuse(struct bulk *b, const Drover__V1__Answer *answer)
 
     if (!r)
         return -ENOMEM;
-    if (r->n++ < IDS_SHOWN)
-        buf_printf(&r->ids, "%s%s", r->ids.len > 0 ? ", " : "", answer->job_id);
+    if (r->n++ < IDS_SHOWN) {
+        buf_puts(&r->ids, r->ids.len > 0 ? ", " : "");
+        view_text(&r->ids, answer->job_id, 0);
+    }
     b->refused++;
     return 0;
 }
@@ -150,13 +152,14 @@ static void tell_listed(struct bulk *b, const Drover__V1__JobStatus *job)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
 
-    if (b->args->output == OUTPUT_ID)
-        buf_puts(&out, job->job_id);
-    else if (b->args->output == OUTPUT_TABLE)
-        buf_printf(&out, "%s %s%s%s", job->job_id, view_job_state(job), *job->hold ? ", " : "",
-                   job->hold);
-    else
+    if (b->args->output == OUTPUT_JSON || b->args->output == OUTPUT_JSONL)
         json_from_message(&job->base, &out);
+    else
+        view_text(&out, job->job_id, 0);
+    if (b->args->output == OUTPUT_TABLE) {
+        buf_printf(&out, " %s%s", view_job_state(job), *job->hold ? ", " : "");
+        view_text(&out, job->hold, 0);
+    }
     if (b->args->output == OUTPUT_JSON)
         fputs(b->shown++ == 0 ? "[" : ",\n", stdout);
     fputs(buf_str(&out), stdout);

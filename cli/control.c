@@ -86,15 +86,16 @@ int control_leave(const struct session *s, int error, const char *job, bool seen
 
 int control_exit(const Drover__V1__Answer *answer)
 {
-    CLEANUP(buf_deinit) struct buf reason = {0};
+    CLEANUP(buf_deinit) struct buf reason = {0}, job = {0};
 
     view_text(&reason, answer->reason, 0);
+    view_text(&job, answer->job_id, 0);
     switch (answer->code) {
     case DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE:
     case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED:
         return CLI_OK;
     case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB:
-        cli_complain("there is no job %s", answer->job_id);
+        cli_complain("there is no job %s", buf_str(&job));
         return CLI_NOT_FOUND;
     case DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW:
         cli_complain("%s", buf_str(&reason));

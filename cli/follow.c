@@ -260,7 +260,7 @@ static void put_summary(const struct follow *f, size_t columns, int64_t now, str
 
     view_progress(status, &text);
     buf_printf(&text, ", %s after ", view_job_state(status));
-    view_duration(&text, status->now - status->created);
+    view_duration(&text, view_span(status->created, status->now));
     if (now - f->answered > 5L * POLL_MAX_MS) {
         buf_puts(&text, "; no answer for ");
         view_duration(&text, now - f->answered);

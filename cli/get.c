@@ -93,7 +93,8 @@ static void print(const Drover__V1__JobStatus *status, const struct args *args)
         view_job(status, cli_color(args, stdout), &out);
         break;
     case OUTPUT_ID:
-        buf_printf(&out, "%s\n", status->job_id);
+        view_text(&out, status->job_id, 0);
+        buf_putc(&out, '\n');
         break;
     case OUTPUT_JSON:
     case OUTPUT_JSONL:

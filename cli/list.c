@@ -80,7 +80,7 @@ static void add_row(struct table *t, const Drover__V1__JobStatus *job)
     bool unfinished = job->outcome == DROVER__V1__OUTCOME__OUTCOME_UNSPECIFIED;
 
     view_moment(&created, job->created);
-    view_duration(&length, (unfinished ? job->now : job->updated) - job->created);
+    view_duration(&length, view_span(job->created, unfinished ? job->now : job->updated));
     table_add(t, VIEW_PLAIN, "%s", job->job_id);
     table_add(t, VIEW_PLAIN, "%s", job->workflow);
     table_add(t, color_of(job), "%s", view_job_state(job));
@@ -98,7 +98,8 @@ static void show(struct list *l, const Drover__V1__JobStatus *job)
         add_row(&l->table, job);
         break;
     case OUTPUT_ID:
-        puts(job->job_id);
+        view_text(&out, job->job_id, 0);
+        puts(buf_str(&out));
         break;
     case OUTPUT_JSON:
         buf_puts(&out, l->shown == 0 ? "[" : ",\n");
@@ -126,8 +127,11 @@ static void show_end(struct list *l)
         fputs("no such jobs\n", stderr);
     }
     fflush(stdout);
-    if (*l->next)
-        fprintf(stderr, "there may be more, with --after %s\n", l->next);
+    if (*l->next) {
+        buf_clear(&out);
+        view_text(&out, l->next, 0);
+        fprintf(stderr, "there may be more, with --after %s\n", buf_str(&out));
+    }
 }
 
 /* Page after page, until there are as many as were asked for. */

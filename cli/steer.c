@@ -10,6 +10,7 @@
 #include "cli/connect.h"
 #include "cli/control.h"
 #include "cli/job.h"
+#include "cli/view.h"
 #include "model/json.h"
 
 /*
@@ -129,10 +130,10 @@ void steer_print(const struct steering *steering, const Drover__V1__Answer *answ
 
     if (args->output == OUTPUT_JSON || args->output == OUTPUT_JSONL)
         json_from_message(&answer->base, &out);
-    else if (args->output == OUTPUT_ID)
-        buf_puts(&out, answer->job_id);
     else
-        buf_printf(&out, "%s %s", answer->job_id, changed ? steering->done : steering->unchanged);
+        view_text(&out, answer->job_id, 0);
+    if (args->output == OUTPUT_TABLE)
+        buf_printf(&out, " %s", changed ? steering->done : steering->unchanged);
     puts(buf_str(&out));
 }
 

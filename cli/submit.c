@@ -57,7 +57,8 @@ static void put_receipt(const Drover__V1__Receipt *m, enum output output, struct
         view_receipt(m, out);
         break;
     case OUTPUT_ID:
-        buf_printf(out, "%s\n", m->job_id);
+        view_text(out, m->job_id, 0);
+        buf_putc(out, '\n');
         break;
     case OUTPUT_JSON:
     case OUTPUT_JSONL:

@@ -82,6 +82,15 @@ void view_duration(struct buf *out, int64_t ms)
         buf_printf(out, "%" PRId64 "ms", ms);
 }
 
+int64_t view_span(int64_t from, int64_t to)
+{
+    int64_t ms;
+
+    if (__builtin_sub_overflow(to, from, &ms))
+        return to > from ? INT64_MAX : INT64_MIN;
+    return ms;
+}
+
 void view_moment(struct buf *out, int64_t unix_ms)
 {
     char iso[CLOCK_ISO_LEN + 1];
@@ -301,7 +310,7 @@ static void detail_until(const char *what, int64_t until, int64_t now, struct bu
         return;
     part(out, begin);
     buf_puts(out, what);
-    view_duration(out, until - now);
+    view_duration(out, view_span(now, until));
 }
 
 /* Only a Kill ends a job with a step in flight; it ends no handler. */
@@ -420,7 +429,7 @@ static void line_time(struct table *t, const char *title, int64_t when, int64_t 
         return;
     clock_iso(when, iso);
     buf_printf(&text, "%s (%s", iso, when > now ? "in " : "");
-    view_duration(&text, when > now ? when - now : now - when);
+    view_duration(&text, when > now ? view_span(now, when) : view_span(when, now));
     buf_puts(&text, when > now ? ")" : " ago)");
     line(t, title, VIEW_PLAIN, buf_str(&text));
 }

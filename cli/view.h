@@ -36,6 +36,10 @@ void view_text(struct buf *out, const char *text, size_t max);
 /* "850ms", "4.2s", "2m10s", "3h04m", "5d02h"; a negative one as 0. */
 void view_duration(struct buf *out, int64_t ms);
 
+/* Milliseconds from one moment to the other; of those that are further apart than can be said, as
+ * many as can. */
+int64_t view_span(int64_t from, int64_t to);
+
 /* "2026-01-31T12:03:10.123Z" */
 void view_moment(struct buf *out, int64_t unix_ms);
 

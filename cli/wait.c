@@ -20,12 +20,12 @@ static void print(const Drover__V1__JobStatus *status, const struct args *args)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
 
-    if (args->output == OUTPUT_TABLE)
-        buf_printf(&out, "%s %s", status->job_id, view_job_state(status));
-    else if (args->output == OUTPUT_ID)
-        buf_puts(&out, status->job_id);
-    else
+    if (args->output == OUTPUT_JSON || args->output == OUTPUT_JSONL)
         json_from_message(&status->base, &out);
+    else
+        view_text(&out, status->job_id, 0);
+    if (args->output == OUTPUT_TABLE)
+        buf_printf(&out, " %s", view_job_state(status));
     puts(buf_str(&out));
     fflush(stdout);
 }

@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -344,7 +343,7 @@ static const char *say_leased(const struct why *why, const Drover__V1__StepStatu
                               struct about *a)
 {
     const struct session_queue *queue = queue_of(why, step->actor);
-    bool overdue = step->until + OVERDUE_MS < why->job->now;
+    bool overdue = view_span(step->until, why->job->now) > OVERDUE_MS;
 
     if (is_alone(why, step))
         return say_no_agent(why, step, a);
@@ -369,7 +368,7 @@ static const char *say_leased(const struct why *why, const Drover__V1__StepStatu
 static const char *say_backoff(const struct why *why, const Drover__V1__StepStatus *step,
                                struct about *a)
 {
-    bool overdue = step->until + OVERDUE_MS < why->job->now;
+    bool overdue = view_span(step->until, why->job->now) > OVERDUE_MS;
 
     if (is_alone(why, step))
         return say_no_agent(why, step, a);
@@ -388,6 +387,16 @@ static const char *say_backoff(const struct why *why, const Drover__V1__StepStat
     return overdue ? "OVERDUE" : "BACKOFF";
 }
 
+/* What to say, of a job and perhaps one of its steps. */
+static void put_advice(struct buf *out, const char *before, const char *job, const char *step)
+{
+    buf_puts(out, before);
+    view_text(out, job, 0);
+    buf_puts(out, *step ? " " : "");
+    view_text(out, step, 0);
+    buf_putc(out, '`');
+}
+
 static const char *say_parked(const struct why *why, const Drover__V1__StepStatus *step,
                               struct about *a)
 {
@@ -396,7 +405,7 @@ static const char *say_parked(const struct why *why, const Drover__V1__StepStatu
     put_next(&a->sentence, why, step);
     put_last_error(&a->sentence, step);
     if (step->until <= 0)
-        buf_printf(&a->sentence, "; until somebody says `drover retry %s %s`", why->job->job_id,
+        put_advice(&a->sentence, "; until somebody says `drover retry ", why->job->job_id,
                    step->name);
     return "PARKED";
 }
@@ -471,7 +480,8 @@ static void say_held(struct buf *out, const Drover__V1__JobStatus *job)
         buf_puts(out, ", reason: ");
         view_text(out, job->held_reason, 0);
     }
-    buf_printf(out, "; `drover resume %s` lets it go on", job->job_id);
+    put_advice(out, "; `drover resume ", job->job_id, "");
+    buf_puts(out, " lets it go on");
 }
 
 /* What complete_by still bounds. */
@@ -486,8 +496,8 @@ static void put_bound(struct buf *out, const Drover__V1__JobStatus *job)
 static const char *say_job(const Drover__V1__JobStatus *job, struct buf *out)
 {
     if (view_has_ended(job)) {
-        buf_printf(out, "has ended: %s%s%s", view_job_state(job), *job->reason ? ", " : "",
-                   job->reason);
+        buf_printf(out, "has ended: %s%s", view_job_state(job), *job->reason ? ", " : "");
+        view_text(out, job->reason, 0);
         return "ENDED";
     }
     if (*job->hold) {
@@ -497,18 +507,20 @@ static const char *say_job(const Drover__V1__JobStatus *job, struct buf *out)
     if (job->phase == DROVER__V1__PHASE__PHASE_PENDING) {
         buf_puts(out, job->start_at < job->now ? "was to start " : "starts ");
         put_time(out, job->start_at, job->now);
-        if (job->start_at + OVERDUE_MS < job->now)
+        if (view_span(job->start_at, job->now) > OVERDUE_MS)
             buf_puts(out, "; no supervisor has looked since: is one running?");
         return "PENDING";
     }
     if (*job->ending) {
-        buf_printf(out, "ends as FAILED, %s, when nothing is in flight any more", job->ending);
+        buf_puts(out, "ends as FAILED, ");
+        view_text(out, job->ending, 0);
+        buf_puts(out, ", when nothing is in flight any more");
         return "ENDING";
     }
     buf_printf(out, "%" PRIu32 " of %" PRIu32 " steps are not %s yet", job->steps_open,
                job->steps_total, view_word(&drover__v1__state__descriptor, (int)job->desired));
-    if (*job->cause)
-        buf_printf(out, "; turned: %s", job->cause);
+    buf_puts(out, *job->cause ? "; turned: " : "");
+    view_text(out, job->cause, 0);
     put_bound(out, job);
     return "PROCESSING";
 }
@@ -532,24 +544,48 @@ static void print_table(struct why *why)
     fputs(buf_str(&out), stdout);
 }
 
-static json_t *reason_json(const char *of, const char *name, const char *code, struct buf *sentence)
+/* The members of an object. */
+static void put_reason(const char *of, const char *name, const char *code,
+                       const struct buf *sentence, struct buf *out)
 {
-    return json_pack("{s:s, s:s, s:s}", of, name, "code", code, "why", buf_str(sentence));
+    buf_printf(out, "\"%s\":", of);
+    buf_json(out, name, strlen(name));
+    buf_printf(out, ",\"code\":\"%s\",\"why\":", code);
+    buf_json(out, (const char *)sentence->data, sentence->len);
 }
 
 static void print_json(struct why *why)
 {
-    json_t *job = reason_json("jobId", why->args->operands[0], why->code, &why->sentence);
-    json_t *steps = json_array();
+    CLEANUP(buf_deinit) struct buf out = {0};
+    const char *between = "";
 
-    for (size_t i = 0; why->about && i < why->job->n_steps; i++)
-        if (why->about[i].code)
-            json_array_append_new(steps, reason_json("step", why->job->steps[i]->name,
-                                                     why->about[i].code, &why->about[i].sentence));
-    json_object_set_new(job, "steps", steps);
-    json_dumpf(job, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(job);
+    buf_putc(&out, '{');
+    put_reason("jobId", why->args->operands[0], why->code, &why->sentence, &out);
+    buf_puts(&out, ",\"steps\":[");
+    for (size_t i = 0; why->about && i < why->job->n_steps; i++) {
+        const struct about *about = &why->about[i];
+
+        if (!about->code)
+            continue;
+        buf_printf(&out, "%s{", between);
+        put_reason("step", why->job->steps[i]->name, about->code, &about->sentence, &out);
+        buf_putc(&out, '}');
+        between = ",";
+    }
+    buf_puts(&out, "]}");
+    puts(buf_str(&out));
+}
+
+static void print_ids(const struct why *why)
+{
+    for (size_t i = 0; why->about && i < why->job->n_steps; i++) {
+        CLEANUP(buf_deinit) struct buf out = {0};
+
+        if (!why->about[i].code)
+            continue;
+        view_text(&out, why->job->steps[i]->name, 0);
+        puts(buf_str(&out));
+    }
 }
 
 static void print(struct why *why)
@@ -563,9 +599,7 @@ static void print(struct why *why)
         print_json(why);
         break;
     case OUTPUT_ID:
-        for (size_t i = 0; why->about && i < why->job->n_steps; i++)
-            if (why->about[i].code)
-                puts(why->job->steps[i]->name);
+        print_ids(why);
         break;
     }
 }

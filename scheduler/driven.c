@@ -303,8 +303,8 @@ static void drive_call(struct scheduler *s, struct op *op)
 {
     /* Fresh for each call: a repeated one may mint anew what expire has withdrawn in between. */
     id_token(rng_next(&s->rng), op->fresh);
-    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name,
-              op->again ? OPS_DRIVE_AGAIN : OPS_DRIVE_FIRST, op->steps, op->n_steps);
+    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, op->again,
+              op->steps, op->n_steps);
     op->again = false;
 }
 
@@ -315,22 +315,7 @@ static void drive_answered(struct scheduler *s, struct op *op, struct ops_reader
 
 void drive(struct scheduler *s, struct op *op)
 {
-    op->drives = true;
     op_call(s, op, drive_call, drive_answered);
-}
-
-static void drive_told_call(struct scheduler *s, struct op *op)
-{
-    const struct alert *alert = op->alert;
-
-    op->again = false;
-    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, OPS_DRIVE_TOLD,
-              &alert->step, alert->step != WORKFLOW_NONE);
-}
-
-void drive_told(struct scheduler *s, struct op *op)
-{
-    op_call(s, op, drive_told_call, drive_answered);
 }
 
 /* Only after the requests of the last piece are confirmed: this is what paces a wide fan-out. */

@@ -102,23 +102,27 @@ static void alert_again(struct scheduler *s, struct op *op);
 static void told_call(struct scheduler *s, struct op *op);
 static void told_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
 
-/* The broker has it, or would not have it: then it is sent until it does. */
-static void alert_sent(struct scheduler *s, struct op *op)
+/* Where the broker would not have it, the cause is news again in a minute, to whoever meets it. */
+static void cause_told(struct scheduler *s, struct op *op)
 {
-    if (op->returned) {
-        op->returned = false;
-        op->call = alert_again;
-        op->open++;
-        op_repeat_at(s, op, s->now + MACHINE_REFUSED_AGAIN_MS);
-    } else if (*op->alert->cause) {
-        op->alert->what = OPS_CAUSE_TOLD;
-        op_call(s, op, told_call, told_answered);
-    } else if (op->drives) {
-        drive_told(s, op);
-    }
+    if (op->returned)
+        return;
+    op->alert->what = OPS_CAUSE_TOLD;
+    op_call(s, op, told_call, told_answered);
 }
 
-static void set_alert(Drover__V1__JobEvent *m, const struct op *op)
+/* Nobody else knows of it: it is sent until the broker has it. */
+static void of_store_told(struct scheduler *s, struct op *op)
+{
+    if (!op->returned)
+        return;
+    op->returned = false;
+    op->call = alert_again;
+    op->open++;
+    op_repeat_at(s, op, s->now + MACHINE_REFUSED_AGAIN_MS);
+}
+
+void alert_event(Drover__V1__JobEvent *m, const struct op *op)
 {
     const struct alert *alert = op->alert;
 
@@ -139,9 +143,9 @@ static void alert_send(struct scheduler *s, struct op *op)
 {
     Drover__V1__JobEvent m;
 
-    set_alert(&m, op);
+    alert_event(&m, op);
     event_publish(s, op, &m, op->workflow, "alert");
-    op->then = alert_sent;
+    op->then = op->seq > 0 ? notice_told : *op->alert->cause ? cause_told : of_store_told;
 }
 
 static void alert_again(struct scheduler *s, struct op *op)
@@ -150,12 +154,12 @@ static void alert_again(struct scheduler *s, struct op *op)
     op_unref(s, op); /* what the timer held */
 }
 
-static void alert_tell(struct scheduler *s, struct op *op)
+void alert_tell(struct scheduler *s, struct op *op)
 {
     Drover__V1__JobEvent m;
     struct effect *e;
 
-    set_alert(&m, op);
+    alert_event(&m, op);
     s->stats.alerts++;
     log_warn("alert", LOG_S("reason", m.reason), LOG_S("job", op->job), LOG_S("step", m.step),
              LOG_S("actor", actor_of(op->workflow, op->alert)));
@@ -194,7 +198,6 @@ static struct op *alert_new(struct scheduler *s, const struct op *from, const st
 {
     struct op *op = op_new(s, from->item, from->job);
 
-    op->drives = from->drives;
     op->alert = or_abort(malloc(sizeof(*op->alert)));
     *op->alert = *of;
     op->workflow = workflow_ref(w);
@@ -242,7 +245,8 @@ static void missed(struct scheduler *s, const struct op *op, struct alert *alert
     cause_say(s, op, alert, w, OPS_CAUSE_ASK);
 }
 
-/* What concerns one job is told without asking whether others were told of the like. */
+/* What concerns one job is told without asking whether others were told of the like, and owed until
+ * the broker has it: notice.c goes on with what is lost here. */
 static void about_a_job(struct scheduler *s, const struct op *from, struct alert *alert,
                         const char *reason, struct workflow *w)
 {
@@ -250,8 +254,29 @@ static void about_a_job(struct scheduler *s, const struct op *from, struct alert
 
     alert->reason = reason;
     op = alert_new(s, from, alert, w);
+    op->seq = alert->seq;
     alert_tell(s, op);
     op_unref(s, op);
+}
+
+void alert_owed(struct op *op, const struct ops_job *job, const char *step, struct workflow *w)
+{
+    unsigned number, back;
+
+    free(op->alert);
+    op->alert = or_abort(malloc(sizeof(*op->alert)));
+    *op->alert = (struct alert){
+        .step = WORKFLOW_NONE,
+        .at = job->updated,
+        .seq = op->seq,
+        .reason = bytes_is(job->reason, DEADLINE) ? DEADLINE : PARKED,
+    };
+    if (sscanf(step, "%u %u", &number, &back) == 2 && number < w->n_steps) {
+        op->alert->step = number;
+        op->alert->back = back > 0;
+    }
+    workflow_unref(op->workflow);
+    op->workflow = workflow_ref(w);
 }
 
 void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
@@ -261,7 +286,7 @@ void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_dri
         const struct ops_alert *of = &driven->alerts[i];
         struct bytes reason = of->reason;
         struct alert alert = {
-            .step = of->step, .back = of->back, .at = driven->now, .seq = driven->seq};
+            .step = of->step, .back = of->back, .at = driven->now, .seq = of->seq};
 
         if (of->step == WORKFLOW_NONE)
             about_a_job(s, op, &alert, DEADLINE, w);

@@ -89,7 +89,6 @@ struct op {
     bool alone;    /* not to be made in one call with others */
     bool again;    /* the call was made before, and nobody knows what came of it */
     bool unheeded; /* the mark in its answer was not looked at */
-    bool drives;   /* the answer is to a drive: the store is to hear what was told of it */
     op_fn *call;
     op_answered_fn *answered;
     op_fn *then;    /* NULL: done */
@@ -130,7 +129,7 @@ struct op {
     struct ops_refusal refusal;    /* steer */
     op_fn *migrate_then;           /* migrate: when the newer definition is stored */
     uint32_t n_gone;               /* migrate: of the steps */
-    uint64_t seq;                  /* notice; look: the mark that was remembered */
+    uint64_t seq;                  /* what is owed; look: the mark that was remembered */
     enum ops_suspect suspect;      /* suspect: what is told of it */
     struct bus_delivery *delivery; /* suspect: one free() */
     uint32_t notices;              /* notice: tries before this one */
@@ -299,6 +298,10 @@ struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drov
 /* Alerts, each cause once, and steps as they are dispatched. */
 void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
                   struct workflow *w);
+/* One that was owed: makes it op->alert; tells it; the event that tells it. */
+void alert_owed(struct op *op, const struct ops_job *job, const char *step, struct workflow *w);
+void alert_tell(struct scheduler *s, struct op *op);
+void alert_event(Drover__V1__JobEvent *m, const struct op *op);
 void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                       const struct workflow *w);
 void asked_free(struct scheduler *s);
@@ -334,12 +337,12 @@ void driven_resume_stalled(struct scheduler *s);
 /* Reads a driven answer and, where it needs the definition, loads that first, then calls back. */
 void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn);
 void drive(struct scheduler *s, struct op *op);
-/* Has the store know that what the op's alert is about was told. */
-void drive_told(struct scheduler *s, struct op *op);
 
-/* Publishes the terminal event of a job and settles what is owed (notice.c). */
+/* Publishes what is owed of a job, its terminal event or an alert, and settles that (notice.c). */
 void notice_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
                 const char *digest);
+/* What op->seq is owed for was published. */
+void notice_told(struct scheduler *s, struct op *op);
 
 /* ---- definitions (definition.c) ---- */
 

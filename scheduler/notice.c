@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON settled, ON Notify: a job has ended and somebody is to hear of it. The notice is owed from the
- * moment of settling, in the store, and until this publish is confirmed: whoever dies in between,
- * the supervisor asks for it again. A reply queue that is gone is tried five times in an hour.
+ * ON settled, ON Notify: a job has ended, or stands, and somebody is to hear of it. The notice is
+ * owed from that moment, in the store, and until this publish is confirmed: whoever dies in
+ * between, the supervisor asks for it again. A reply queue that is gone, or events that the broker
+ * refuses, are tried five times in an hour.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static void notice_answered(struct scheduler *s, struct op *op, struct ops_reade
 
 /* Every publish has its outcome. What found no queue stays owed, and the supervisor has it tried
  * again; after the last try it is read once more, for drover.dead. */
-static void told(struct scheduler *s, struct op *op)
+void notice_told(struct scheduler *s, struct op *op)
 {
     if (!op->returned) {
         op_call(s, op, settle_call, settle_answered);
@@ -134,15 +135,14 @@ static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__Jo
 }
 
 static void tell_nobody(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
-                        const struct ops_job *job)
+                        const struct ops_job *job, const char *why)
 {
     struct bus_message *message = op_publish(s, op, &m->base, job->json, NULL);
 
     message->exchange = "drover.dead";
     message->key = "";
     message->job = effects_str(s->out, op->job);
-    message->reason =
-        effects_printf(s->out, "UNDELIVERABLE reply_to %s", effects_text(s->out, job->reply_to));
+    message->reason = effects_printf(s->out, "UNDELIVERABLE %s", why);
     message->mandatory = true;
 }
 
@@ -161,7 +161,8 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
         m.labels = labels->labels;
     }
     if (op->undeliverable) {
-        tell_nobody(s, op, &m, job);
+        tell_nobody(s, op, &m, job,
+                    effects_printf(s->out, "reply_to %s", effects_text(s->out, job->reply_to)));
     } else {
         event_publish(s, op, &m, w, name);
         if (job->reply_to.len > 0)
@@ -174,11 +175,26 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
         drover__v1__submit__free_unpacked(labels, NULL);
 }
 
+static void tell_alert(struct scheduler *s, struct op *op, const struct ops_job *job,
+                       struct workflow *w)
+{
+    Drover__V1__JobEvent m;
+
+    alert_owed(op, job, effects_text(s->out, job->failed), w);
+    if (op->undeliverable) {
+        alert_event(&m, op);
+        tell_nobody(s, op, &m, job, "drover.events");
+        op->then = notice_told;
+    } else {
+        alert_tell(s, op);
+    }
+}
+
 static void notice_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct ops_reader from = *r;
     struct ops_job job;
-    const struct workflow *w;
+    struct workflow *w;
 
     if (ops_read_notice(r, s->out, &job) || job.definition.len != ID_DIGEST_LEN) {
         return; /* forgotten, or not owed: nothing to tell */
@@ -188,11 +204,13 @@ static void notice_answered(struct scheduler *s, struct op *op, struct ops_reade
     w = definition_find(s, op->digest);
     if (!w) {
         definition_load(s, op, &from, notice_answered);
+    } else if (bytes_is(job.outcome, "ALERT")) {
+        tell_alert(s, op, &job, w);
     } else if (!op->with_results) {
         op->with_results = true; /* now that the sinks are known */
         op_call(s, op, notice_call, notice_answered);
     } else {
-        op->then = told;
+        op->then = notice_told;
         tell(s, op, &job, w);
     }
 }

@@ -159,18 +159,21 @@ void buf_printf(struct buf *b, const char *format, ...)
 }
 
 /* One byte that cannot stand in a JSON string as it is. */
-static void json_escape(struct buf *b, char c)
+/* A character that is not written as it is, of @n bytes; of two bytes they are C1, U+0080 to
+ * U+009F.
+ */
+static void json_escape(struct buf *b, const char *s, size_t n)
 {
     static const char plain[] = "\"\\\b\f\n\r\t";
     static const char letter[] = "\"\\bfnrt";
-    const char *at = c ? strchr(plain, c) : NULL;
+    const char *at = *s ? strchr(plain, *s) : NULL;
 
-    if ((unsigned char)c >= 0x80)
+    if (n == 0)
         buf_puts(b, "\xef\xbf\xbd");
     else if (at)
         buf_append(b, (const char[]){'\\', letter[at - plain]}, 2);
     else
-        buf_printf(b, "\\u%04x", (unsigned)c);
+        buf_printf(b, "\\u%04x", (unsigned)(unsigned char)s[n - 1]);
 }
 
 void buf_json(struct buf *b, const char *s, size_t len)
@@ -182,11 +185,11 @@ void buf_json(struct buf *b, const char *s, size_t len)
     while (i < len) {
         size_t n = utf8_length(s + i, len - i);
 
-        if (n == 0 || (unsigned char)s[i] < ' ' || s[i] == '"' || s[i] == '\\') {
+        if (s[i] == '"' || s[i] == '\\' || utf8_is_harmful(s + i, n)) {
             buf_append(b, s + from, i - from);
-            json_escape(b, s[i]);
-            from = i + 1;
-            n = 1;
+            json_escape(b, s + i, n);
+            n = n ? n : 1;
+            from = i + n;
         }
         i += n;
     }

@@ -86,7 +86,8 @@ void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Appends as a JSON string with quotes; bytes that are not UTF-8 become U+FFFD. */
+/* Appends as a JSON string with quotes; bytes that are not UTF-8 become U+FFFD, and what
+ * utf8_is_harmful() is escaped. */
 void buf_json(struct buf *b, const char *s, size_t len);
 
 /* The text with a NUL behind it (not counted in len); "" when empty or failed. */

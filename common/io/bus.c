@@ -13,6 +13,7 @@
 #include "io/bus_internal.h"
 #include "io/failpoint.h"
 
+#define CONFIRM_MS 300000    /* quorum queues confirm again when a majority has come back */
 #define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent for ... */
 #define PULSE_AGAIN_MS 60000 /* ... so long: one that is refused costs a connection */
 
@@ -47,6 +48,7 @@ static int config_copy(struct bus_config *to, const struct bus_config *from)
     to->connect_timeout_ms = config_default(from->connect_timeout_ms, 5000);
     to->reconnect_min_ms = config_default(from->reconnect_min_ms, 100);
     to->reconnect_max_ms = config_default(from->reconnect_max_ms, 10000);
+    to->confirm_ms = config_default(from->confirm_ms, CONFIRM_MS);
     to->max_unconfirmed = config_default(from->max_unconfirmed, 1024);
     to->pulse_again_ms = config_default(from->pulse_again_ms, PULSE_AGAIN_MS);
     return 0;

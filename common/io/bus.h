@@ -13,6 +13,8 @@
  *  - A delivery is acknowledged only by bus_ack(). When the consuming connection is lost the broker
  *    delivers again; acks of the old deliveries are then silently void (the handle carries an
  * epoch).
+ *  - Nor is a confirm waited for that does not come: the connection is given up, as if it were
+ * lost.
  *  - It reconnects for ever, with capped and jittered backoff, and subscribes again.
  *  - A message that makes the broker close the channel (no such exchange, no right to it) is found
  *    out and refused (BUS_NACKED); the others are sent again.
@@ -53,6 +55,7 @@ struct bus_config {
     uint16_t prefetch;          /* of the consumer */
     bool declare;               /* declare the topology, or only check exchanges and queues */
     bool quorum;                /* type of the queues that are declared */
+    int confirm_ms;             /* default 300000: before a publish counts as not confirmed */
     int max_unconfirmed;        /* on the wire at a time, default 1024; the rest waits its turn */
     uint32_t max_message_bytes; /* larger deliveries are handed over cut, with `oversize` set */
     const struct bus_queue *queues; /* to consume; kept, not copied */

@@ -52,6 +52,8 @@ struct outgoing {
     uint64_t serial; /* ours, from 1, below 2^53 */
     uint64_t tag;    /* of the publish on the current channel */
     int64_t since;   /* CLOCK_MONOTONIC ms of bus_publish() */
+    int64_t wired;   /* likewise of when it was sent on this connection */
+    bool passed;     /* one that was sent after it, to the same place, is confirmed */
     bool sent;       /* or begun to be, on any connection */
     bool resent;     /* ... and this is not the first time */
     bool returned;
@@ -157,6 +159,8 @@ struct publisher {
     int n_wire;
     uint64_t last_tag;
     bool confirmed;     /* something was, on this connection */
+    int64_t heard;      /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
+    int64_t held_up;    /* likewise: until then at least by an alarm */
     const char *look;   /* a queue to look at in this turn */
     struct list actors; /* whose task queues were seen to on this connection */
 };

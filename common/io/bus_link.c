@@ -368,8 +368,11 @@ int link_drain(struct link *link)
 
 static int link_serve(struct link *link)
 {
-    /* Heartbeats are sent and missed ones noticed within link_drain() only. */
-    const int64_t idle_ms = (int64_t)link->bus->config.heartbeat_s * 1000 / 2;
+    /* Heartbeats are sent and missed ones noticed within link_drain() only, and confirms missed in
+     * a turn. */
+    const struct bus_config *config = &link->bus->config;
+    const int64_t beat_ms = (int64_t)config->heartbeat_s * 1000 / 2;
+    const int64_t idle_ms = beat_ms < config->confirm_ms ? beat_ms : config->confirm_ms;
 
     for (;;) {
         int r;

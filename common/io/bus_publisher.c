@@ -7,6 +7,11 @@
  * refused or past its time. A lost connection moves what is on the wire back to the front of
  * `waiting`, in order.
  *
+ * A confirm that does not come would be waited for as long as the connection stays up. So it is
+ * given up over a message that has been on the wire for long while none is confirmed, or one is
+ * that was sent to the same place later: a queue confirms in order. Where others are confirmed and
+ * nothing of that place, it is the queue that is slow, and another connection would not help.
+ *
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
  * alarm a reconnect costs one message in the broker's inbound buffer, not a window full.
@@ -50,14 +55,34 @@ static void settle(struct publisher *p, struct outgoing *m, enum bus_outcome out
     list_append(&p->link.settled, &m->node);
 }
 
+static bool is_pulse(const struct outgoing *m)
+{
+    return strcmp(m->message.exchange, BUS_PULSE_EXCHANGE) == 0;
+}
+
 static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
 {
     p->n_wire--;
     p->confirmed = true;
+    if (!is_pulse(m))
+        p->heard = clock_monotonic_ms();
     if (!accepted)
         settle(p, m, BUS_NACKED);
     else
         settle(p, m, !m->returned ? BUS_CONFIRMED : m->resent ? BUS_NACKED : BUS_RETURNED);
+}
+
+/* Notes whom a confirm has passed over. */
+static void pass(struct publisher *p, const struct outgoing *confirmed)
+{
+    list_foreach(it, &p->wire) {
+        struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m == confirmed)
+            break;
+        m->passed |= strcmp(m->message.exchange, confirmed->message.exchange) == 0 &&
+                     strcmp(m->message.key, confirmed->message.key) == 0;
+    }
 }
 
 /* basic.ack and basic.nack: one tag, or all up to it. A tag that is unknown is not ours to judge:
@@ -69,6 +94,8 @@ static void on_confirm(struct publisher *p, uint64_t tag, bool multiple, bool ac
 
         if (m->tag > tag)
             break;
+        if (!multiple && m->tag == tag)
+            pass(p, m);
         if (multiple || m->tag == tag)
             settle_wire(p, m, accepted);
     }
@@ -272,7 +299,8 @@ static int send_first(struct publisher *p)
     list_append(&p->wire, &m->node);
     p->n_wire++;
     m->tag = ++p->last_tag;
-    m->returned = false;
+    m->wired = now;
+    m->returned = m->passed = false;
     m->resent = m->sent;
     r = send_message(p, m, now);
     m->sent = true; /* also when the call fails: the broker may have got it whole */
@@ -324,13 +352,45 @@ static bool broker_reads(const struct link *link)
     return ioctl(link->shared.fd, SIOCOUTQ, &unread) < 0 || unread < UNREAD_MAX;
 }
 
+/* A message whose confirm will not come, as far as can be told; NULL: none. */
+static const struct outgoing *unconfirmed(const struct publisher *p, int64_t now)
+{
+    int64_t before = now - p->link.bus->config.confirm_ms;
+
+    if (p->held_up > before)
+        return NULL;
+    list_foreach(it, &p->wire) {
+        const struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m->wired > before)
+            break;
+        if (m->passed || p->heard <= before)
+            return m;
+    }
+    return NULL;
+}
+
+static int mind_confirms(struct publisher *p)
+{
+    int64_t now = clock_monotonic_ms();
+    const struct outgoing *m = unconfirmed(p, now);
+
+    if (p->link.blocked)
+        p->held_up = now;
+    if (!m || p->link.blocked)
+        return 0;
+    return link_fail(&p->link, LINK_E_LOST, "no confirm of a message to %s %s for %lld s, of %d",
+                     m->message.exchange, m->message.key, (long long)(now - m->wired) / 1000,
+                     p->n_wire);
+}
+
 static int publisher_turn(struct link *link)
 {
     struct publisher *p = publisher_of(link);
     size_t burst = 0;
-    int r = 0;
+    int r = mind_confirms(p);
 
-    if (p->look && !link->blocked) {
+    if (!r && p->look && !link->blocked) {
         r = look(link, p->look);
         p->look = NULL;
     }

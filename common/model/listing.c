@@ -71,13 +71,21 @@ struct listing *listing_free(struct listing *l)
 
 /* ---- where a list goes on: "<created>.<id>" ---- */
 
+static bool created_read(struct bytes digits, int64_t *out)
+{
+    bool padded = digits.len > 1 && digits.data[0] == '0';
+
+    return !padded && bytes_to_i64(digits, out) && *out < INT64_MAX;
+}
+
+/* Only as listing_next() writes it. */
 static bool cursor_read(const char *text, struct place *out)
 {
     size_t digits = strspn(text, "0123456789");
     const char *id = text + digits + 1;
 
     return digits > 0 && text[digits] == '.' && strlen(id) <= ID_NAME_MAX &&
-           id_name_valid(id, strlen(id)) && bytes_to_i64(bytes_of(text, digits), &out->created) &&
+           id_name_valid(id, strlen(id)) && created_read(bytes_of(text, digits), &out->created) &&
            stpcpy(out->id, id);
 }
 

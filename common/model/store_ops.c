@@ -252,15 +252,14 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
 }
 
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *fresh, const char *by, enum ops_drive how, const uint32_t *steps,
-               uint32_t n)
+               const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n)
 {
     struct args a = args_new(fx, 4 + (int)n);
 
     put_str(&a, job);
     put_str(&a, fresh);
     put_str(&a, by);
-    put_int(&a, how);
+    put_int(&a, again);
     for (uint32_t i = 0; i < n; i++)
         put_int(&a, steps[i]);
     emit(&a, id, partition, "drive");
@@ -487,12 +486,13 @@ static enum ops_code get_code(struct ops_reader *r)
 
 static void read_alerts(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
 {
-    out->n_alerts = get_count(r, 3);
+    out->n_alerts = get_count(r, 4);
     out->alerts = effects_alloc(fx, out->n_alerts * sizeof(*out->alerts));
     for (uint32_t i = 0; i < out->n_alerts; i++) {
         out->alerts[i].step = get_u32(r);
         out->alerts[i].back = bytes_is(get(r), "D");
         out->alerts[i].reason = get(r);
+        out->alerts[i].seq = (uint64_t)get_ms(r);
     }
 }
 
@@ -614,7 +614,7 @@ void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, con
 }
 
 /* The library's JOB_FIELDS and DATA_FIELDS, so many. */
-#define JOB_FIELDS 28
+#define JOB_FIELDS 27
 static void read_job_fields(struct ops_reader *r, struct ops_job *out)
 {
     out->definition = get(r);
@@ -633,7 +633,6 @@ static void read_job_fields(struct ops_reader *r, struct ops_job *out)
     out->start_at = get_ms(r);
     out->complete_by = get_ms(r);
     out->locked_by = get(r);
-    out->notices = get_u32(r);
     out->since = get_u32(r);
     out->cause = get(r);
     out->ending = get(r);
@@ -808,6 +807,7 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     out->open = get_u32(r);
     out->reason = get(r);
     out->failed = get(r);
+    out->notices = get_u32(r);
     out->results = read_results(r, fx, &out->n_results);
     return result_of(r);
 }

@@ -125,18 +125,10 @@ struct op_record {
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n);
 
-enum ops_drive {
-    OPS_DRIVE_FIRST,
-    /* The same call was made before without an answer: requests of the named steps that are in
-     * flight are asked for once more. */
-    OPS_DRIVE_AGAIN,
-    /* Somebody knows that the named steps are parked, or, where none is, that the job is held. */
-    OPS_DRIVE_TOLD,
-};
-
+/* @again: the same call was made before without an answer: requests of the named steps that are in
+ * flight are asked for once more. */
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *fresh, const char *by, enum ops_drive how, const uint32_t *steps,
-               uint32_t n);
+               const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n);
 
 struct op_steer {
     const char *job;
@@ -186,6 +178,7 @@ struct ops_alert {
     uint32_t step; /* or WORKFLOW_NONE: of the job as a whole */
     bool back;     /* of its undo */
     struct bytes reason;
+    uint64_t seq; /* of the job's history; of PARKED and DEADLINE, under which it is owed */
 };
 
 struct ops_driven {
@@ -279,7 +272,8 @@ struct ops_job {
     struct bytes input;
     struct ops_step *steps; /* inspect job */
     uint32_t n_steps;
-    struct bytes failed;        /* inspect notice: numbers of steps, with spaces between */
+    struct bytes failed; /* inspect notice: numbers of steps, with spaces between; of an alert
+                            that of its step, and whether it is of its undo, or nothing */
     struct ops_result *results; /* likewise; an empty payload did not fit */
     uint32_t n_results;
 };

@@ -28,7 +28,8 @@
 --   p open          zset   unfinished jobs by creation; p settled: the others by the time they ended
 --   p jobs          zset   all jobs by creation, for people; so are p failed: those in ERROR,
 --                          p w:<name>: those of a workflow, p l:<name>=<value>: those with a label
---   p owed          zset   "<job> <seq>" notices, by the time to look after them
+--   p owed          zset   "<job> <seq>" notices, by the time to look after them: how a turn has ended,
+--                          what a person is to know of a job
 --   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
 --   p suspects      hash   digest of a message that came again -> "<time> <life> …" that have begun it
 --   p leader        string "<supervisor> <until> <lease>"
@@ -37,7 +38,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 27
+local BUILD = 28
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -46,7 +47,6 @@ local CLOCK_AHEAD = 300000       -- ms: so far may the clock of a sender be ahea
 local CACHED_STEPS = 20000       -- steps of definitions kept parsed
 local HISTORY_MIN = 1000         -- entries kept of a job, or four for each step
 local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for again
-local UNTOLD = '2'               -- `late` of a job that is held, and nobody knows yet
 local CONTINUED = 1000           -- ms in which whoever left a cursor goes on with it
 local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this often
 local WAIT_SLACK = 1000          -- ms by which an unstarted request may come back early
@@ -239,7 +239,7 @@ end
 -- state    W at rest or waiting   R in flight: the token is good until it is answered or withdrawn
 --          B backing off   M marked by expire, to be driven   P parked   F failed for good
 -- turn     of the work that the last dispatch is a try of: part of its idempotency key
--- until    R: LockedUntil   B: the next try   P: likewise, 0 for none, or when it is named again, as nobody knows
+-- until    R: LockedUntil   B: the next try   P: likewise, 0 for none
 --          M: when it is named again
 -- waiting  neighbours that must come first and have not: dependencies where the job goes forward,
 --          dependents where it goes back
@@ -330,7 +330,6 @@ local function load(p, id, now, step_field, budget)
   job.was_busy = job.busy
   job.since, job.cause, job.ending = tonumber(h[18] or '1'), h[19] or '', h[20] or ''
   job.failed, job.complete_by, job.late = h[21] or '', tonumber(h[22] or '0'), (h[23] or '') ~= ''
-  job.untold = h[23] == UNTOLD
   if h[24] then
     local to_do, to_undo = match(h[24], '^(%d+) (%d+)$')
     job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
@@ -395,7 +394,16 @@ local function move_mark(job)
   job.marked = call('HINCRBY', job.p .. 'mark', 'count', 1)
 end
 
--- The turn is over. Its notice reads what is told of it here: the job may have turned again by then.
+-- Somebody is to hear of what the history was told last. The notice reads here how things are now: the job may
+-- have gone on by then.
+local function owe(job, outcome, reason, steps)
+  call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
+    concat({outcome, job.phase, int(job.turn), int(job.now), int(job.open), reason, steps}, ' '))
+  call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)
+  call('HINCRBY', job.key, 'owes', 1)
+end
+
+-- The turn is over.
 local function settle(job, outcome, reason)
   local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
   set(job, 'outcome', outcome)
@@ -408,16 +416,13 @@ local function settle(job, outcome, reason)
   note(job, 'settled', outcome, reason)
   job.settled = job.seq
   move_mark(job)
-  call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
-    concat({outcome, job.phase, int(job.turn), int(job.now), int(job.open), reason, job.failed}, ' '))
+  owe(job, outcome, reason, job.failed)
   call('ZREM', job.p .. 'due', job.id)
   call('ZREM', job.p .. 'open', job.id)
   call('ZADD', job.p .. 'settled', int(job.now), job.id)
   if job.phase == 'ERROR' then
     call('ZADD', job.p .. 'failed', call('HGET', job.key, 'created') or int(job.now), job.id)
   end
-  call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)
-  call('HINCRBY', job.key, 'owes', 1)
 end
 
 -- A settled job goes on.
@@ -425,7 +430,6 @@ local function reopen(job)
   set(job, 'outcome', '')
   set(job, 'reason', '')
   set(job, 'phase', 'PROCESSING')
-  set(job, 'notices', 0)
   call('ZREM', job.p .. 'settled', job.id)
   call('ZREM', job.p .. 'failed', job.id)
   call('ZADD', job.p .. 'open', call('HGET', job.key, 'created'), job.id)
@@ -641,16 +645,31 @@ end
 
 -- `asked` of step i, where it is about one.
 local function alert(job, i, reason, asked)
-  job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A'}
+  job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A', seq = job.seq}
 end
 
--- Alerts once: not again where the attempt that a parked step is given now and then has failed, too. One that
--- is given none is parked once, whatever its count: a failure on which the job ended counts as well.
-local function park(job, i, rec, reason, till)
+-- About what the history was told last; owed until somebody knows.
+local function alert_owed(job, i, reason, asked)
+  alert(job, i, reason, asked)
+  owe(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))
+end
+
+-- `again`: it was given one more try while it was parked, and that is no news.
+local function park(job, i, rec, reason, till, again)
   set_state(job, i, rec, 'P', till)
   note(job, 'parked', i, reason)
-  if reason ~= 'EXHAUSTED' or till == 0 or rec.failures == terms_of(job.def, i, rec.asked).attempts then
-    alert(job, i, 'PARKED', rec.asked)
+  if not again then
+    alert_owed(job, i, 'PARKED', rec.asked)
+  end
+end
+
+-- Why this work is not to be tried again, and until when; nil where it may be.
+local function used_up(job, i, rec)
+  local t = terms_of(job.def, i, rec.asked)
+  if rec.expiries >= t.expiries then
+    return 'DEATHS', 0
+  elseif rec.failures >= t.attempts then
+    return 'EXHAUSTED', t.park > 0 and job.now + t.park or 0
   end
 end
 
@@ -732,7 +751,7 @@ end
 -- A step will not get there by trying again.
 local function give_up(job, i, rec, recourse, reason, till)
   if recourse == 'P' then
-    park(job, i, rec, reason, till)
+    park(job, i, rec, reason, till, till > 0 and rec.failures > terms_of(job.def, i, rec.asked).attempts)
   elseif rec.asked == 'D' then
     note(job, 'given_up', i, reason)
     add_failed(job, i, rec)
@@ -885,8 +904,7 @@ local function stands_still(job, i, rec)
   elseif rec.state == 'W' then
     return has_tried(job, rec)
   end
-  local t = terms_of(job.def, i, rec.asked)
-  return rec.failures >= t.attempts or rec.expiries >= t.expiries
+  return used_up(job, i, rec) ~= nil
 end
 
 -- A walk has come to that step. Returns whether that is all.
@@ -907,7 +925,13 @@ local function wake_piece(job, work, fresh)
       forgive(rec)
       set_state(job, i, rec, 'W', 0)
     end
-    if rec.state == 'W' and rec.current ~= job.desired and rec.waiting == 0 then
+    local reason, till
+    if rec.state == 'W' and has_tried(job, rec) and another_try(job, rec, next_asked(job, rec)) then
+      reason, till = used_up(job, i, rec)
+    end
+    if reason then -- the end of the job has laid it down
+      park(job, i, rec, reason, till)
+    elseif rec.state == 'W' and rec.current ~= job.desired and rec.waiting == 0 then
       begin(job, i, rec, fresh)
     elseif under_way(rec.state) and rec.till > 0 then
       touch(job, rec.till)
@@ -1078,7 +1102,7 @@ local function put_driven(out, code, job)
     unfinished(job) and '1' or '0', job.step_events and '1' or '0', int(job.open), int(job.n),
     int(job.marked), int(#job.alerts))
   for _, alert in ipairs(job.alerts) do
-    put(out, int(alert.i), alert.asked, alert.reason)
+    put(out, int(alert.i), alert.asked, alert.reason, int(alert.seq))
   end
   put_requests(out, job)
 end
@@ -1517,9 +1541,6 @@ local function record_one(p, now, by, op, budget, out)
   if rec.state ~= 'R' then
     if op.redelivered == '1' then
       resend_after(job, i)
-      if rec.state == 'P' then
-        alert(job, i, 'PARKED', rec.asked) -- whoever recorded it may not have come to tell
-      end
     end
     job.settled = finished(job) and op.redelivered == '1' and job.seq or 0
     put_driven(out, 'ALREADY', job)
@@ -1594,6 +1615,9 @@ end
 
 ---- expire ----
 
+local expire, overdue
+do
+
 local function is_renewed(job, i, rec)
   local progress = call('HMGET', job.p .. 'data:' .. job.id, 'p' .. i)[1]
   return progress and sub(progress, 1, #rec.token + 1) == rec.token .. ' '
@@ -1629,7 +1653,7 @@ local function expire_step(job, i, text, hold, clock, named)
     return nil
   elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + NAMED_AGAIN) then
     return rec.till -- a mark that lies further ahead was made before the clock stepped back
-  elseif job.hold ~= '' then
+  elseif job.hold ~= '' and not overtaken(job, rec) then
     return nil
   end
   if rec.token == '-' and rec.state == 'R' then
@@ -1670,7 +1694,7 @@ local function expire_scan(job, hold, clock, named)
 end
 
 -- Forward work has a bound, and it has passed.
-local function overdue(job)
+function overdue(job)
   return job.complete_by > 0 and job.now >= job.complete_by and not job.late and job.desired == 'A'
     and job.phase == 'PROCESSING' and job.ending == ''
 end
@@ -1700,7 +1724,7 @@ local function expire_job(p, id, now, hold, clock, out)
     return early and 0 or 1, true
   end
   local whole = expire_scan(job, hold, clock, named)
-  local go = unfinished(job) or job.untold or overdue(job) and now >= clock.quiet
+  local go = unfinished(job) or overdue(job) and now >= clock.quiet
   if go then
     touch(job, now + NAMED_AGAIN)
   end
@@ -1721,7 +1745,7 @@ local function expire_owed(p, now, skip, limit, out)
   for _, member in ipairs(list) do
     local id, seq = match(member, '^(%S+) (%d+)$')
     if call('HMGET', p .. 'data:' .. id, 's' .. seq)[1] then
-      local tries = call('HINCRBY', p .. 'job:' .. id, 'notices', 1)
+      local tries = call('HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)
       local wait = NOTICE_WAITS[min(tries, #NOTICE_WAITS)]
       call('ZADD', p .. 'owed', int(now + wait), member)
       put(out, id, seq)
@@ -1736,7 +1760,7 @@ end
 --         n × (job expired k step…): so many of the steps have expired, the others are only named; n × (job seq)
 -- Past `latest` the clock has jumped, or the call was long on its way: the caller is to find out first.
 -- `back`: the clock stepped back, and the partition is to be swept.
-local function expire(keys, a)
+function expire(keys, a)
   local p, now = keys[1], now_ms()
   local skip, limit, hold, latest = tonumber(a[1]), tonumber(a[2]), tonumber(a[3]), tonumber(a[4])
   if latest > 0 and now > latest then
@@ -1767,6 +1791,8 @@ local function expire(keys, a)
   return out
 end
 
+end
+
 ---- drive ----
 
 -- A step that expire has marked: its flight has expired, or its timer has run out.
@@ -1776,7 +1802,7 @@ local function drive_marked(job, i, rec, fresh)
   elseif job.hold ~= '' then
     return
   elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
-    give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', job.now + NAMED_AGAIN)
+    give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', 0)
   else
     rest(job, i, rec, fresh)
   end
@@ -1800,30 +1826,15 @@ local function on_deadline(job)
     if job.hold == '' then -- a person's hold stays his
       put_on_hold(job, 'deadline', '-')
       note(job, 'held', 'deadline')
+    else
+      note(job, 'overdue')
     end
-    alert(job, NO_STEP, 'DEADLINE')
-    job.changed.late = UNTOLD
+    alert_owed(job, NO_STEP, 'DEADLINE')
   end
 end
 
--- Somebody knows now that these steps are parked, or that the job is held. The Recover that had them parked may be
--- gone with whoever was to tell of it: until then it is asked for again.
-local function drive_told(job, a)
-  job.untold = job.untold and #a > 4
-  job.changed.late = job.late and (job.untold and UNTOLD or '1') or nil
-  for k = 5, #a do
-    local i = tonumber(a[k])
-    local text = i < job.n and call('HGET', job.key, a[k])
-    local rec = text and record_of(job, i, text)
-    if rec and rec.state == 'P' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
-      set_state(job, i, rec, 'P', 0)
-    end
-  end
-end
-
--- drive: job fresh by how step… : go on with this job; the steps are those that expire has named.
--- `how`, 1: the same call may have happened before, its answer lost: what it put in flight goes out; 2: somebody
--- was told that these steps are parked, or, where there are none, that the job is held; else 0.
+-- drive: job fresh by again step… : go on with this job; the steps are those that expire has named.
+-- `again`, 1: the same call may have happened before, its answer lost: what it put in flight goes out; else 0.
 local function drive_job(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local id, fresh, by = a[1], a[2], a[3]
@@ -1835,11 +1846,6 @@ local function drive_job(keys, a)
   if finished(job) then
     put_driven(out, 'UNCHANGED', job)
     return out
-  elseif a[4] == '2' then
-    drive_told(job, a)
-    save(job, by)
-    put_driven(out, 'DRIVEN', job)
-    return out
   end
   if job.phase == 'PENDING' and job.start_at <= now and job.hold == '' then
     set(job, 'phase', 'PROCESSING')
@@ -1849,10 +1855,6 @@ local function drive_job(keys, a)
   end
   if overdue(job) and not is_quiet(p, now) then
     on_deadline(job)
-  elseif job.untold and job.hold ~= '' then
-    alert(job, NO_STEP, 'DEADLINE')
-  elseif job.untold then
-    job.changed.late = '1' -- whoever let it go on knows
   end
   local flying = {}
   for k = 5, min(#a, 4 + BUDGET) do
@@ -1864,8 +1866,6 @@ local function drive_job(keys, a)
         drive_marked(job, i, rec, fresh)
       elseif rec.state == 'R' and a[4] == '1' then
         flying[#flying + 1] = i
-      elseif rec.state == 'P' and a[4] == '1' then
-        alert(job, i, 'PARKED', rec.asked)
       end
     end
   end
@@ -2176,7 +2176,7 @@ function commands.migrate(job, _, digest, n, name, gone, ...)
   local spreads = job.spreads
   count_anew(job)
   for _, work in ipairs(spreads) do
-    if work.from == 'y' then -- a Retry of all
+    if work.from == 'y' or work.from == 'w' then -- a Retry of all, a Resume
       work.offset = 0
       job.spreads[#job.spreads + 1] = work
     end
@@ -2305,7 +2305,7 @@ local function settle_owed(keys, a)
   local p = keys[1]
   for k = 1, #a, 2 do
     call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])
-    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1]) == 1
+    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1], 'n' .. a[k + 1]) > 0
         and tonumber(call('HGET', p .. 'job:' .. a[k], 'owes') or '0') > 0 then
       call('HINCRBY', p .. 'job:' .. a[k], 'owes', -1)
     end
@@ -2366,7 +2366,7 @@ local inspect
 do -- its own locals: Lua takes 200 in one scope
 
 local JOB_FIELDS = {'def', 'current', 'desired', 'phase', 'outcome', 'reason', 'hold', 'turn', 'seq',
-  'n', 'open', 'created', 'updated', 'start_at', 'complete_by', 'locked_by', 'notices', 'since', 'cause',
+  'n', 'open', 'created', 'updated', 'start_at', 'complete_by', 'locked_by', 'since', 'cause',
   'ending'}
 local DATA_FIELDS = {'workflow', 'submitter', 'labels', 'reply_to', 'correlation', 'traceparent',
   'format', 'held'}
@@ -2496,9 +2496,9 @@ local function job_facts(p, id)
 end
 
 -- inspect notice: job seq limit step… -> FOUND now (job fields) (data fields) outcome phase turn at
---              open reason failed k × (step result): how that turn ended, the numbers of the steps that had
---              failed for good, and the results of the named steps that have one, '' where it did not fit
---              the limit
+--              open reason failed tries k × (step result): how that turn ended, the numbers of the steps that had
+--              failed for good, how often it was asked for again, and the results of the named steps that have
+--              one, '' where it did not fit the limit
 local function inspect_notice(p, a)
   local out, data = job_facts(p, a[2]), p .. 'data:' .. a[2]
   local facts = out and call('HGET', data, 's' .. a[3])
@@ -2506,6 +2506,7 @@ local function inspect_notice(p, a)
     return {'UNKNOWN'}
   end
   put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$'))
+  put(out, call('HGET', data, 'n' .. a[3]) or '0')
   local room, count, results = tonumber(a[4]), 0, {}
   for k = 5, min(#a, 4 + BUDGET) do
     local size = call('HSTRLEN', data, 'r' .. a[k])

@@ -28,6 +28,7 @@ import pika.exceptions
 LOOK_S = 0.2  # the longest time between two looks into the outbox
 REPEAT_S = 5  # what has no Receipt by then is published again
 RECONNECT_S = 1
+BUSY_S = 30  # that another may have the database for itself
 
 CUSTOMERS = ("Ada", "Barbara", "Edsger", "Grace", "Leslie", "Tony")
 PRICES = {"atlas": 4900, "comic": 895, "cookbook": 2450, "novel": 1290}  # in cents
@@ -52,10 +53,22 @@ class Shop:
     """The database. Each function is one transaction."""
 
     def __init__(self, path):
-        self.db = sqlite3.connect(path, timeout=30)
+        self.db = sqlite3.connect(path, timeout=BUSY_S)
         self.db.row_factory = sqlite3.Row
-        self.db.execute("PRAGMA journal_mode = WAL")  # one writes while others read
+        self._write_ahead()
         self.db.executescript(SCHEMA)
+
+    def _write_ahead(self):
+        """One writes while others read. For this once SQLite does not wait for whoever is there."""
+        give_up = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self.db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.05)
 
     def place(self, customer, item, quantity):
         order_id = f"order-{secrets.token_hex(6)}"

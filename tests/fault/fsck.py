@@ -114,9 +114,14 @@ class Fsck:
                                  f" {'' if kept else 'not '}kept")
             if owed and self.book.world.complete:
                 self.say(job_id, f"notice {seq} is still owed", rule="I11")
-        kept = sum(re.fullmatch(r"s\d+", name) is not None for name in keys[f"data:{job_id}"])
-        if int(record.get("owes", 0)) != kept:
-            self.say(job_id, f"counts {record.get('owes')} notices that it owes, not {kept}")
+        kept = [name[1:] for name in keys[f"data:{job_id}"] if re.fullmatch(r"s\d+", name)]
+        for seq in sorted(set(kept) - {str(s.seq) for s in replay.settlings}):
+            if f"{job_id} {seq}" not in indexes["owed"]:
+                self.say(job_id, f"alert {seq} is not owed, and kept")
+            elif self.book.world.complete:
+                self.say(job_id, f"alert {seq} is still owed", rule="L3")
+        if int(record.get("owes", 0)) != len(kept):
+            self.say(job_id, f"counts {record.get('owes')} notices that it owes, not {len(kept)}")
         if record.get("cursor"):
             return  # a walk has not come to all steps yet
         busy = [i for i in range(len(replay.steps)) if self._step(job_id, i, record, replay) in "RBMP"]

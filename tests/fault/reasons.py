@@ -14,7 +14,7 @@ STEERED = {  # by which command
 }  # fmt: skip
 OF_STEPS = ("retried", "edited")  # one command has several of these
 DEADLINES = {  # what becomes of a job that is late
-    "held deadline": wire.RECOURSE_PARK, "ending DEADLINE": wire.RECOURSE_FAIL,
+    "held deadline": wire.RECOURSE_PARK, "overdue": wire.RECOURSE_PARK, "ending DEADLINE": wire.RECOURSE_FAIL,
     "turned D FAILURE DEADLINE": wire.RECOURSE_COMPENSATE,
 }  # fmt: skip
 ANYTHING = None  # what follows nobody outside can know
@@ -102,6 +102,11 @@ class Reasons:
         i, reason = (int(words[4]), words[3]) if event == "turned" else (int(words[1]), words[2])
         step = self._replay.steps[i]
         terms = self._replay.terms(i, step.back)
+        if step.laid_down and event == "parked" and not self._last.startswith(f"failed {i} "):
+            enough = (step.vague or step.failures >= terms.maximum_attempts
+                      or step.expiries >= terms.maximum_expiries)
+            self._require(enough, "I12", f"{text} again, and its tries are not used up")
+            return
         recourse = terms.on_permanent if reason == "PERMANENT" else terms.on_exhausted
         self._require(text == self._recourse(i, recourse, reason), "I12", f"{text}, against its policy")
         if reason == "DEATHS":

@@ -40,6 +40,7 @@ class Step:
         self.not_before = self.not_after = 0  # of the next try
         self.parked = ""  # why
         self.failed = False  # for good
+        self.laid_down = False  # its job was to end since it was sent
         self.arguments = None  # that a person gave it
         self.results = {b""}  # what it may have given, as known when it was last at rest; None: anything
         self.vague = False  # a Retry of all may have come to it or not: what is counted nobody outside knows
@@ -199,10 +200,14 @@ class Replay:
         self.ending = rest[0]
         for step in self.steps:
             step.not_before = step.not_after = 0  # whatever begins them anew does so at once
+            step.laid_down = True
 
     def _on_held(self, rest):
         self.require(not self.hold, "I6", "held twice")
         self.hold = rest[0]
+
+    def _on_overdue(self, rest):
+        self.require(self.hold == "paused", "I6", "overdue, and the deadline could hold it")
 
     def _on_killed(self, rest):
         self.hold = "killed"
@@ -321,6 +326,7 @@ class Replay:
         self.require(token not in self.flights, "I3", f"token {token} used twice")
         self._may_be_tried(i, step, back, token)
         step.attempt, step.back, step.parked, step.not_after = attempt, back, "", 0
+        step.laid_down = False
         if not back:
             step.forward = step.turn
         flight = Flight(i, self.name(i), attempt, token, back, self.at)
@@ -440,7 +446,7 @@ class Replay:
     def _on_step_parked(self, i, step, rest):
         step.parked = rest[1]
         interval = self.terms(i, step.back).park_interval_ms
-        news = step.parked != "EXHAUSTED" or interval <= 0 or (
+        news = step.parked != "EXHAUSTED" or interval <= 0 or step.laid_down or (
             step.failures == self.terms(i, step.back).maximum_attempts)
         self.parkings.append((self.at, i, step.parked, news))
         if step.parked == "EXHAUSTED" and interval > 0:

@@ -359,9 +359,7 @@ class Story:
             name = self.replay.name(i)
             if not news or not listened and self.book.blind(at, float("inf")):
                 continue
-            # where whoever was to tell has died, what is parked no more is no news
-            gone = self.book.faults and not self.replay.steps[i].parked
-            if not gone and not any(alert.step == name and alert.at >= at for alert in parked):
+            if not any(alert.step == name and alert.at >= at for alert in parked):
                 self.say("L3", name, f"parked for {reason}, and nobody was told")
 
 

@@ -4,6 +4,8 @@
  *
  * An input is the strings of an answer, a NUL behind each. The first is a letter that says who
  * reads them. What is read lies within the answer, and what is told a client of it can be encoded.
+ * A trace reads the call as well: its function, how many arguments it had, and these come first.
+ * The cursor of a list (c) is the client's word, and written the same where it is taken.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,6 +18,7 @@
 #include "model/listing.h"
 #include "model/status.h"
 #include "model/store_ops.h"
+#include "model/trace.h"
 #include "model/wire.h"
 
 #define ITEMS_MAX 256
@@ -91,6 +94,45 @@ static void read_driven(struct ops_reader *r, struct effects *fx)
         assert(strlen(refusal.why) < sizeof(refusal.why));
 }
 
+/* Where a list begins that is to go on at @after, in the words of its first call. Return: as
+ * listing_new(). */
+static int begin_at(const char *after, struct buf *place)
+{
+    Drover__V1__ListJobs query = DROVER__V1__LIST_JOBS__INIT;
+    CLEANUP(listing_free) struct listing *l = NULL;
+    struct effects fx = {0};
+    const struct bytes *args;
+    int r;
+
+    query.after = (char *)after;
+    r = listing_new(&l, &query);
+    assert(r == 0 || r == 1);
+    if (r)
+        return r;
+    listing_call(l, &fx, 1, 0);
+    args = fx.items[0].store.args;
+    buf_append(place, args[1].data, args[1].len);
+    buf_putc(place, '.');
+    buf_append(place, args[2].data, args[2].len);
+    effects_deinit(&fx);
+    return 0;
+}
+
+/* An empty one is none. */
+static void check_cursor(const char *cursor)
+{
+    CLEANUP(buf_deinit) struct buf place = {0};
+
+    if (*cursor && begin_at(cursor, &place) == 0)
+        assert(strcmp(buf_str(&place), cursor) == 0);
+}
+
+static void read_cursor(struct ops_reader *r, struct effects *fx)
+{
+    if (r->left == 1)
+        check_cursor(effects_text(fx, *r->items));
+}
+
 static void read_list(struct ops_reader *r, struct effects *fx)
 {
     Drover__V1__ListJobs query = DROVER__V1__LIST_JOBS__INIT;
@@ -108,6 +150,7 @@ static void read_list(struct ops_reader *r, struct effects *fx)
     listing_page(l, fx, &m);
     assert(m.n_jobs <= query.limit);
     listing_next(l, fx, &m);
+    check_cursor(m.next);
     answer_check(&m);
     listing_end(l, &m);
 }
@@ -211,13 +254,64 @@ static void read_rest(struct ops_reader *r, struct effects *fx)
         assert(strlen(record.token) < sizeof(record.token));
 }
 
+/* ---- who tells of it ---- */
+
+/* Nothing that is told steers a terminal, or is long. */
+static void check_event(void *ctx, const char *event, const struct log_field *fields, int n)
+{
+    CLEANUP(buf_deinit) struct buf line = {0};
+    const char *text;
+
+    assert(strcmp(event, "store") == 0 && n > 0 && strcmp(fields[0].s, ctx) == 0);
+    for (int i = 0; i < n; i++)
+        assert(fields[i].type != LOG_FIELD_STR || !fields[i].s ||
+               strlen(fields[i].s) <= ID_NAME_MAX || strcmp(fields[i].name, "due") == 0);
+    trace_print(&line, event, fields, n);
+    text = buf_str(&line);
+    for (size_t i = 0; i < line.len;) {
+        size_t len = utf8_length(text + i, line.len - i);
+
+        assert(!utf8_is_harmful(text + i, len));
+        i += len;
+    }
+}
+
+static const char *function_of(struct bytes name)
+{
+    static const char *const functions[] = {"define",      "drive",  "expire",  "inspect",
+                                            "record",      "renew",  "suspect", "steer",
+                                            "settle_owed", "submit", "sweep",   "told"};
+
+    for (size_t i = 0; i < array_size(functions); i++)
+        if (bytes_is(name, functions[i]))
+            return functions[i];
+    return NULL;
+}
+
+/* Every call has three arguments at least where one of them is told. */
+static void read_call(struct ops_reader *r, struct effects *fx)
+{
+    const char *function = r->left > 1 ? function_of(r->items[0]) : NULL;
+    struct store_answer answer = {STORE_OK};
+    int64_t n;
+
+    if (!function || !bytes_to_i64(r->items[1], &n) || n < 3 || n > r->left - 2)
+        return;
+    answer.items = r->items + 2 + n;
+    answer.n = r->left - 2 - (uint32_t)n;
+    trace_call(function, r->items + 2, (int)n, NULL, check_event, (char *)function);
+    trace_call(function, r->items + 2, (int)n, &answer, check_event, (char *)function);
+    answer = (struct store_answer){.result = STORE_UNKNOWN};
+    trace_call(function, r->items + 2, (int)n, &answer, check_event, (char *)function);
+}
+
 static const struct {
     char letter;
     void (*read)(struct ops_reader *r, struct effects *fx);
 } readers[] = {
-    {'d', read_driven},  {'l', read_list},    {'w', read_workflows},
-    {'j', read_job},     {'n', read_notice},  {'b', read_definition},
-    {'h', read_history}, {'e', read_expired}, {'r', read_rest},
+    {'d', read_driven}, {'l', read_list},       {'w', read_workflows}, {'j', read_job},
+    {'n', read_notice}, {'b', read_definition}, {'h', read_history},   {'e', read_expired},
+    {'r', read_rest},   {'c', read_cursor},     {'t', read_call},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

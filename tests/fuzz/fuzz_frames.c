@@ -11,6 +11,7 @@
  * message that was to be published has one outcome, or is still there to be sent again.
  */
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -95,6 +96,7 @@ static void world_open(struct world *w, unsigned flags)
     bus->config = (struct bus_config){
         .max_message_bytes = BODY_MAX,
         .max_unconfirmed = 3,
+        .confirm_ms = INT_MAX,
         .queues = queues,
         .n_queues = array_size(queues),
         .declare = flags & DECLARES,

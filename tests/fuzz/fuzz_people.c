@@ -4,14 +4,23 @@
  * is
  *
  *     a  an answer    r  a receipt    i  recorded workflows to import
+ *     h  what is answered to `drover history`, a line an answer; w to `why`, f to `watch`, n to
+ *        `wait`, g to `get`, l to `list`, c to `cancel`; before it a letter says the output: t a
+ *        table, l JSON lines, j JSON, i ids
  *
- * What is shown holds no character that would steer a terminal; what is imported is lines that need
- * an id to be a Submit each, and nothing is wrong with its workflow but that it may go in circles.
+ * What is shown holds no character that would steer a terminal, and what is to be JSON is that;
+ * what is imported is lines that need an id to be a Submit each, and nothing is wrong with its
+ * workflow but that it may go in circles.
  */
 #include <assert.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
+#include "cli/connect.h"
 #include "cli/import.h"
 #include "cli/view.h"
 #include "fuzz.h"
@@ -69,6 +78,154 @@ static void try_receipt(struct bytes body)
     check_lines(&out);
 }
 
+/* ---- commands that ask ---- */
+
+/* In the place of cli/session.c and cli/connect.c: who is asked says a line each time, and is gone
+ * when there are no more. */
+struct session {
+    struct bytes lines;
+};
+
+static struct session peer;
+
+int cli_connect(const struct args *args, struct session **out)
+{
+    *out = &peer;
+    return CLI_OK;
+}
+
+int64_t cli_deadline(const struct args *args, int64_t default_ms)
+{
+    return SESSION_FOREVER;
+}
+
+int session_new(struct session **out, struct config *config)
+{
+    return SESSION_E_UNREACHABLE;
+}
+
+int session_new_from_store(struct session **out, struct config *config)
+{
+    return SESSION_E_UNREACHABLE;
+}
+
+struct session *session_free(struct session *s)
+{
+    return NULL;
+}
+
+int session_ask(struct session *s, const struct session_question *question, int64_t deadline,
+                struct wire_message *answer)
+{
+    struct bytes line = fuzz_until(&s->lines, '\n');
+
+    if (wire_decode(question->answer, line, NULL, answer, NULL) == 0)
+        return 0;
+    wire_free(answer);
+    return SESSION_E_TIMEOUT;
+}
+
+int session_wait(struct session *s, int64_t deadline)
+{
+    return s->lines.len > 0 ? 0 : SESSION_E_INTERRUPTED;
+}
+
+/* "messages consumers" */
+int session_look(struct session *s, const char *queue, int64_t deadline, struct session_queue *out)
+{
+    CLEANUP(free) char *line = fuzz_text(fuzz_until(&s->lines, '\n'));
+
+    assert(strlen(queue) <= SESSION_QUEUE_MAX);
+    *out = (struct session_queue){0};
+    return sscanf(line, "%9" SCNu32 " %9" SCNu32, &out->messages, &out->consumers) == 2
+               ? 0
+               : SESSION_E_TIMEOUT;
+}
+
+const char *session_why(const struct session *s)
+{
+    return "nobody answers";
+}
+
+int session_complain(const struct session *s, int error)
+{
+    cli_complain("%s", session_why(s));
+    return CLI_UNREACHABLE;
+}
+
+static void check_json(struct bytes text)
+{
+    json_t *json = json_loadb((const char *)text.data, text.len, JSON_ALLOW_NUL, NULL);
+
+    assert(json);
+    json_decref(json);
+}
+
+/* What JSON there is is whole: one value, or one a line. */
+static void check_told(const struct buf *told, enum output output)
+{
+    struct bytes lines = buf_bytes(told);
+
+    check_lines(told);
+    if (output == OUTPUT_JSON && told->len > 0)
+        check_json(lines);
+    while (output == OUTPUT_JSONL && lines.len > 0)
+        check_json(fuzz_until(&lines, '\n'));
+}
+
+/* Puts a file in the place of a stream. Return: the stream. */
+static FILE *capture(FILE **stream, char **text, size_t *size)
+{
+    FILE *before = *stream;
+
+    *stream = or_abort(open_memstream(text, size));
+    return before;
+}
+
+/* Return: what it was told meanwhile; @text is to be freed. */
+static void restore(FILE **stream, FILE *before, char *const *text, const size_t *size,
+                    struct buf *told)
+{
+    fclose(*stream);
+    *stream = before;
+    buf_append(told, *text, *size);
+    free(*text);
+}
+
+static const struct {
+    char kind;
+    int (*run)(const struct args *args);
+} commands[] = {
+    {'h', cli_history}, {'w', cli_why},  {'f', cli_watch},  {'n', cli_wait},
+    {'g', cli_get},     {'l', cli_list}, {'c', cli_cancel},
+};
+
+static void try_command(int (*run)(const struct args *args), struct bytes input)
+{
+    static const char outputs[] = {
+        [OUTPUT_TABLE] = 't', [OUTPUT_JSON] = 'j', [OUTPUT_JSONL] = 'l', [OUTPUT_ID] = 'i'};
+    char letter = (char)fuzz_byte(&input), *job = (char *)"job-1", *text, *complaints;
+    const char *at = memchr(outputs, letter, sizeof(outputs));
+    struct args args = {.operands = &job, .n_operands = 1, .follow = true};
+    CLEANUP(buf_deinit) struct buf told = {0}, complained = {0};
+    size_t size, complaints_size;
+    FILE *out, *err;
+
+    if (!at)
+        return;
+    args.output = (enum output)(at - outputs);
+    peer.lines = input;
+    out = capture(&stdout, &text, &size);
+    err = capture(&stderr, &complaints, &complaints_size);
+    run(&args);
+    restore(&stdout, out, &text, &size, &told);
+    restore(&stderr, err, &complaints, &complaints_size, &complained);
+    check_told(&told, args.output);
+    check_lines(&complained);
+}
+
+/* ---- files to import ---- */
+
 static bool is_cycle(const char *reason)
 {
     return strncmp(reason, "cycle: ", strlen("cycle: ")) == 0 ||
@@ -111,18 +268,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes input = bytes_of(data, size);
 
-    switch (fuzz_byte(&input)) {
-    case 'a':
+    char kind = (char)fuzz_byte(&input);
+
+    for (size_t i = 0; i < array_size(commands); i++)
+        if (kind == commands[i].kind)
+            try_command(commands[i].run, input);
+    if (kind == 'a')
         try_answer(input);
-        break;
-    case 'r':
+    if (kind == 'r')
         try_receipt(input);
-        break;
-    case 'i':
+    if (kind == 'i')
         try_import(input);
-        break;
-    default:
-        break;
-    }
     return 0;
 }

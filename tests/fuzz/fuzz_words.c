@@ -4,6 +4,7 @@
  *
  *     u  a URL        a  an address      d  a duration       m  a moment
  *     f  failpoints   c  a command line of drover, a word a line
+ *     j  the jobs of a FILE              p  what --input says, or the file that it names holds
  *
  * What is taken apart, put together again, is the same.
  */
@@ -12,13 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "cli/command.h"
+#include "cli/job.h"
 #include "cli/parse.h"
 #include "fuzz.h"
 #include "io/address.h"
 #include "io/failpoint.h"
 #include "io/tree.h"
 #include "io/url.h"
+#include "model/json.h"
+#include "model/wire.h"
 
 #define NOW_MS INT64_C(1700000000000)
 #define WORDS_MAX 16
@@ -173,6 +179,94 @@ static void try_command(struct bytes input)
         free(all[i]);
 }
 
+/* ---- jobs, and what they carry ---- */
+
+/* As JSON, with @between in front of each and behind the last. */
+static void put_jobs(const struct jobs *jobs, const char *between, struct buf *out)
+{
+    for (size_t i = 0; i < jobs->n; i++) {
+        buf_puts(out, between);
+        json_from_message(&jobs->items[i]->base, out);
+    }
+    buf_puts(out, between);
+    assert(!out->failed);
+}
+
+/* Read again they are the same, wherever one ends. */
+static void jobs_check(const struct jobs *jobs, const char *between)
+{
+    CLEANUP(jobs_deinit) struct jobs again = {0};
+    CLEANUP(buf_deinit) struct buf text = {0}, text_again = {0};
+    struct problem problem = {0};
+
+    put_jobs(jobs, between, &text);
+    assert(jobs_read(buf_bytes(&text), &again, &problem) == 0);
+    put_jobs(&again, between, &text_again);
+    assert(again.n == jobs->n && bytes_equal(buf_bytes(&text), buf_bytes(&text_again)));
+}
+
+static void try_jobs(struct bytes text)
+{
+    CLEANUP(jobs_deinit) struct jobs jobs = {0};
+    struct problem problem = {0};
+    int r = jobs_read(text, &jobs, &problem);
+
+    assert(r == 0 || r == JOB_E_INVALID);
+    if (r) {
+        fuzz_check_problem(&problem);
+        return;
+    }
+    assert(jobs.n > 0);
+    jobs_check(&jobs, "");
+    jobs_check(&jobs, " \r\n\t");
+}
+
+static bool is_json(struct bytes data)
+{
+    json_t *json = json_loadb((const char *)data.data, data.len, JSON_DECODE_ANY, NULL);
+
+    json_decref(json);
+    return json != NULL;
+}
+
+/* It is what its type says, and a Submit may carry it. */
+static void payload_check(Drover__V1__Payload *p, struct bytes data)
+{
+    Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
+    CLEANUP(buf_deinit) struct buf body = {0};
+    CLEANUP(wire_free) struct wire_message again = {0};
+
+    assert(bytes_equal(bytes_of(p->data.data, p->data.len), data));
+    assert((strcmp(p->content_type, "application/json") == 0) == is_json(data));
+    assert(strncmp(p->content_type, "text/", strlen("text/")) != 0 || wire_utf8_valid(data));
+    m.job_id = m.workflow = (char *)"w";
+    m.input = p;
+    assert(wire_encode(&m.base, true, &body) == 0);
+    assert(wire_decode(WIRE_SUBMIT, buf_bytes(&body), NULL, &again, NULL) == 0);
+    assert(bytes_equal(bytes_of(again.submit->input->data.data, again.submit->input->data.len),
+                       data) ||
+           is_json(data)); /* which travels as JSON, and may be written another way */
+}
+
+static void try_payload(struct bytes data, const char *text)
+{
+    struct problem problem = {0};
+    Drover__V1__Payload *of_file, *of_text;
+    CLEANUP(buf_deinit) struct buf name = {0};
+
+    buf_printf(&name, "@%s", fuzz_file(data));
+    assert(payload_read(buf_str(&name), &of_file, &problem) == 0);
+    payload_check(of_file, data);
+    if (*text != '@') { /* no file of this machine */
+        assert(payload_read(text, &of_text, &problem) == 0);
+        payload_check(of_text, bytes_str(text));
+        assert(strlen(text) != data.len ||
+               strcmp(of_text->content_type, of_file->content_type) == 0);
+        drover__v1__payload__free_unpacked(of_text, NULL);
+    }
+    drover__v1__payload__free_unpacked(of_file, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes input = bytes_of(data, size);
@@ -198,6 +292,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'c':
         try_command(input);
+        break;
+    case 'j':
+        try_jobs(input);
+        break;
+    case 'p':
+        try_payload(input, text);
         break;
     default:
         break;

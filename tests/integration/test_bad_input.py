@@ -241,7 +241,8 @@ class BadInput(Case):
         store = self.c.store
         partition = store.partition("lonely")
         servers.wait_for(lambda: store.redis.zcard(partition + "owed") == 1, "a notice to be owed")
-        store.redis.hset(partition + "job:lonely", "notices", 3)  # as if most of the hour were over
+        tries = "n" + store.job("lonely")["seq"]
+        store.redis.hset(partition + "data:lonely", tries, 3)  # as if most of the hour were over
         store.redis.zadd(partition + "owed", {member: 0 for member in
                                               store.redis.zrange(partition + "owed", 0, -1)})
         said, letter = self.client.dead_letter()

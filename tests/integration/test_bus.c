@@ -2,13 +2,17 @@
 /*
  * The bus against a real RabbitMQ
  *
- * Needs the variables that tests/lib/servers.py sets. Every test has a vhost of its own.
+ * Needs the variables that tests/lib/servers.py sets. Every test has a vhost of its own. Of those
+ * that are named as arguments only these are run; DROVER_TEST_PATIENCE_S is how long they wait.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -20,8 +24,9 @@
 #include "base/rng.h"
 #include "io/bus.h"
 
-#define PATIENCE_MS 60000 /* until a test gives up waiting */
+#define PATIENCE_S 60 /* until a test gives up waiting */
 #define MAX_MESSAGES 4000
+#define CONFIRM_MS 1000        /* until a confirm counts as missing */
 #define AGAIN_MS 200           /* between two tries of what was refused */
 #define TAKES_ITS_TIME_MS 1000 /* far more than any callback may take, sanitizers or not */
 
@@ -192,6 +197,13 @@ static const char *required(const char *name)
     return value;
 }
 
+static uint64_t patience_ms(void)
+{
+    const char *s = getenv("DROVER_TEST_PATIENCE_S");
+
+    return 1000 * (s ? strtoull(s, NULL, 10) : PATIENCE_S);
+}
+
 static void on_impatient(uv_timer_t *timer)
 {
     ((struct world *)timer->data)->impatient = true;
@@ -201,7 +213,7 @@ static void on_impatient(uv_timer_t *timer)
 #define until(w, condition)                                                                        \
     do {                                                                                           \
         (w)->impatient = false;                                                                    \
-        uv_timer_start(&(w)->patience, on_impatient, PATIENCE_MS, 0);                              \
+        uv_timer_start(&(w)->patience, on_impatient, patience_ms(), 0);                            \
         while (!(condition) && !(w)->impatient)                                                    \
             uv_run(&(w)->loop, UV_RUN_ONCE);                                                       \
         uv_timer_stop(&(w)->patience);                                                             \
@@ -517,6 +529,30 @@ static void test_return(void **state)
     }
     bus_stats(w->a.bus, &stats);
     assert_int_equal(stats.returned, n / 3);
+}
+
+/* A full queue refuses what is published then: the broker says so of each, between its confirms. */
+static void test_nack(void **state)
+{
+    struct world *w = *state;
+    int n = 0;
+
+    begin_plain(w, &w->a, false);
+    ctl(w, "set_policy", "-p", w->vhost, "full", "^drover.submit$",
+        "{\"max-length\":3,\"overflow\":\"reject-publish\"}");
+    do {
+        submit_number(&w->a, ++n);
+        until(w, w->a.n_outcomes == n);
+    } while (n < MAX_MESSAGES / 2 && w->a.outcome[n] == BUS_CONFIRMED);
+    assert_int_equal(w->a.outcome[n], BUS_NACKED);
+    publish_number(&w->a, n + 1, "drover.replies", "reply");
+    submit_number(&w->a, n + 2);
+    publish_number(&w->a, n + 3, "drover.replies", "reply");
+    until(w, w->a.n_outcomes == n + 3);
+    assert_int_equal(w->a.outcome[n + 1], BUS_CONFIRMED);
+    assert_int_equal(w->a.outcome[n + 2], BUS_NACKED);
+    assert_int_equal(w->a.outcome[n + 3], BUS_CONFIRMED);
+    assert_int_equal(w->a.downs, 0);
 }
 
 static void shuffle(struct rng *rng, struct bus_delivery **d, int n)
@@ -987,6 +1023,33 @@ static void test_look(void **state)
     until(w, w->a.n_outcomes == 1 && w->a.n_seen == 1);
 }
 
+/* What is not acknowledged counts against the prefetch; the rest waits at the broker. */
+static void test_prefetch(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w);
+    const int n = 10;
+    int64_t seen = -1;
+
+    begin_plain(w, &w->b, false);
+    for (int i = 1; i <= n; i++)
+        submit_number(&w->b, i);
+    until(w, w->b.n_outcomes == n);
+    config.queues = &submit_queue;
+    config.n_queues = 1;
+    config.prefetch = 3;
+    w->a.keep = true;
+    begin(w, &w->a, &config);
+    for (int kept = 3; kept <= n; kept++) {
+        until(w, w->a.n_kept >= kept);
+        bus_look(w->b.bus, "drover.submit", on_look, &seen);
+        until(w, seen >= 0);
+        assert_int_equal(seen, (int64_t)(n - kept) << 32 | 1);
+        seen = -1;
+        bus_ack(w->a.bus, w->a.kept[kept - 3]->handle);
+    }
+}
+
 /* --- refusals --------------------------------------------------------------------------------- */
 
 /* Begins with a configuration that the broker refuses, saying @words. */
@@ -1146,6 +1209,23 @@ static void test_broker_away(void **state)
     assert_outcomes(&w->a, 10, BUS_CONFIRMED);
 }
 
+/* What was confirmed is there when the broker comes back, and nobody has it published again. */
+static void test_persistent(void **state)
+{
+    struct world *w = *state;
+    const int n = 10;
+
+    begin_plain(w, &w->a, false);
+    for (int i = 1; i <= n; i++)
+        submit_number(&w->a, i);
+    shut(w, &w->a);
+    assert_outcomes(&w->a, n, BUS_CONFIRMED);
+    ctl(w, "stop_app");
+    ctl(w, "start_app");
+    begin_plain(w, &w->b, true);
+    until(w, w->b.n_seen == n);
+}
+
 /* An ack of a delivery whose connection is gone does nothing, neither to the old nor to a new one.
  */
 static void test_old_acks_are_void(void **state)
@@ -1257,7 +1337,231 @@ static void test_frozen_broker(void **state)
     assert_int_equal(w->b.outcome[n + 2], BUS_RETURNED);
 }
 
+/* --- confirms that do not come ---------------------------------------------------------------- */
+
+#define FRAME_HEAD 7
+#define FRAME_MAX (FRAME_HEAD + 131072 + 1)
+
+/* A proxy before the broker, for one connection at a time, that keeps confirms to itself. */
+struct miser {
+    int listener;
+    int port;
+    pthread_t thread;
+    _Atomic int keeps; /* so many more */
+    _Atomic bool ends;
+};
+
+static int dial(int port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        .sin_port = htons((uint16_t)port),
+    };
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+/* basic.ack on the channel of the publishes. */
+static bool is_confirm(const uint8_t *frame, size_t len)
+{
+    static const uint8_t ack[] = {0, 60, 0, 80};
+
+    return frame[0] == 1 && frame[2] == 1 && len > FRAME_HEAD + sizeof(ack) &&
+           memcmp(frame + FRAME_HEAD, ack, sizeof(ack)) == 0;
+}
+
+/* Passes on each frame that is there whole. Return: how much of it is left. */
+static size_t pass_frames(struct miser *m, int to, uint8_t *data, size_t len)
+{
+    size_t from = 0;
+
+    while (len - from >= FRAME_HEAD) {
+        const uint8_t *frame = data + from;
+        size_t size = (size_t)frame[3] << 24 | (size_t)frame[4] << 16 | (size_t)frame[5] << 8;
+
+        size = FRAME_HEAD + (size | frame[6]) + 1;
+        if (len - from < size)
+            break;
+        if (is_confirm(frame, size) && m->keeps > 0)
+            m->keeps--;
+        else if (write(to, frame, size) < 0)
+            return 0; /* who is gone reads nothing more */
+        from += size;
+    }
+    memmove(data, data + from, len - from);
+    return len - from;
+}
+
+static void pump(struct miser *m, int client, int broker)
+{
+    static uint8_t frames[2 * FRAME_MAX], bytes[65536];
+    struct pollfd fds[] = {{.fd = client, .events = POLLIN}, {.fd = broker, .events = POLLIN}};
+    size_t kept = 0;
+
+    while (!m->ends && poll(fds, 2, AGAIN_MS) >= 0) {
+        ssize_t n;
+
+        if (fds[0].revents) {
+            n = read(client, bytes, sizeof(bytes));
+            if (n <= 0 || write(broker, bytes, (size_t)n) != n)
+                return;
+        }
+        if (fds[1].revents) {
+            n = read(broker, frames + kept, sizeof(frames) - kept);
+            if (n <= 0)
+                return;
+            kept = pass_frames(m, client, frames, kept + (size_t)n);
+        }
+    }
+}
+
+static void *miser_main(void *context)
+{
+    struct miser *m = context;
+    struct pollfd fd = {.fd = m->listener, .events = POLLIN};
+
+    while (!m->ends) {
+        int client, broker;
+
+        if (poll(&fd, 1, AGAIN_MS) <= 0)
+            continue;
+        client = accept(m->listener, NULL, NULL);
+        broker = dial(atoi(required("DROVER_TEST_AMQP_PORT")));
+        pump(m, client, broker);
+        close(client);
+        close(broker);
+    }
+    return NULL;
+}
+
+static void miser_start(struct miser *m)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+    socklen_t len = sizeof(address);
+
+    signal(SIGPIPE, SIG_IGN);
+    m->listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(m->listener, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(m->listener, 10), 0);
+    assert_int_equal(getsockname(m->listener, (struct sockaddr *)&address, &len), 0);
+    m->port = ntohs(address.sin_port);
+    assert_int_equal(pthread_create(&m->thread, NULL, miser_main, m), 0);
+}
+
+static void miser_end(struct miser *m)
+{
+    m->ends = true;
+    pthread_join(m->thread, NULL);
+    close(m->listener);
+}
+
+/* The one bus publishes by way of the miser, the other consumes; one message is through. */
+static void begin_with_miser(struct world *w, struct miser *m)
+{
+    struct bus_config config = config_of(w);
+
+    begin_plain(w, &w->b, true);
+    miser_start(m);
+    config.host = "127.0.0.1";
+    config.port = m->port;
+    config.heartbeat_s = 1;
+    config.confirm_ms = CONFIRM_MS;
+    begin(w, &w->a, &config);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1);
+}
+
+static void on_passed(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+static void let_pass(struct world *w, uint64_t ms)
+{
+    bool passed = false;
+    uv_timer_t timer;
+
+    uv_timer_init(&w->loop, &timer);
+    timer.data = &passed;
+    uv_timer_start(&timer, on_passed, ms, 0);
+    until(w, passed);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+}
+
+/* Nothing is confirmed: another connection is tried, and what was sent is sent again. */
+static void test_no_confirms(void **state)
+{
+    struct world *w = *state;
+    struct miser m = {0};
+    const int n = 5;
+
+    begin_with_miser(w, &m);
+    m.keeps = INT_MAX;
+    for (int i = 2; i <= n; i++)
+        submit_number(&w->a, i);
+    until(w, w->a.downs == 1);
+    m.keeps = 0;
+    assert_non_null(strstr(w->a.why, "no confirm of a message to drover.submit submit"));
+    until(w, w->a.n_outcomes == n && w->b.n_seen == n);
+    assert_outcomes(&w->a, n, BUS_CONFIRMED);
+    assert_true(w->b.n_delivered > n);
+    shut(w, &w->a);
+    miser_end(&m);
+}
+
+/* One is missing and those after it come: it is missed all the same. */
+static void test_one_confirm_missing(void **state)
+{
+    struct world *w = *state;
+    struct miser m = {0};
+    int n = 2;
+
+    begin_with_miser(w, &m);
+    m.keeps = 1;
+    submit_number(&w->a, n);
+    until(w, m.keeps == 0);
+    while (w->a.downs == 0) {
+        submit_number(&w->a, ++n);
+        until(w, w->a.outcomes[n] == 1 || w->a.downs > 0);
+        let_pass(w, 10);
+    }
+    assert_true(n > 3 && w->a.n_outcomes < n);
+    until(w, w->a.n_outcomes == n);
+    assert_outcomes(&w->a, n, BUS_CONFIRMED);
+    assert_int_equal(w->a.downs, 1);
+    shut(w, &w->a);
+    miser_end(&m);
+}
+
 /* --- alarms ----------------------------------------------------------------------------------- */
+
+/* What an alarm holds up is not missing, nor as soon as it is over. */
+static void test_alarm_takes_long(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w);
+
+    config.heartbeat_s = 1;
+    config.confirm_ms = CONFIRM_MS;
+    begin(w, &w->a, &config);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_outcomes == 1);
+    set_alarm(w, true);
+    submit_number(&w->a, 2);
+    until(w, w->a.blocked);
+    let_pass(w, 3 * CONFIRM_MS);
+    set_alarm(w, false);
+    until(w, w->a.n_outcomes == 2);
+    assert_outcomes(&w->a, 2, BUS_CONFIRMED);
+    assert_int_equal(w->a.downs, 0);
+}
 
 /* The publisher is held up and goes on; the consumer drains all the while; the loop never waits. */
 static void test_alarm(void **state)
@@ -1281,6 +1585,33 @@ static void test_alarm(void **state)
     assert_outcomes(&w->a, n, BUS_CONFIRMED);
     assert_int_equal(w->a.downs, 0);
     assert_true(w->turns.longest < TAKES_ITS_TIME_MS);
+}
+
+/* What had come before it is delivered, one after another, as each is acknowledged. */
+static void test_alarm_drains(void **state)
+{
+    struct world *w = *state;
+    struct bus_config config = config_of(w);
+    const int n = 10;
+
+    begin_plain(w, &w->b, false);
+    for (int i = 1; i <= n; i++)
+        submit_number(&w->b, i);
+    until(w, w->b.n_outcomes == n);
+    config.queues = &submit_queue;
+    config.n_queues = 1;
+    config.prefetch = 1;
+    w->a.keep = true;
+    begin(w, &w->a, &config);
+    until(w, w->a.n_kept == 1);
+    set_alarm(w, true);
+    submit_number(&w->a, n + 1);
+    until(w, w->a.blocked);
+    for (int i = 1; i <= n; i++) {
+        until(w, w->a.n_kept == i);
+        bus_ack(w->a.bus, w->a.kept[i - 1]->handle);
+    }
+    assert_true(w->a.blocked);
 }
 
 /* Closing in an alarm, with the thread waiting (small messages) or in the midst of send(). */
@@ -1317,12 +1648,15 @@ static void test_close_in_alarm_sending(void **state)
 
 #define bus_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int failed = 0;
+
     const struct CMUnitTest tests[] = {
         bus_test(test_round_trip),
         bus_test(test_bodies),
         bus_test(test_return),
+        bus_test(test_nack),
         bus_test(test_acks_out_of_order),
         bus_test(test_close_gives_back),
         bus_test(test_stop_consuming),
@@ -1341,19 +1675,31 @@ int main(void)
         bus_test(test_pulse_refused_and_mended),
         bus_test(test_pulse_writable_again),
         bus_test(test_look),
+        bus_test(test_prefetch),
         bus_test(test_refusals),
         bus_test(test_task_queue_of_another_kind),
         bus_test(test_missing_exchange),
         bus_test(test_connections_closed),
         bus_test(test_broker_away),
+        bus_test(test_persistent),
         bus_test(test_old_acks_are_void),
         bus_test(test_consumer_cancelled),
         bus_test(test_silent_peer),
         bus_test(test_frozen_broker),
+        bus_test(test_no_confirms),
+        bus_test(test_one_confirm_missing),
         bus_test(test_alarm),
+        bus_test(test_alarm_drains),
+        bus_test(test_alarm_takes_long),
         bus_test(test_close_in_alarm_waiting),
         bus_test(test_close_in_alarm_sending),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (argc == 1)
+        return cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 1; i < argc; i++) {
+        cmocka_set_test_filter(argv[i]);
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return failed;
 }

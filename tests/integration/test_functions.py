@@ -31,6 +31,7 @@ LONG = "60000 60000 0 1 1 1 1 1 0 -1 PP|"
 FAILS = "60000 60000 0 1 1 1 1 1 0 -1 FP|"  # for good: so does the job
 UNDOES = "60000 60000 0 1 1 1 1 1 0 -1 CP|"  # and the job goes back
 CAPPED = "60000 60000 0 10 1000 20 9 9 0 -1 PP|"  # waits 10 ms, then a thousand times that, at most 20 ms
+TRIED = "60000 60000 0 1 1 1 1 1 0 600000 PP|"  # parked after one failure, and tried again each ten minutes
 FAR = 10**14  # a time that no test sees
 BUDGET = 250  # steps that a call touches
 DATA_MAX = 2**26  # bytes of input and results of a job
@@ -232,10 +233,12 @@ class Functions(unittest.TestCase):
         """The hold stays a person's."""
         self.submit(LONG, complete_within=1)
         self.assertEqual("DONE", self.steer("pause"))
-        servers.wait_for(lambda: self.call("drive", JOB, FRESH[1], "me", 0) and self.job("late") == ["2"],
+        servers.wait_for(lambda: self.call("drive", JOB, FRESH[1], "me", 0) and self.job("late") == ["1"],
                          "the deadline")
         self.assertEqual(["paused"], self.job("hold"))
         self.assertEqual(1, self.events().count("held"))
+        self.assertEqual("overdue", self.events()[-1])
+        self.assertEqual([f"{JOB} {len(self.events())}"], self.index("owed"))
 
     def test_turned_before_its_time(self):
         """Back at once, because nothing was begun; forward again not before its time."""
@@ -428,14 +431,59 @@ class Functions(unittest.TestCase):
         self.assertEqual(["PROCESSED", "0"], self.job("phase", "open"))
 
     def test_parked_for_good_is_told(self):
-        """Also where its last failure came while the job was ending: then it was not parked."""
+        """Also where its last failure came while the job was ending: then it was not parked. It is not sent
+        again when that goes on."""
         self.submit(FAILS, SHORT)
         self.record("P")
         self.record("T", 1)
         self.assertEqual("W", self.step(1)[2])
+        answer = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0)
+        self.assertEqual(["DONE", "1 A PARKED"], [answer[0], " ".join(answer[11:14])])
+        self.assertEqual(["P", "1"], self.step(1)[2:5:2])
+        self.assertIn(f"{JOB} {answer[14]}", self.index("owed"))
+
+    def test_parked_with_a_next_try_is_told(self):
+        """The same, of one that is tried now and then."""
+        self.submit(FAILS, TRIED)
+        self.record("P")
+        self.record("T", 1)
         self.assertEqual("DONE", self.steer("retry", "", 0))
-        self.assertIn("PARKED", self.record("T", 1))
         self.assertEqual("P", self.step(1)[2])
+        self.assertGreater(int(self.step(1)[6]), self.now())
+        self.assertEqual(1, len([o for o in self.index("owed") if "ALERT" in self.call("inspect", "notice", *o.split(), 0)]))
+
+    def test_parked_for_good_while_it_was_parked(self):
+        """It was tried now and then, and will not be any more."""
+        self.submit(TRIED)
+        self.record("T")
+        self.redis.set("skew", 700000)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertIn("PARKED", self.record("P"))
+        self.assertEqual(["P", "0"], self.step(0)[2:7:4])
+        self.assertEqual(2, len(self.index("owed")))
+
+    def test_what_kills_is_not_sent_again(self):
+        """It was parked, and the end of the job has laid it down; nobody has said a word of it since."""
+        self.submit(SHORT, FAILS)
+        self.die(0)
+        self.drive(0)
+        self.record("P", 1)
+        self.assertIn("settled", self.events())
+        self.assertEqual("DONE", self.steer("retry", "", 1))
+        self.assertEqual(["P", "0"], self.step(0)[2:7:4])
+        self.assertEqual("1", self.step(0)[4])
+
+    def test_marked_in_a_hold_where_the_job_ends(self):
+        """Its Recover is lost: it is named again, and the job ends though nobody lets it go on."""
+        self.submit(SHORT, FAILS)
+        self.assertEqual("DONE", self.steer("pause"))
+        self.record("P", 1)
+        self.await_mark(0)
+        self.redis.set("skew", 6000)
+        self.assertIn(JOB, self.expire())
+        self.drive(0)
+        self.assertEqual(["FAILED"], self.job("outcome"))
 
     def test_retry_of_one_that_the_end_laid_down(self):
         """It was parked, and still is by its counts."""
@@ -606,6 +654,72 @@ class Functions(unittest.TestCase):
         self.assertEqual("1", self.call("forget", 0, 10)[0])
         names = [f"job:{JOB}", f"data:{JOB}", f"hist:{JOB}", "l:a=b", "jobs", "settled", "def:d"]
         self.assertEqual(0, self.redis.exists(*(KEYS + name for name in names)))
+
+    def test_follow_ups_of_what_comes_twice(self):
+        """They are asked for again where the message was delivered before: who did that may have died over them.
+        Whoever says the same once more gets nothing sent twice."""
+
+        def sent(name, *arguments):
+            answer = self.call(name, *arguments)
+            return answer[0], [answer[12], answer[17]] if answer[11] == "1" else answer[11]
+
+        def submit(redelivered):
+            return "submit", JOB, "d", "d", "", redelivered, FRESH[0], "me", "A", 0, 0, "", 0, "", "", ""
+
+        def record(redelivered):
+            return "record", "me", "A", JOB, root, redelivered, FRESH[1], 0, "", "", "", 0, ""
+
+        def steer(redelivered):
+            return "steer", JOB, "enable", "once", 0, 0, "-", "me", FRESH[2], redelivered, ""
+
+        def drive(redelivered):
+            return "drive", JOB, FRESH[3], "me", redelivered, 1
+
+        self.submit(LONG, LONG, after={1: 0})
+        root = self.step(0)[5]
+        self.assertEqual(("ALREADY", "0"), sent(*submit(0)))
+        self.assertEqual(("ALREADY", ["0", root]), sent(*submit(1)))
+        self.record("A")
+        next_ = ["1", self.step(1)[5]]
+        self.steer("enable", command_id="once")
+        for call, code in ((record, "ALREADY"), (steer, "UNCHANGED"), (drive, "DRIVEN")):
+            with self.subTest(call.__name__):
+                self.assertEqual((code, "0"), sent(*call(0)))
+                self.assertEqual((code, next_), sent(*call(1)))
+
+    def test_who_drove_it_last(self):
+        """Nobody while it waits for its time."""
+        self.submit(LONG, LONG, start_at=FAR)
+        self.assertEqual([None], self.job("locked_by"))
+        self.redis.flushall()
+        self.submit(LONG, LONG)
+        self.assertEqual(["me"], self.job("locked_by"))
+        for who in ("you", "me"):
+            self.call("record", who, "A", JOB, self.step(int(who == "me"))[5], 0, FRESH[1], 0, "", "", "", 0, "")
+            self.assertEqual([who], self.job("locked_by"))
+
+    def test_progress_of_another_token(self):
+        """What is not in flight, or not any more, renews nothing."""
+        self.submit(BEATING)
+        token, till = self.step(0)[5:7]
+        self.assertEqual("STALE", self.call("renew", JOB, f"0.{FRESH[8]}", "0.5", "")[0])
+        self.assertEqual(till, self.step(0)[6])
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "")[0])
+        self.assertGreater(till, self.step(0)[6])
+        self.record("A")
+        there = self.step(0)
+        self.assertEqual("STALE", self.call("renew", JOB, token, "0.7", "")[0])
+        self.assertEqual(there, self.step(0))
+
+    def test_late_is_who_was_withdrawn(self):
+        """A reply is as good after its lease, by the clock, as before, until somebody has looked."""
+        self.submit(SHORT, SHORT)
+        token = self.step(1)[5]
+        servers.wait_for(lambda: self.now() > int(self.step(0)[6]) + 1, "its lease to end")
+        self.record("A")
+        self.assertEqual("A", self.step(0)[0])
+        self.die(1)
+        self.assertEqual("STALE", self.reply("A", token)[0])
 
     def test_a_bound_is_mended(self):
         """One that is later than the record says, and one that is not there."""
@@ -933,6 +1047,16 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("resume"))
         self.assertEqual(["R", "0"], [self.step(0)[2], self.step(0)[7]])
 
+    def test_migrated_after_a_resume(self):
+        """Not all steps were looked at by then."""
+        self.submit(*[LONG] * (BUDGET + 1))
+        self.steer("pause")
+        self.assertEqual("DONE", self.steer("resume"))
+        self.assertEqual([f"w:{BUDGET}"], self.job("cursor"))
+        self.define("e", *[LONG] * (BUDGET + 2))
+        self.assertEqual("DONE", self.migrate("e", BUDGET + 1))
+        self.assertIn("w:0", *self.job("cursor"))
+
     def test_migrate_what_does_not_go_forward(self):
         self.submit(FAILS, LONG)
         self.define("e", LONG, LONG, LONG)
@@ -1074,53 +1198,78 @@ class Functions(unittest.TestCase):
         self.assertEqual(["FOUND", "d", "4", "1"], answer[:4])
         self.assertEqual(["1003", "settled"], [answer[4].split()[i] for i in (0, 2)])
 
-    def test_told_again_that_it_is_parked(self):
-        """Whoever recorded the reply may have died before it told of it."""
+    def owed_alert(self, reason, *about):
+        """The one notice that is owed is this alert; it is asked for again until somebody was told."""
+        (owed,) = self.index("owed")
+        notice = self.call("inspect", "notice", *owed.split(), 0)
+        self.assertEqual(["ALERT", "PROCESSING", reason, " ".join(about)],
+                         [notice[-9], notice[-8], notice[-4], notice[-3]])
+        self.redis.set("skew", 6000 + int(self.redis.get("skew") or 0))
+        self.assertEqual(["1", *owed.split()], self.expire()[-3:])
+        self.call("settle_owed", *owed.split())
+        self.assertEqual([[], ["0"]], [self.index("owed"), self.job("owes")])
+
+    def test_each_notice_has_its_tries(self):
+        self.submit(LONG, LONG)
+        self.record("T")
+        self.record("T", 1)
+        first, second = self.index("owed")
+        self.redis.zadd(f"{KEYS}owed", {first: 0})
+        for _ in range(2):
+            self.assertEqual(["1", *first.split()], self.expire()[-3:])
+            self.redis.zadd(f"{KEYS}owed", {first: 0})
+        self.assertEqual("2", self.call("inspect", "notice", *first.split(), 0)[-2])
+        self.assertEqual("0", self.call("inspect", "notice", *second.split(), 0)[-2])
+        self.call("settle_owed", *first.split())
+        self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", "n" + first.split()[1]))
+
+    def test_owed_that_it_is_parked(self):
+        """Whoever was to tell of it may be gone; a reply that comes again is no reason to."""
         self.submit(LONG)
         token = self.step(0)[5]
         self.assertIn("PARKED", self.record("T"))
         answer = self.call("record", "me", "T", JOB, token, 1, FRESH[3], 0, "", "", "", 0, "")
         self.assertEqual("ALREADY", answer[0])
-        self.assertIn("PARKED", answer)
+        self.assertNotIn("PARKED", answer)
         self.assertEqual("1", self.step(0)[7])
+        self.owed_alert("PARKED", "0", "0")
 
-    def test_told_again_that_it_is_parked_by_deaths(self):
-        """Whoever parked it may have died before it told of it."""
+    def test_owed_that_its_undo_is_parked(self):
+        self.submit(LONG, revert=LONG)
+        self.record("A")
+        (ended,) = self.index("owed")
+        self.call("settle_owed", *ended.split())
+        self.steer("disable")
+        self.assertIn("PARKED", self.record("T"))
+        self.owed_alert("PARKED", "0", "1")
+
+    def test_owed_that_it_is_parked_by_deaths(self):
         self.submit(SHORT)
         self.die(0)
-        for again in (0, 1):
-            self.assertIn("PARKED", self.call("drive", JOB, FRESH[1], "me", again, 0))
-        self.assertNotIn("PARKED", self.call("drive", JOB, FRESH[1], "me", 0, 0))
-
-    def test_parked_by_deaths_until_somebody_was_told(self):
-        """Whoever was to tell of it may be gone, and the Recover with him."""
-        self.submit(SHORT)
-        self.die(0)
-        for ahead in (6000, 12000):
-            self.assertIn("PARKED", self.call("drive", JOB, FRESH[1], "me", 0, 0))
-            self.assertEqual("P", self.step(0)[2])
-            self.redis.set("skew", ahead)
-            self.assertIn(JOB, self.expire())
-            self.assertEqual("M", self.step(0)[2])
-        self.drive(0)
-        self.call("drive", JOB, FRESH[1], "me", 2, 0)
+        self.assertIn("PARKED", self.call("drive", JOB, FRESH[1], "me", 0, 0))
+        self.assertNotIn("PARKED", self.call("drive", JOB, FRESH[1], "me", 1, 0))
         self.assertEqual(["P", "0"], [self.step(0)[2], self.step(0)[6]])
-        self.redis.set("skew", 60000)
-        self.expire()
-        self.assertEqual("P", self.step(0)[2])
+        self.owed_alert("PARKED", "0", "0")
 
-    def test_held_by_the_deadline_until_somebody_was_told(self):
+    def test_owed_that_the_deadline_holds_it(self):
         self.submit(LONG, complete_by=self.now() + 60000)
         self.redis.set("skew", 61000)
-        self.expire()
-        for ahead in (70000, 80000):
-            self.assertIn("DEADLINE", self.call("drive", JOB, FRESH[1], "me", 0))
-            self.assertEqual(["deadline"], self.job("hold"))
-            self.redis.set("skew", ahead)
-            self.assertIn(JOB, self.expire())
-        self.call("drive", JOB, FRESH[1], "me", 2)
-        self.assertNotIn("DEADLINE", self.call("drive", JOB, FRESH[1], "me", 0))
-        self.assertEqual(["1"], self.job("late"))
+        self.assertIn("DEADLINE", self.call("drive", JOB, FRESH[1], "me", 0))
+        self.assertEqual(["deadline", "1"], self.job("hold", "late"))
+        self.assertNotIn("DEADLINE", self.call("drive", JOB, FRESH[1], "me", 1))
+        self.owed_alert("DEADLINE")
+
+    def test_parked_as_before_is_no_news(self):
+        """It was given one more try."""
+        self.submit(TRIED)
+        self.record("T")
+        (owed,) = self.index("owed")
+        self.redis.set("skew", 700000)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertNotIn("PARKED", self.record("T"))
+        self.assertEqual([owed], self.index("owed"))
+        self.assertEqual(["P", "2"], self.step(0)[2:8:5])
 
     def test_retried_past_its_time(self):
         """Who has it go on knows that: its bound holds no more."""

@@ -365,6 +365,32 @@ static void test_calls_of_a_turn_leave_together(void **state)
     assert_true(f->batches >= 1 && f->batches <= 4);
 }
 
+/* Those of a later turn, too, which are made while the first ones are under way. */
+static void test_each_call_has_its_answer(void **state)
+{
+    enum {
+        ROUNDS = 3,
+        EACH = 50
+    };
+    struct fixture *f = *state;
+    struct calls c[ROUNDS * EACH] = {0};
+    char words[ROUNDS * EACH][16], expected[24];
+
+    expect_up(f);
+    for (int i = 0; i < ROUNDS * EACH; i++) {
+        snprintf(words[i], sizeof(words[i]), "%d", i);
+        call(f, &c[i], "echo", words[i]);
+        if (i % EACH == EACH - 1)
+            uv_run(&f->loop, UV_RUN_NOWAIT);
+    }
+    run_until(f, c[ROUNDS * EACH - 1].answered > 0);
+    for (int i = 0; i < ROUNDS * EACH; i++) {
+        snprintf(expected, sizeof(expected), "[%d]", i);
+        assert_int_equal(c[i].answered, 1);
+        assert_string_equal(c[i].last, expected);
+    }
+}
+
 static void test_before_up_is_unknown(void **state)
 {
     struct fixture *f = *state;
@@ -820,12 +846,15 @@ static int end_all(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int failed = 0;
+
     const struct CMUnitTest tests[] = {
         TEST(test_calls),
         TEST(test_large_values),
         TEST(test_calls_of_a_turn_leave_together),
+        TEST(test_each_call_has_its_answer),
         TEST(test_before_up_is_unknown),
         TEST(test_out_of_memory),
         TEST(test_killed_in_mid_call),
@@ -853,5 +882,11 @@ int main(void)
         TEST(test_name_of_several_addresses),
     };
 
-    return cmocka_run_group_tests(tests, start_all, end_all);
+    if (argc == 1)
+        return cmocka_run_group_tests(tests, start_all, end_all);
+    for (int i = 1; i < argc; i++) {
+        cmocka_set_test_filter(argv[i]);
+        failed += cmocka_run_group_tests(tests, start_all, end_all);
+    }
+    return failed;
 }

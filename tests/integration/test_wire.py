@@ -273,6 +273,21 @@ class Wire(cluster.TestCase):
                             expiration="60000")
         self.succeeds("patient")
 
+    def test_properties_of_a_request(self):
+        """For routing, and for people: they say what the body says."""
+        trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        steps = [wire.step("only", actor="hand", wait_ms=45000)]
+        self.client.submit(wire.submit("told", steps, traceparent=trace))
+        properties, body = servers.wait_for(lambda: self.client.get("drover.task.hand"), "the request")
+        (request,) = wire.Requests.FromString(body).requests
+        self.assertEqual(("drover.v1.Requests", "application/protobuf", request.token, 2),
+                         (properties.type, properties.content_type, properties.message_id,
+                          properties.delivery_mode))
+        said = {name: value for name, value in properties.headers.items()
+                if name not in ("drover-publish", "x-delivery-count")}  # of the bus, and of the broker
+        self.assertEqual({"drover-job": "told", "drover-step": "only", "drover-attempt": 1,
+                          "traceparent": trace}, said)
+
     def test_expired(self):
         """What expires unread is gone, and leaves nothing; the repeated Submit is as good as new."""
         self.c.schedulers[0].stop()

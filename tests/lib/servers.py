@@ -196,6 +196,7 @@ class Server:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.log = self.directory / f"{self.name}.log"
         self.port = port or free_ports(1)[0]
+        self._own_port = port is None and self._temporary
         self.process = None
         _watch(self)
 
@@ -220,7 +221,20 @@ class Server:
         self.process = self._spawn()
 
     def await_start(self):
-        _wait_for(self._serves_or_died, f"{self.name}, see {self.log}", START_TIMEOUT_S)
+        for left in (2, 1, 0):
+            try:
+                _wait_for(self._serves_or_died, f"{self.name}, see {self.log}", START_TIMEOUT_S)
+                self._own_port = False  # whoever knows it comes back to it
+                return
+            except ServerError:
+                if left == 0 or not self._own_port or not self._lost_its_port():
+                    raise
+                self.port = free_ports(1)[0]
+                self.begin()
+
+    def _lost_its_port(self):
+        """Whether somebody has taken the port since it was seen to be free."""
+        return not self.process.alive() and "Address already in use" in self.log_tail()
 
     def stop(self):
         """Stops as an operator would; data stay."""

@@ -22,6 +22,9 @@ WIRE = "tests/unit/test_wire"
 WORKFLOW = "tests/unit/test_workflow"
 POLICY = "tests/unit/test_policy"
 BREAKER = "tests/unit/test_breaker"
+EXAM = "tests/unit/test_store_exam"
+BUS = "tests/integration/test_bus"
+STORE = "tests/integration/test_store"
 
 RULES = {
     "Nothing is acknowledged before its effects, and what was cut off in between is made good": {
@@ -29,6 +32,43 @@ RULES = {
             "scheduler/scheduler.c",
             "item->handle = d->handle;",
             "item->handle = 0; effects_add(s->out, EFFECT_ACK, d->handle);",
+        ),
+        "a command, or a Recover, is acknowledged before the store": (
+            "scheduler/on_control.c",
+            "    struct op *op = op_new(s, item, m->job_id);\n\n",
+            "    struct op *op = op_new(s, item, m->job_id);\n\n    if (item->handle)\n"
+            "        effects_add(s->out, EFFECT_ACK, item->handle);\n    item->handle = 0;\n",
+        ),
+        "a Recover is acknowledged before its requests": (
+            "scheduler/driven.c",
+            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n"
+            "        op->item->message.control->command_case == DROVER__V1__CONTROL__COMMAND_RECOVER) {\n"
+            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
+            "    if (w) {\n        requests(s, op, driven, w);\n",
+        ),
+        "a command is acknowledged before its requests": (
+            "scheduler/driven.c",
+            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n"
+            "        op->item->message.control->command_case != DROVER__V1__CONTROL__COMMAND_RECOVER) {\n"
+            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
+            "    if (w) {\n        requests(s, op, driven, w);\n",
+        ),
+        "a request that expired is acknowledged before the one in its place": (
+            "scheduler/driven.c",
+            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_EXPIRED) {\n"
+            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
+            "    if (w) {\n        requests(s, op, driven, w);\n",
+        ),
+        "a reply is acknowledged before the requests of a later turn": (
+            "scheduler/driven.c",
+            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_REPLIES && driven->n_requests > 0 &&\n"
+            "        driven->requests[0].turn > 1) {\n"
+            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
+            "    if (w) {\n        requests(s, op, driven, w);\n",
         ),
         "a redelivered reply does not send its follow-ups again": (
             FUNCTIONS,
@@ -48,8 +88,43 @@ RULES = {
         ),
         "a notice is settled before it is sent": (
             "scheduler/notice.c",
-            "        op->then = told;\n        tell(s, op, &job, w);",
-            "        told(s, op);",
+            "        op->then = notice_told;\n        tell(s, op, &job, w);",
+            "        notice_told(s, op);",
+        ),
+        "a reply that is said once more sends its follow-ups again": (
+            FUNCTIONS,
+            "    if op.redelivered == '1' then\n      resend_after",
+            "    if true then\n      resend_after",
+            "tests/integration/test_functions.py Functions.test_follow_ups_of_what_comes_twice",
+        ),
+        "a Submit that is said once more sends its requests again": (
+            FUNCTIONS,
+            "  if redelivered == '1' then\n",
+            "  if true then\n",
+            "tests/integration/test_functions.py Functions.test_follow_ups_of_what_comes_twice",
+        ),
+        "a command that is said once more sends its requests again": (
+            FUNCTIONS,
+            "    if a[9] == '1' then\n",
+            "    if true then\n",
+            "tests/integration/test_functions.py Functions.test_follow_ups_of_what_comes_twice",
+        ),
+        "a Recover that is said once more sends what is in flight again": (
+            FUNCTIONS,
+            "elseif rec.state == 'R' and a[4] == '1' then",
+            "elseif rec.state == 'R' then",
+            "tests/integration/test_functions.py Functions.test_follow_ups_of_what_comes_twice",
+        ),
+        "a Receipt is sent before the record": (
+            "scheduler/on_submit.c",
+            "    op_call(s, op, submit_call, submit_answered);\n",
+            '    receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED, "", "", op->workflow, s->now);\n'
+            "    op_call(s, op, submit_call, submit_answered);\n",
+        ),
+        "whoever asks is answered after the ack": (
+            "scheduler/scheduler.c",
+            "    m = op_publish(s, op, body, item->json, NULL);\n    m->exchange = \"\";\n",
+            "    if (item->handle)\n        effects_add(s->out, EFFECT_ACK, item->handle);\n    item->handle = 0;\n    m = op_publish(s, op, body, item->json, NULL);\n    m->exchange = \"\";\n",
         ),
     },
     "A reply counts while its dispatch is in flight: the token is compared, nothing else; late ones are kept as evidence": {
@@ -89,6 +164,12 @@ RULES = {
             "concat({int(count + 1), int(job.now), op.kind, op.token, op.class}, ' '))",
             "concat({'1', int(job.now), op.kind, op.token, op.class}, ' '))",
             "tests/integration/test_turns.py Turns.test_kill",
+        ),
+        "a reply is late by the clock": (
+            FUNCTIONS,
+            "  if rec.token ~= op.token or rec.state == 'R' and finished(job) then",
+            "  if rec.token ~= op.token or rec.till < now or rec.state == 'R' and finished(job) then",
+            "tests/integration/test_functions.py Functions.test_late_is_who_was_withdrawn",
         ),
     },
     "UNKNOWN: what a failed, lost or returned attempt may have done is not known, and is undone": {
@@ -227,8 +308,8 @@ RULES = {
         ),
         "failures are limited as deaths are": (
             FUNCTIONS,
-            "  elseif rec.failures >= t.attempts then",
-            "  elseif rec.failures >= t.expiries then",
+            "  elseif rec.failures >= t.attempts then\n    give_up",
+            "  elseif rec.failures >= t.expiries then\n    give_up",
         ),
         "counters go on from one turn to the next": (
             FUNCTIONS,
@@ -267,8 +348,8 @@ RULES = {
         ),
         "what on_exhausted says of deaths is not heeded": (
             FUNCTIONS,
-            "give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', job.now",
-            "give_up(job, i, rec, 'P', 'DEATHS', job.now",
+            "give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS',",
+            "give_up(job, i, rec, 'P', 'DEATHS',",
         ),
         "a job fails while steps are in flight": (
             FUNCTIONS,
@@ -287,22 +368,29 @@ RULES = {
             "  elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
             "  elseif false then",
         ),
-        "a step that kills its agents is told of for ever": (
-            FUNCTIONS,
-            "      set_state(job, i, rec, 'P', 0)\n    end\n  end\nend",
-            "      set_state(job, i, rec, 'P', job.now + NAMED_AGAIN)\n    end\n  end\nend",
-        ),
         "each try of a parked step is told anew": (
             FUNCTIONS,
-            "  if reason ~= 'EXHAUSTED' or till == 0 or rec",
-            "  if true or rec",
+            "  if not again then\n    alert_owed",
+            "  if true then\n    alert_owed",
             "tests/integration/test_alerts.py Alerts.test_parked_is_told_once",
         ),
-        "what is parked for good after its last failure has come is not told": (
+        "what fails for good while it is tried now and then is not told": (
             FUNCTIONS,
-            "  if reason ~= 'EXHAUSTED' or till == 0 or rec",
-            "  if reason ~= 'EXHAUSTED' or rec",
-            "tests/integration/test_functions.py Functions.test_parked_for_good_is_told",
+            "    park(job, i, rec, reason, till, till > 0 and rec",
+            "    park(job, i, rec, reason, till, rec",
+            "tests/integration/test_functions.py Functions.test_parked_for_good_while_it_was_parked",
+        ),
+        "what had used up its tries is sent again where its job goes on": (
+            FUNCTIONS,
+            "    if reason then -- the end",
+            "    if false then -- the end",
+            "tests/integration/test_functions.py Functions.test_what_kills_is_not_sent_again",
+        ),
+        "what is marked in a hold is not named again": (
+            FUNCTIONS,
+            "  elseif job.hold ~= '' and not overtaken(job, rec) then\n    return nil",
+            "  elseif job.hold ~= '' then\n    return nil",
+            "tests/integration/test_functions.py Functions.test_marked_in_a_hold_where_the_job_ends",
         ),
     },
     "Where nobody takes a request it waits twice as long, uncounted": {
@@ -625,8 +713,8 @@ RULES = {
         ),
         "a job that could not be undone names no step": (
             FUNCTIONS,
-            "int(job.open), reason, job.failed}, ' '))",
-            "int(job.open), reason, ''}, ' '))",
+            "  owe(job, outcome, reason, job.failed)\n",
+            "  owe(job, outcome, reason, '')\n",
         ),
         "a job whose undo has failed goes forward again": (
             FUNCTIONS,
@@ -768,8 +856,8 @@ RULES = {
         ),
         "a retry of all forgets that a step has died too often": (
             FUNCTIONS,
-            "  return rec.failures >= t.attempts or rec.expiries >= t.expiries\n",
-            "  return rec.failures >= t.attempts\n",
+            "  if rec.expiries >= t.expiries then\n    return 'DEATHS', 0\n  elseif",
+            "  if",
             "tests/integration/test_functions.py Functions.test_retry_all_of_what_is_about_to_be_parked",
         ),
         "a retry of all begins what was parked before it looks at the counters": (
@@ -841,9 +929,15 @@ RULES = {
     "Migrate: steps not yet begun take the newer definition, and no other; what may have been begun is undone first": {
         "a migration loses a retry of all": (
             FUNCTIONS,
-            "    if work.from == 'y' then -- a Retry of all\n",
-            "    if false then\n",
+            "    if work.from == 'y' or work.from == 'w' then",
+            "    if work.from == 'w' then",
             "tests/integration/test_functions.py Functions.test_migrated_after_a_retry_of_all",
+        ),
+        "a migration loses a resume": (
+            FUNCTIONS,
+            "    if work.from == 'y' or work.from == 'w' then",
+            "    if work.from == 'y' then",
+            "tests/integration/test_functions.py Functions.test_migrated_after_a_resume",
         ),
         "a step is migrated although its agent has told of it": (
             FUNCTIONS,
@@ -953,6 +1047,17 @@ RULES = {
             "    set_state(job, i, rec, 'R', min(limit, now + 3 * t.heartbeat))\n",
             "    set_state(job, i, rec, 'R', limit)\n",
             "tests/integration/test_long_work.py LongWork.test_death_shows_early",
+        ),
+        "the token in a Progress is not compared": (
+            FUNCTIONS,
+            "  if not rec or rec.token ~= token or rec.state ~= 'R' then",
+            "  if not rec or rec.state ~= 'R' then",
+        ),
+        "a lease that is over is renewed": (
+            FUNCTIONS,
+            "  if not rec or rec.token ~= token or rec.state ~= 'R' then",
+            "  if not rec or rec.token ~= token then",
+            "tests/integration/test_functions.py Functions.test_progress_of_another_token",
         ),
     },
     "An agent says nothing after its lease, and begins nothing": {
@@ -1118,6 +1223,11 @@ RULES = {
             "    return left > 0\n",
             f"{SUPERVISOR} test_leads_when_the_clock_is_set",
         ),
+        "a supervisor whose connection to the store breaks does not go on": (
+            "supervisor/supervisor.c",
+            "    s->up = true;\n",
+            "    s->up = !s->n;\n",
+        ),
         "a supervisor that leaves says no goodbye": (
             "supervisor/supervisor.c",
             "s->config.election && (!s->stopping || p->leads);",
@@ -1155,6 +1265,26 @@ RULES = {
             "  if now < seen - CLOCK_STEP then\n",
             "  if false then\n",
             f"{SUPERVISOR} test_the_clock_steps_back",
+        ),
+        "what is due is not derived again after a step back": (
+            FUNCTIONS,
+            "  if at.back then\n    touch(job, job.now)\n",
+            "  if at.back then\n    touch(job, job.due)\n",
+        ),
+        "a lease of before a jump ahead lasts too long": (
+            FUNCTIONS,
+            "  return till - given < clock.jumped and till + clock.by or till\n",
+            "  return till - given < clock.jumped and till + 2 * clock.by or till\n",
+        ),
+        "a supervisor tells of a longer jump": (
+            "supervisor/supervisor.c",
+            "        s->clock.jump = most - s->offset_most + JUMP_MS;\n",
+            "        s->clock.jump = 2 * (most - s->offset_most) + JUMP_MS;\n",
+        ),
+        "after a jump what is due is looked at when nothing is quiet any more": (
+            FUNCTIONS,
+            "      return job.now + NAMED_AGAIN\n",
+            "      return job.now + SWEEP_BOUND\n",
         ),
         "a supervisor tells of no jump": (
             "supervisor/supervisor.c",
@@ -1423,6 +1553,18 @@ RULES = {
             "        if (true) {",
             "tests/integration/test_bad_input.py BadInput.test_unknown_workflow",
         ),
+        "a step may come after one that is not there": (
+            "common/model/workflow.c",
+            "            wrong = \"is no step of this workflow\";\n",
+            "            found = 0;\n",
+            f"{WORKFLOW} test_refused_dependencies",
+        ),
+        "a step may take the result of one that it does not come after": (
+            "common/model/workflow.c",
+            "        else if (from != 0 && b->marks[found] != from)\n",
+            "        else if (false)\n",
+            f"{WORKFLOW} test_refused_dependencies",
+        ),
     },
     "The same Submit again is ALREADY, another one with its id CONFLICT; who asks, and how he is told, does not count": {
         "a job's id is given to another job": (
@@ -1523,6 +1665,26 @@ RULES = {
             "  for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do\n",
             "  for _, index in ipairs(index_keys(p, data[1] or '', '')) do\n",
             "tests/integration/test_functions.py Functions.test_retention",
+        ),
+        "a forgotten job is found among those that failed": (
+            FUNCTIONS,
+            "  call('ZREM', p .. 'failed', id)\nend",
+            "end",
+        ),
+        "a forgotten job is found among all": (
+            FUNCTIONS,
+            "    call('ZREM', index, id)\n",
+            "    call('ZREM', index == p .. 'jobs' and p .. 'due' or index, id)\n",
+        ),
+        "a forgotten job is found by its workflow": (
+            FUNCTIONS,
+            "  for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do\n",
+            "  for _, index in ipairs(index_keys(p, '', data[2] or '')) do\n",
+        ),
+        "the history of a forgotten job stays": (
+            FUNCTIONS,
+            "  call('UNLINK', key, p .. 'data:' .. id, p .. 'hist:' .. id)\n",
+            "  call('UNLINK', key, p .. 'data:' .. id)\n",
         ),
     },
     "No call touches more steps than its budget, and what is left over is gone on with": {
@@ -1640,6 +1802,42 @@ RULES = {
             "tests/unit/test_history test_steps_or_jobs",
         ),
     },
+    "Who sends what is wrong is told so, and nothing comes of it": {
+        "another job by an id that is taken is taken for it": (
+            FUNCTIONS,
+            "  if call('HGET', job.key, 'digest') ~= digest then\n",
+            "  if false then\n",
+        ),
+        "what cannot be read is thrown away": (
+            "scheduler/scheduler.c",
+            "    op->reason = or_abort(strdup(reason));\n    s->stats.dead_letters++;\n",
+            "    op->reason = or_abort(strdup(reason));\n    s->stats.dead_letters++;\n"
+            "    if (strncmp(reason, \"MALFORMED\", 9) == 0) {\n        op_unref(s, op);\n"
+            "        return;\n    }\n",
+        ),
+    },
+    "Who asks page by page is told of everything, in order, as it is": {
+        "a page of a history begins an entry late": (
+            "scheduler/history.c",
+            "op->job, q->from_seq, most);",
+            "op->job, q->from_seq + 1, most);",
+        ),
+        "a page of a list leaves out its last": (
+            "common/model/listing.c",
+            "    while (sure < l->n && sure < l->limit &&",
+            "    while (sure + 1 < l->n && sure < l->limit &&",
+        ),
+        "an entry of a history tells of another attempt": (
+            "common/model/history.c",
+            "m->attempt = (uint32_t)number;",
+            "m->attempt = (uint32_t)number + 1;",
+        ),
+        "a list of workflows tells of a step more": (
+            "scheduler/catalog.c",
+            "infos[i].steps = found.items[i].steps;",
+            "infos[i].steps = found.items[i].steps + 1;",
+        ),
+    },
     "A dispatch has a token of its own, and is good for its wait and its lock": {
         "a lease does not begin with the wait": (
             FUNCTIONS,
@@ -1665,6 +1863,18 @@ RULES = {
             FUNCTIONS,
             "  local wait = wait_of(t, rec)\n  rec.asked",
             "  local wait = wait_of(t, rec) + 1000\n  rec.asked",
+        ),
+        "a job does not say who drove it": (
+            FUNCTIONS,
+            "  if by then\n    put('locked_by', by)\n  end\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_who_drove_it_last",
+        ),
+        "a job that waits for its time is somebody's": (
+            FUNCTIONS,
+            "  save(job, not later and by or nil)\n",
+            "  save(job, by)\n",
+            "tests/integration/test_functions.py Functions.test_who_drove_it_last",
         ),
     },
     "A reply that says another state than was asked for is a failure, and so is one that is too large": {
@@ -1909,37 +2119,46 @@ RULES = {
         ),
         "nobody hears of a parked step": (
             FUNCTIONS,
-            "    alert(job, i, 'PARKED', rec.asked)\n  end\nend",
-            "  end\nend",
-        ),
-        "nobody hears of a parked step whose last reply is delivered again": (
-            FUNCTIONS,
-            "        alert(job, i, 'PARKED', rec.asked) -- whoever recorded it may not have come to tell\n",
+            "    alert_owed(job, i, 'PARKED', rec.asked)\n",
             "",
-            "tests/integration/test_functions.py Functions.test_told_again_that_it_is_parked",
         ),
-        "a step that has died too often is told of once, also by one who dies of it": (
+        "an alert is told once, also by one who dies of it": (
             FUNCTIONS,
-            "'DEATHS', job.now + NAMED_AGAIN)",
-            "'DEATHS', 0)",
-            "tests/integration/test_functions.py Functions.test_parked_by_deaths_until_somebody_was_told",
-        ),
-        "a job that its deadline holds is told of once, also by one who dies of it": (
-            FUNCTIONS,
-            "    job.changed.late = UNTOLD\n",
+            "  owe(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))\n",
             "",
-            "tests/integration/test_functions.py Functions.test_held_by_the_deadline_until_somebody_was_told",
+        ),
+        "nobody hears that the deadline holds a job": (
+            FUNCTIONS,
+            "    alert_owed(job, NO_STEP, 'DEADLINE')\n",
+            "",
         ),
         "the store never knows that an alert was told": (
             "scheduler/event.c",
-            "    } else if (op->drives) {\n        drive_told(s, op);\n",
+            "op->then = op->seq > 0 ? notice_told : ",
+            "op->then = ",
+        ),
+        "an alert that is asked for is not told": (
+            "scheduler/notice.c",
+            "        tell_alert(s, op, &job, w);\n",
+            "        op->then = notice_told;\n",
+        ),
+        "an alert that is asked for names no step": (
+            "scheduler/event.c",
+            "        op->alert->step = number;\n",
             "",
         ),
-        "nobody hears of a step that has died too often where that is looked at again": (
-            FUNCTIONS,
-            "      elseif rec.state == 'P' and a[4] == '1' then\n        alert(job, i, 'PARKED', rec.asked)\n",
-            "",
-            "tests/integration/test_functions.py Functions.test_told_again_that_it_is_parked_by_deaths",
+        "an alert that the broker refuses for an hour is never a dead letter": (
+            "scheduler/notice.c",
+            "    if (op->undeliverable) {\n        alert_event(&m, op);",
+            "    if (false) {\n        alert_event(&m, op);",
+            f"{TOLD} test_undeliverable_alert",
+        ),
+        "who tells of a cause that the broker refuses keeps its message for ever": (
+            "scheduler/event.c",
+            "    if (op->returned)\n        return;\n    op->alert->what",
+            "    if (op->returned) {\n        op->returned = false;\n        op->call = alert_again;\n        op->open++;\n"
+            "        op_repeat_at(s, op, s->now + MACHINE_REFUSED_AGAIN_MS);\n        return;\n    }\n    op->alert->what",
+            f"{SCHEDULER} test_refused",
         ),
     },
     "A request that no queue took is tried again, uncounted, later each time": {
@@ -2029,6 +2248,28 @@ RULES = {
             "",
             f"{WORKFLOW} test_unknown_fields_are_dropped",
         ),
+        "a request does not say outside what it is about": (
+            "common/io/bus_publisher.c",
+            "    put_text_header(&properties.headers, \"drover-step\", m->step);\n",
+            "",
+            "tests/integration/test_wire.py Wire.test_properties_of_a_request",
+        ),
+        "a request does not say outside which attempt it is": (
+            "common/io/bus_publisher.c",
+            "    if (m->attempt > 0)\n",
+            "    if (false)\n",
+            "tests/integration/test_wire.py Wire.test_properties_of_a_request",
+        ),
+        "a request says outside that it is another attempt": (
+            "scheduler/driven.c",
+            "    message->attempt = m->attempt;\n",
+            "    message->attempt = m->attempt + 1;\n",
+        ),
+        "a request says outside that it is another job's": (
+            "scheduler/driven.c",
+            "    message->job = effects_str(s->out, m->job_id);\n",
+            "    message->job = effects_str(s->out, m->step);\n",
+        ),
     },
     "What is malformed is refused with its reason, bounded in size and memory, and takes nothing good along": {
         "a message may be as large as it likes": (
@@ -2086,6 +2327,286 @@ RULES = {
             "tests/integration/test_bad_input.py BadInput.test_reasons_of_dead_letters",
         ),
     },
+    "What is published is persistent, sent until the broker has said what became of it, and told as the broker says": {
+        "messages are gone when the broker restarts": (
+            "common/io/bus_publisher.c",
+            "m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT",
+            "AMQP_DELIVERY_NONPERSISTENT",
+            f"{BUS} test_persistent",
+        ),
+        "what the broker refuses counts as confirmed": (
+            "common/io/bus_publisher.c",
+            "on_confirm(p, nack->delivery_tag, nack->multiple, false);",
+            "on_confirm(p, nack->delivery_tag, nack->multiple, true);",
+            f"{BUS} test_nack",
+        ),
+        "what the broker refuses is sent by nobody, and told to nobody": (
+            "common/io/bus_publisher.c",
+            "        on_confirm(p, nack->delivery_tag, nack->multiple, false);\n",
+            "        (void)nack;\n",
+            f"{BUS} test_nack",
+        ),
+        "a confirm of many counts for the last": (
+            "common/io/bus_publisher.c",
+            "        if (multiple || m->tag == tag)\n",
+            "        if (m->tag == tag)\n",
+            f"{BUS} test_closing_flushes",
+        ),
+        "nothing is mandatory": (
+            "common/io/bus_publisher.c",
+            "    return m->mandatory &&\n",
+            "    return false && m->mandatory &&\n",
+            f"{BUS} test_return",
+        ),
+        "what no queue took counts as confirmed": (
+            "common/io/bus_publisher.c",
+            "!m->returned ? BUS_CONFIRMED : m->resent",
+            "true ? BUS_CONFIRMED : m->resent",
+            f"{BUS} test_return",
+        ),
+        "an answer to a direct reply-to is mandatory": (
+            "common/io/bus_publisher.c",
+            "    return m->mandatory &&\n",
+            "    return m->mandatory ||\n",
+            f"{BUS} test_direct_reply",
+        ),
+        "what no queue takes when it is sent again is told as if it never had": (
+            "common/io/bus_publisher.c",
+            "    m->resent = m->sent;\n",
+            "    m->resent = false;\n",
+            f"{BUS} test_frozen_broker",
+        ),
+        "what was on the wire when the connection broke is not sent again": (
+            "common/io/bus_publisher.c",
+            "    list_move_all(&p->wire, &p->waiting);\n    list_move_all(&p->waiting, &p->wire);\n",
+            "    while (!list_empty(&p->wire))\n        settle(p, first(&p->wire), BUS_CONFIRMED);\n",
+            f"{BUS} test_frozen_broker",
+        ),
+        "a confirm that does not come is waited for": (
+            "common/io/bus_publisher.c",
+            "    if (!m || p->link.blocked)\n",
+            "    if (!m || p->link.blocked || true)\n",
+            f"{BUS} test_no_confirms",
+        ),
+        "a confirm that does not come is waited for while others do": (
+            "common/io/bus_publisher.c",
+            "        if (m->passed || p->heard <= before)\n",
+            "        if (p->heard <= before)\n",
+            f"{BUS} test_one_confirm_missing",
+        ),
+        "a confirm that an alarm holds up counts as missing": (
+            "common/io/bus_publisher.c",
+            "        p->held_up = now;\n",
+            "        p->held_up = 0;\n",
+            f"{BUS} test_alarm_takes_long",
+        ),
+        "a message that the broker closes the channel over is sent again and again": (
+            "common/io/bus_publisher.c",
+            "    blame(p);\n",
+            "    if (false)\n        blame(p);\n",
+            f"{BUS} test_missing_exchange",
+        ),
+        "what is past its time is sent": (
+            "common/io/bus_publisher.c",
+            "    if (m->message.not_after && now >= m->message.not_after) {",
+            "    if (false) {",
+            f"{BUS} test_not_after",
+        ),
+        "a request does not expire at the broker": (
+            "common/io/bus_publisher.c",
+            "    if (m->expires) {\n",
+            "    if (false) {\n",
+            f"{BUS} test_expiration",
+        ),
+        "a request that no queue takes is lost": (
+            "scheduler/driven.c",
+            "    message->mandatory = true;\n",
+            "",
+        ),
+        "a request waits for an agent for ever": (
+            "scheduler/driven.c",
+            "    message->expires = true;\n",
+            "",
+        ),
+        "what expires in a task queue is lost": (
+            "common/io/bus_topology.c",
+            "declare_queue(link, channel, name, EXPIRED_EXCHANGE, false);",
+            "declare_queue(link, channel, name, NULL, false);",
+            f"{BUS} test_expiration",
+        ),
+        "queues are gone when the broker restarts": (
+            "common/io/bus_topology.c",
+            "text(name), passive, 1, 0, 0, arguments);",
+            "text(name), passive, 0, 0, 0, arguments);",
+            f"{BUS} test_persistent",
+        ),
+        "events cannot be listened to by a pattern": (
+            "common/io/bus_topology.c",
+            "{\"drover.events\", \"topic\"}",
+            "{\"drover.events\", \"direct\"}",
+            "tests/integration/test_jobs.py Jobs.test_events",
+        ),
+    },
+    "What is delivered is acknowledged on the connection that it came over, in time for the next": {
+        "an ack of an earlier connection is sent on the next": (
+            "common/io/bus_consumer.c",
+            "    return handle >> HANDLE_TAG_BITS == (c->epoch & HANDLE_EPOCH_MASK);\n",
+            "    return c->epoch > 0;\n",
+            f"{BUS} test_old_acks_are_void",
+        ),
+        "an ack takes along what is still open": (
+            "common/io/bus_consumer.c",
+            "        r = send_ack(c, tag, false);\n",
+            "        r = send_ack(c, tag, true);\n",
+            f"{BUS} test_acks_out_of_order",
+        ),
+        "what is given back is gone": (
+            "common/io/bus_consumer.c",
+            "amqp_basic_reject(c->link.amqp, BUS_CHANNEL, tag, true)",
+            "amqp_basic_reject(c->link.amqp, BUS_CHANNEL, tag, false)",
+            f"{BUS} test_requeue",
+        ),
+        "nobody keeps to the prefetch": (
+            "common/io/bus_consumer.c",
+            "amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, config->prefetch, 0);",
+            "amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, 0, 0);",
+            f"{BUS} test_prefetch",
+        ),
+        "nothing is acknowledged in an alarm": (
+            "common/io/bus.c",
+            "    bus->stats.acked++;\n    hand_over_later(bus);\n",
+            "    bus->stats.acked++;\n    if (!bus->stats.blocked)\n        hand_over_later(bus);\n",
+            f"{BUS} test_alarm_drains",
+        ),
+        "a queue that is gone is consumed no more": (
+            "common/io/bus_consumer.c",
+            "        return link_fail(link, LINK_E_LOST, \"queue %.*s is gone\", (int)cancel->consumer_tag.len,\n"
+            "                         (const char *)cancel->consumer_tag.bytes);\n",
+            "        (void)cancel;\n        return 0;\n",
+            f"{BUS} test_consumer_cancelled",
+        ),
+        "nobody is told that a queue is gone": (
+            "common/io/bus_connect.c",
+            "        table_yes(\"consumer_cancel_notify\"),\n",
+            "",
+            f"{BUS} test_consumer_cancelled",
+        ),
+        "what is too large is read whole": (
+            "common/io/bus_frame.c",
+            "incoming_new(properties, oversize ? limit : (size_t)a->left)",
+            "incoming_new(properties, (size_t)a->left)",
+            f"{BUS} test_oversize",
+        ),
+        "what was cut off counts as whole": (
+            "common/io/bus_frame.c",
+            "    a->incoming->delivery.oversize = oversize;\n",
+            "",
+            f"{BUS} test_oversize",
+        ),
+        "who wants no more goes on consuming": (
+            "common/io/bus_consumer.c",
+            "    if (c->stopping && !c->stopped)\n",
+            "    if (false)\n",
+            f"{BUS} test_stop_consuming",
+        ),
+    },
+    "A call of the store has one answer, its own; where there is none nobody knows what it did": {
+        "an answer goes to the newest call": (
+            "common/io/store.c",
+            "    call = list_entry(s->calls.next, struct call, node);\n    s->failures = 0;",
+            "    call = list_entry(s->calls.prev, struct call, node);\n    s->failures = 0;",
+            f"{STORE} test_each_call_has_its_answer",
+        ),
+        "what was under way when the connection broke is never answered": (
+            "common/io/store.c",
+            "    move_all(&s->lost, &s->calls);\n",
+            "    for (struct list *l; (l = list_pop(&s->calls));)\n"
+            "        free(list_entry(l, struct call, node));\n",
+            f"{STORE} test_killed_in_mid_call",
+        ),
+        "what was under way when the connection broke counts as refused": (
+            "common/io/store.c",
+            "    static const struct store_answer unknown = {.result = STORE_UNKNOWN};\n"
+            "    struct list lost = LIST_INIT(lost);\n",
+            "    static const struct store_answer unknown = {.result = STORE_ERROR};\n"
+            "    struct list lost = LIST_INIT(lost);\n",
+            f"{STORE} test_killed_in_mid_call",
+        ),
+        "an answer is waited for without end": (
+            "common/io/store.c",
+            "        lose(s, \"Redis does not answer in time\");\n}\n",
+            "        timer_set(s, (uint64_t)s->config.call_timeout_ms);\n}\n",
+            f"{STORE} test_no_answer_in_time",
+        ),
+        "what is called while there is no connection waits for one": (
+            "common/io/store.c",
+            "    list_append(sent ? &s->calls : &s->lost, &take(call)->node);\n",
+            "    list_append(&s->calls, &take(call)->node);\n",
+            f"{STORE} test_before_up_is_unknown",
+        ),
+        "a full store counts as one that failed": (
+            "common/io/store.c",
+            "resp_is_error(reply, \"OOM\") ? STORE_OOM : STORE_ERROR;",
+            "STORE_ERROR;",
+            f"{STORE} test_out_of_memory",
+        ),
+    },
+    "The store knows the newest library, however often it loses it, and keeps its partitions": {
+        "an older library replaces a newer one": (
+            "common/io/store_exam.c",
+            "        return e->build < own_build(e) && !e->config->read_only;",
+            "        return e->build != own_build(e) && !e->config->read_only;",
+            f"{STORE} test_newest_build_stays",
+        ),
+        "a newer library does not replace an older one": (
+            "common/io/store_exam.c",
+            "        return e->build < own_build(e) && !e->config->read_only;",
+            "        return e->build == 0 && !e->config->read_only;",
+            f"{STORE} test_newest_build_stays",
+        ),
+        "a library that is lost is not loaded again": (
+            "common/io/store.c",
+            '"READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "ERR Function not found",',
+            '"READONLY", "LOADING", "MASTERDOWN", "NOAUTH",',
+            f"{STORE} test_library_lost",
+        ),
+        "who only reads goes by another library": (
+            "common/io/store_exam.c",
+            "    if (e->config->read_only && e->build != own_build(e))",
+            "    if (false)",
+            f"{EXAM} test_read_only",
+        ),
+        "the settings say how many partitions there are, whatever there is": (
+            "common/io/store_exam.c",
+            "    e->partitions = (uint32_t)partitions;\n",
+            "    e->partitions = e->config->partitions;\n",
+            f"{STORE} test_two_at_first_start",
+        ),
+        "a store with other partitions than before is taken for the same": (
+            "common/io/store_exam.c",
+            "    if (e->config->known && partitions != e->config->known)",
+            "    if (false)",
+            f"{EXAM} test_meta",
+        ),
+        "whoever comes second says how many partitions there are": (
+            "common/io/store_exam.c",
+            "    \"if redis.call('EXISTS', KEYS[1]) == 0 then \"",
+            "    \"if true then \"",
+            f"{STORE} test_two_at_first_start",
+        ),
+        "jobs of another schema are read": (
+            "common/io/store_exam.c",
+            "    if (!bytes_is(reply->items[1], TEXT(STORE_SCHEMA)))",
+            "    if (false)",
+            f"{EXAM} test_meta",
+        ),
+        "a store that evicts is used": (
+            "common/io/store_exam.c",
+            "    if (policy[0] && strcmp(policy, \"noeviction\") != 0)",
+            "    if (false)",
+            f"{EXAM} test_servers",
+        ),
+    },
     "An answer goes to a queue of the sender's own": {
         "an answer goes to a queue of Drover's": (
             "common/model/wire.c",
@@ -2125,6 +2646,36 @@ RULES = {
             "",
             "tests/integration/test_behaviours.py Behaviours.test_compensation_is_retried",
         ),
+        "a request has no labels": (
+            "scheduler/driven.c",
+            "        m.n_labels = c->labels->n_labels;\n",
+            "        m.n_labels = 0;\n",
+        ),
+        "a request has no traceparent": (
+            "scheduler/driven.c",
+            "    m.traceparent = c->traceparent;\n",
+            "",
+        ),
+        "a request carries no input": (
+            "scheduler/driven.c",
+            "    m.input = c->input;\n",
+            "",
+        ),
+        "a request says that it is the first attempt": (
+            "scheduler/driven.c",
+            "    m->attempt = r->attempt;\n",
+            "    m->attempt = 1;\n",
+        ),
+        "a request says that it is of the first turn": (
+            "scheduler/driven.c",
+            "    m->turn = r->turn;\n",
+            "    m->turn = 1;\n",
+        ),
+        "an undo is to do what the do was": (
+            "scheduler/driven.c",
+            "    m->action = (char *)d->action;\n",
+            "    m->action = (char *)step->forward.action;\n",
+        ),
     },
     "A notice is owed until the broker has it; a queue that is gone is tried five times in an hour": {
         "a notice that found no queue counts as told": (
@@ -2147,6 +2698,12 @@ RULES = {
             "scheduler/notice.c",
             "op->notices + 1 >= MACHINE_NOTICE_TRIES) {",
             "op->notices + 1 >= 1) {",
+        ),
+        "what is asked for again counts for all that a job owes": (
+            FUNCTIONS,
+            "'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)",
+            "'HINCRBY', p .. 'data:' .. id, 'n', 1)",
+            "tests/integration/test_functions.py Functions.test_each_notice_has_its_tries",
         ),
         "a notice has no number": (
             "scheduler/notice.c",
@@ -2201,6 +2758,30 @@ RULES = {
             "    if (out->maximum_interval_ms < out->initial_interval_ms)\n        out->maximum_interval_ms = out->initial_interval_ms;\n",
             "",
             f"{POLICY} test_a_long_first_wait_raises_an_inherited_maximum",
+        ),
+        "what nobody says is tried once": (
+            "common/model/policy.c",
+            "        .maximum_attempts = POLICY_MAXIMUM_ATTEMPTS,\n",
+            "        .maximum_attempts = 1,\n",
+            f"{POLICY} test_defaults",
+        ),
+        "what nobody says is given up for good": (
+            "common/model/policy.c",
+            "        .on_exhausted = DROVER__V1__RECOURSE__RECOURSE_PARK,\n",
+            "        .on_exhausted = DROVER__V1__RECOURSE__RECOURSE_FAIL,\n",
+            f"{POLICY} test_defaults",
+        ),
+        "what nobody says does not compensate": (
+            "common/model/policy.c",
+            "        .on_permanent = DROVER__V1__RECOURSE__RECOURSE_COMPENSATE,\n",
+            "        .on_permanent = DROVER__V1__RECOURSE__RECOURSE_PARK,\n",
+            f"{POLICY} test_defaults",
+        ),
+        "what nobody says may die as often as it may fail": (
+            "common/model/policy.c",
+            "        .maximum_expiries = POLICY_MAXIMUM_EXPIRIES,\n",
+            "        .maximum_expiries = POLICY_MAXIMUM_ATTEMPTS,\n",
+            f"{POLICY} test_defaults",
         ),
     },
     "A full store takes no new work, and carries on with the old": {

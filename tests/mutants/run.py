@@ -51,6 +51,10 @@ SEEDS = "1..1000"
 DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", "supervisor/drover-supervisor", "cli/drover"]
 PRELOADED = "tests/lib/synced.so"
 NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
+PROGRAMS = {  # that need servers of ours, or have their own
+    "tests/integration/test_bus": True,
+    "tests/integration/test_store": False,
+}
 ALONE = pathlib.Path(__file__).with_name("alone.py")
 UNIT_S, LONGEST_S, BUILD_S = 60, 300, 1800  # that a unit test may run, anything else, and the compiler
 PLACES = ["alone", "served"]  # where mutants are tried: the latter have servers
@@ -218,6 +222,10 @@ class Copy:
         if test == NO_DAEMON:
             return {}
         self.make(*DAEMONS, PRELOADED)
+        return self.shared()
+
+    def shared(self):
+        """What says where its servers are."""
         if not self.servers:
             self.servers = Servers(self.servers_folder)
         return self.servers.variables()
@@ -227,7 +235,11 @@ class Copy:
         test, *cases = catcher.split() or [""]
         variables = {"DROVER_BUILD": str(self.build), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
         longest_s = LONGEST_S
-        if test.startswith("tests/integration/"):
+        if test in PROGRAMS:
+            self.make(test)
+            variables |= {"DROVER_TEST_PATIENCE_S": str(PATIENCE_S), **(self.shared() if PROGRAMS[test] else {})}
+            command = [self.build / test, *cases]
+        elif test.startswith("tests/integration/"):
             variables |= {"DROVER_TEST_PATIENCE_S": str(PATIENCE_S), **self.variables(test)}
             command = [*PYTHON, self.folder / test, *cases]
         elif test.startswith("tests/"):

@@ -22,6 +22,11 @@ struct wire *simbus_wire(struct simbus *bus, struct simlink *link, void (*fire)(
     return w;
 }
 
+uint64_t simbus_wire_digest(const struct wire *w, uint64_t d)
+{
+    return digest_number(digest_str(d, w->link->name), w->epoch);
+}
+
 uint64_t simbus_lane(const struct simlink *link, bool to_process)
 {
     return digest_number(digest_number((uintptr_t)link, link->epoch), to_process);
@@ -216,10 +221,11 @@ void simlink_deliver(struct simlink *link, struct message *m, int source)
     struct wire *w = simbus_wire(link->bus, link, on_arrival);
 
     set_delivery(m, ++link->last_handle, source);
+    m->handed = link->bus->t->now;
     w->message = m;
     w->event.lane = simbus_lane(link, true);
     w->event.eager = link->eager;
-    w->event.digest = digest_str(simbus_message_digest(m), link->name);
+    w->event.digest = simbus_wire_digest(w, simbus_message_digest(m));
     w->event.held_until = link->held_until;
     timeline_add(link->bus->t, &w->event, simbus_delay(link->bus));
 }
@@ -269,6 +275,13 @@ int64_t simlink_age(const struct simlink *link, uint64_t handle)
     const struct message *m = unacked_find(link, handle);
 
     return m ? link->bus->t->now - m->since : 0;
+}
+
+int64_t simlink_held(const struct simlink *link, uint64_t handle)
+{
+    const struct message *m = unacked_find(link, handle);
+
+    return m ? link->bus->t->now - m->handed : 0;
 }
 
 static bool carries(const struct list *l, const struct simqueue *q, const char *what)
@@ -441,6 +454,7 @@ static void cut(struct simlink *link)
 {
     link->epoch++;
     link->up = link->blocked = false;
+    simlink_forget_confirms(link);
     give_back(link);
 }
 
@@ -452,6 +466,7 @@ void simlink_lose(struct simlink *link, int64_t back_after)
         return;
     cut(link);
     w = simbus_wire(link->bus, link, on_back);
+    w->event.digest = simbus_wire_digest(w, digest_str(DIGEST_INIT, "back"));
     timeline_add(link->bus->t, &w->event, back_after);
 }
 
@@ -478,6 +493,7 @@ static uint64_t link_digest(const struct simlink *link)
     uint64_t d = digest_str(DIGEST_INIT, link->name);
 
     d = digest_number(d, (uint64_t)link->open << 2 | (uint64_t)link->up << 1 | link->paused);
+    d = digest_number(d, link->epoch);
     list_foreach(l, &link->unacked) {
         const struct message *m = list_entry(l, struct message, link);
 

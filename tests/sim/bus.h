@@ -29,6 +29,7 @@ struct simbus_faults {
     uint32_t kept;
     uint32_t refused;
     uint32_t owed;   /* confirms that do not come for long, on a connection that stays up */
+    uint32_t never;  /* of these: that never do */
     uint32_t alarm;  /* the broker reads no publishes for a while, this one included */
     int64_t kept_ms; /* at most this long */
     int64_t owed_ms; /* likewise */
@@ -40,6 +41,7 @@ struct simlink_callbacks {
     void (*on_delivery)(void *ctx, const struct bus_delivery *d, const char *type);
     void (*on_outcome)(void *ctx, uint64_t id, enum bus_outcome outcome);
     void (*on_send)(void *ctx, const struct bus_message *m); /* it leaves now, maybe once more */
+    void (*on_unconfirmed)(void *ctx); /* a confirm is missing: the connection is to be lost */
 };
 
 #define SIMLINK_CONSUMERS 8
@@ -72,6 +74,9 @@ struct simlink {
     uint32_t n_consumers;
     struct list unacked;
     struct list publishes; /* without an outcome */
+    struct event patience; /* with the broker, where it may owe confirms */
+    int64_t heard;         /* when it confirmed something last */
+    int64_t held_up;       /* until then by an alarm */
 };
 
 struct simbus *simbus_new(struct timeline *t, const struct simbus_faults *faults);
@@ -120,6 +125,9 @@ const struct bus_delivery *simlink_delivery(const struct simlink *link, uint64_t
 
 /* For how long the broker has had it, ms; 0 where there is none. */
 int64_t simlink_age(const struct simlink *link, uint64_t handle);
+
+/* ... and this link. */
+int64_t simlink_held(const struct simlink *link, uint64_t handle);
 
 /* True where @text stands in another message of the same queue, waiting or unacknowledged. */
 bool simlink_other_copy(const struct simlink *link, uint64_t handle, const char *text);

@@ -35,6 +35,7 @@ static void on_unblocked(struct event *e)
     if (w->link->epoch != w->epoch)
         return;
     w->link->blocked = false;
+    w->link->held_up = w->link->bus->t->now;
     list_foreach_safe(l, &w->link->publishes) {
         struct publish *p = list_entry(l, struct publish, link);
 

@@ -20,6 +20,7 @@ struct message {
     int64_t expires; /* 0: never */
     bool redelivered;
     /* while it is unacknowledged */
+    int64_t handed; /* when it left for its consumer */
     struct simconsumer *consumer;
     struct bus_delivery delivery;
 };
@@ -60,8 +61,10 @@ struct publish {
     struct bus_message content;
     uint64_t id;
     bool sent;
-    bool taken; /* by the broker, to a queue */
-    bool waits; /* for the end of an alarm, to be sent (again) */
+    bool taken;    /* by the broker, to a queue */
+    bool waits;    /* for the end of an alarm, to be sent (again) */
+    int64_t wired; /* when it was sent on this connection */
+    bool passed;   /* one that was sent after it, to the same place, is confirmed */
 };
 
 /* Something on its way: to the broker, or back. */
@@ -89,6 +92,9 @@ int64_t simbus_delay(const struct simbus *bus);
 /* Something that @link sends or hears, on the connection that it has; @link may be NULL. */
 struct wire *simbus_wire(struct simbus *bus, struct simlink *link, void (*fire)(struct event *));
 
+/* Of what it is, @d, for whom, and on which connection. */
+uint64_t simbus_wire_digest(const struct wire *w, uint64_t d);
+
 /* A connection keeps order, each way; one that is lost has nothing to do with the next. */
 uint64_t simbus_lane(const struct simlink *link, bool to_process);
 
@@ -112,6 +118,9 @@ void simlink_send(struct publish *p);
 
 /* The broker has read it. */
 void simbus_arrive(const struct wire *w, const struct bus_message *m);
+
+/* No confirm is waited for any more: the connection is gone. */
+void simlink_forget_confirms(struct simlink *link);
 
 uint64_t simbus_publish_digest(const struct publish *p);
 

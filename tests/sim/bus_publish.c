@@ -10,7 +10,9 @@
 #include "grid.h"
 
 #define DIRECT_REPLY "amq.rabbitmq.reply-to"
-#define HALF 500000 /* millionths */
+#define HALF 500000       /* millionths */
+#define CONFIRM_MS 300000 /* see io/bus.c */
+#define NEVER INT64_MAX
 
 /* ---- routing ---- */
 
@@ -73,7 +75,7 @@ static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_mes
     w->message = m;
     w->taken = q->taken;
     w->event.digest = digest_str(simbus_message_digest(m), q->name);
-    timeline_add(bus->t, &w->event, after);
+    timeline_add_roaming(bus->t, &w->event, after, bus->faults->kept_ms);
 }
 
 static void take_in_directly(struct simbus *bus, const struct bus_message *content)
@@ -138,8 +140,6 @@ static enum bus_outcome broker_take(struct simbus *bus, struct publish *p,
     return outcome;
 }
 
-/* ---- publishing ---- */
-
 uint64_t simbus_publish_digest(const struct publish *p)
 {
     uint64_t d = digest_str(simbus_content_digest(&p->content), p->sender->name);
@@ -147,12 +147,79 @@ uint64_t simbus_publish_digest(const struct publish *p)
     return digest_number(digest_number(d, p->id), p->sent);
 }
 
+/* ---- confirms that do not come: as io/bus_publisher.c has it ---- */
+
+/* Notes whom a confirm has passed over. */
+static void pass(struct simlink *link, const struct publish *confirmed)
+{
+    link->heard = link->bus->t->now;
+    list_foreach(l, &link->publishes) {
+        struct publish *p = list_entry(l, struct publish, link);
+
+        if (p == confirmed)
+            break;
+        p->passed |= strcmp(p->content.exchange, confirmed->content.exchange) == 0 &&
+                     strcmp(p->content.key, confirmed->content.key) == 0;
+    }
+}
+
+/* When the confirm of a message counts as missing, should none come before. */
+static int64_t missed_at(const struct simlink *link, const struct publish *p)
+{
+    int64_t since = p->wired > link->held_up ? p->wired : link->held_up;
+
+    return CONFIRM_MS + (p->passed || since > link->heard ? since : link->heard);
+}
+
+static void on_patience(struct event *e)
+{
+    struct simlink *link = container_of(e, struct simlink, patience);
+    int64_t now = link->bus->t->now, next = INT64_MAX;
+
+    list_foreach(l, &link->publishes) {
+        struct publish *p = list_entry(l, struct publish, link);
+        int64_t at = missed_at(link, p);
+
+        if (p->waits || link->blocked)
+            at = now + CONFIRM_MS;
+        if (at < next)
+            next = at;
+    }
+    if (next <= now) {
+        timeline_note(link->bus->t, FEATURE_CONFIRM_MISSED);
+        tell(link->bus->t, link->name, "misses a confirm");
+        link->callbacks->on_unconfirmed(link->ctx);
+    } else if (next < INT64_MAX) {
+        timeline_add(link->bus->t, e, next - now);
+    }
+}
+
+static void mind_confirm(struct simlink *link, struct publish *p)
+{
+    p->wired = link->bus->t->now;
+    p->passed = false;
+    if (link->bus->faults->owed == 0 || heap_holds(&link->patience.node))
+        return;
+    link->patience.fire = on_patience;
+    link->patience.held_until = link->held_until;
+    timeline_add(link->bus->t, &link->patience, CONFIRM_MS);
+}
+
+void simlink_forget_confirms(struct simlink *link)
+{
+    timeline_cancel(link->bus->t, &link->patience);
+    link->heard = link->held_up = 0;
+}
+
+/* ---- publishing ---- */
+
 static void on_confirm(struct event *e)
 {
     struct wire *w = container_of(e, struct wire, event);
 
     if (w->link->epoch != w->epoch)
         return;
+    pass(w->link, w->publish);
     list_remove(&w->publish->link);
     if (w->publish->id)
         w->link->callbacks->on_outcome(w->link->ctx, w->publish->id, w->outcome);
@@ -167,19 +234,22 @@ static void confirm(struct simlink *link, struct publish *p, enum bus_outcome ou
     w->outcome = outcome;
     w->event.lane = simbus_lane(link, true);
     w->event.eager = link->eager;
-    w->event.digest = digest_number(simbus_publish_digest(p), (uint64_t)outcome + 1);
+    w->event.digest =
+        simbus_wire_digest(w, digest_number(simbus_publish_digest(p), (uint64_t)outcome + 1));
     w->event.held_until = link->held_until;
     timeline_add(link->bus->t, &w->event, after + simbus_delay(link->bus));
 }
 
-/* How long the broker owes a confirm: where the connection breaks before, or its process ends, it
- * never comes. */
+/* How long the broker owes a confirm, and NEVER. Where the connection breaks before, or its process
+ * ends, it does not come either. */
 static int64_t owes(struct simbus *bus, const struct wire *w)
 {
     if (!timeline_chance(bus->t, bus->faults->owed))
         return 0;
     timeline_note(bus->t, FEATURE_CONFIRM_OWED);
     tell(bus->t, "broker", "does not confirm to %s", w->link->name);
+    if (timeline_chance(bus->t, bus->faults->never))
+        return NEVER;
     return timeline_between(bus->t, 1, bus->faults->owed_ms);
 }
 
@@ -195,6 +265,7 @@ void simbus_arrive(const struct wire *w, const struct bus_message *m)
     struct simbus *bus = w->link->bus;
     bool connected = w->link->epoch == w->epoch && w->link->up;
     enum bus_outcome outcome;
+    int64_t owed;
 
     name_draws(w, m);
     /* what was on the wire when the connection broke has arrived, or has not */
@@ -203,8 +274,9 @@ void simbus_arrive(const struct wire *w, const struct bus_message *m)
     outcome = broker_take(bus, w->publish, m);
     if (outcome == BUS_RETURNED && m->resent)
         outcome = BUS_NACKED; /* what was sent before may have found a queue */
-    if (connected)
-        confirm(w->link, w->publish, outcome, owes(bus, w));
+    owed = connected ? owes(bus, w) : NEVER;
+    if (owed != NEVER)
+        confirm(w->link, w->publish, outcome, owed);
 }
 
 static void on_sent(struct event *e)
@@ -238,11 +310,12 @@ void simlink_send(struct publish *p)
     }
     p->content.resent |= p->sent;
     p->sent = true;
+    mind_confirm(link, p);
     link->callbacks->on_send(link->ctx, &p->content);
     w = simbus_wire(link->bus, link, on_sent);
     w->publish = p;
     w->event.lane = simbus_lane(link, false);
-    w->event.digest = simbus_publish_digest(p);
+    w->event.digest = simbus_wire_digest(w, simbus_publish_digest(p));
     timeline_add(link->bus->t, &w->event, simbus_delay(link->bus));
 }
 

@@ -42,7 +42,9 @@ struct call {
     int n;
     uint32_t at; /* the grid's boundaries */
     enum fate fate;
+    bool lost; /* with its connection: unknown, whatever becomes of it */
     struct store_answer answer;
+    bool heard;
 };
 
 uint64_t answer_digest(uint64_t d, const struct store_answer *answer)
@@ -72,7 +74,7 @@ static uint64_t call_digest(const struct call *c)
     uint64_t d = digest_str(digest_str(DIGEST_INIT, c->process->name), c->function);
 
     d = digest_number(digest_number(d, c->id), c->fate);
-    d = digest_number(d, has_its_process(c));
+    d = digest_number(d, c->life);
     for (int i = 0; i < c->n; i++)
         d = digest_bytes(d, c->args[i]);
     return d;
@@ -92,6 +94,7 @@ static void hear_answer(struct call *c)
 
     grid_answered(p, c->at, p->world->t->now - c->made, &c->answer);
     p->behind = c->answer.result == STORE_OK ? c->at : 0;
+    c->heard = c->answer.result == STORE_OK;
     role_answer(p, c->id, &c->answer);
 }
 
@@ -114,7 +117,7 @@ static void jump_clock(struct world *w)
     w->next_jump = w->t->now + w->plan->pace * JUMPS_APART_MS;
     w->store_skew += by;
     timeline_note(w->t, by > 0 ? FEATURE_CLOCK_AHEAD : FEATURE_CLOCK_BACK);
-    checker_clock_set(w->checker, by);
+    checker_clock_set(w->checker, store_now(w) - by, by);
     tell(w->t, "store", "clock is now %" PRId64 " ms off", w->store_skew);
     w->jumped = UINT32_MAX;
 }
@@ -208,13 +211,14 @@ static void execute(struct world *w, struct call *c)
         tell(w->t, "store", "its answer is lost");
     if (c->fate == FATE_ANSWERED)
         keep_answer(w, c, &answer);
-    checker_called(w->checker, store_now(w), c->partition, c->function, c->args, c->n, &answer);
+    checker_called(w->checker, store_now(w), c->partition, c->function, c->args, c->n, &answer,
+                   &c->heard);
 }
 
 static void check_again(void *ctx, int64_t now, uint32_t partition, const char *function,
                         const struct bytes *args, int n, const struct store_answer *answer)
 {
-    checker_called(ctx, now, partition, function, args, n, answer);
+    checker_called(ctx, now, partition, function, args, n, answer, NULL);
 }
 
 /* The store's server loses power, and comes back without some of the last two seconds. */
@@ -266,10 +270,12 @@ static void on_call(struct event *e)
     } else if (c->fate != FATE_NEVER) {
         execute(w, c);
     }
-    if (c->fate == FATE_LATE) {
+    if (c->fate == FATE_LATE)
         timeline_note(w->t, FEATURE_STORE_LATE);
+    if (c->lost && c->fate != FATE_NEVER)
+        timeline_note(w->t, FEATURE_STORE_CUT_DONE);
+    if (c->fate == FATE_LATE || c->lost)
         return;
-    }
     c->back.fire = on_back;
     c->back.held_until = &p->held_until;
     c->back.lane = digest_number(c->event.lane, true);
@@ -303,6 +309,18 @@ static void strike_store(struct world *w)
     tell(w->t, "store", "is gone");
 }
 
+/* There is no connection. */
+static void answer_unsent(struct call *c)
+{
+    c->fate = FATE_NEVER;
+    c->answer.result = STORE_UNKNOWN;
+    c->back.fire = on_back;
+    c->back.held_until = &c->process->held_until;
+    c->back.lane = digest_number(c->event.lane, true);
+    c->back.digest = answer_digest(call_digest(c), &c->answer);
+    timeline_add(c->process->world->t, &c->back, 0);
+}
+
 void process_call(struct process *p, const struct effect *effect)
 {
     struct world *w = p->world;
@@ -326,8 +344,10 @@ void process_call(struct process *p, const struct effect *effect)
     c->event.fire = on_call;
     c->event.lane = digest_number((uintptr_t)p, p->life);
     list_append(&p->calls, &c->link);
-    if (p->store_gone)
-        return; /* answered when it is there again */
+    if (p->store_gone) {
+        answer_unsent(c);
+        return;
+    }
     strike_store(w);
     c->fate = draw_fate(w);
     c->event.digest = call_digest(c);
@@ -342,40 +362,87 @@ void process_call(struct process *p, const struct effect *effect)
         list_append(&w->late, &c->late);
         timeline_add(w->t, &c->back, delay + timeline_between(w->t, 0, w->faults.outage_ms));
         delay += timeline_between(w->t, 1, 2 * w->faults.outage_ms);
+        timeline_add_roaming(w->t, &c->event, delay, 2 * w->faults.outage_ms);
+        return;
     }
     timeline_add(w->t, &c->event, delay);
+    if (timeline_chance(w->t, w->faults.store_cut)) {
+        timeline_note(w->t, FEATURE_STORE_CUT);
+        process_lose_store(p);
+    }
 }
 
 /* ---- a connection that is lost ---- */
 
-/* What was under way on the connection that was lost is unknown, before all else. */
-static void on_reconnect(struct event *e)
+/* Return: false where the process has died of it. */
+static bool answer_unknown(struct process *p)
 {
     static const struct store_answer unknown = {.result = STORE_UNKNOWN};
-    struct process *p = container_of(e, struct process, reconnect);
     uint64_t life = p->life;
 
     while (p->alive && p->life == life && !list_empty(&p->calls)) {
         struct call *c = list_entry(p->calls.next, struct call, link);
 
         list_remove(&c->link);
-        timeline_cancel(p->world->t, &c->event);
         timeline_cancel(p->world->t, &c->back);
         role_answer(p, c->id, &unknown);
     }
-    if (!p->alive || p->life != life)
+    return p->alive && p->life == life;
+}
+
+static void on_store_lost(struct event *e)
+{
+    struct process *p = container_of(e, struct process, store_lost);
+
+    if (answer_unknown(p))
+        role_store_down(p);
+}
+
+/* What was asked for in between is unknown, too, before all else. */
+static void on_reconnect(struct event *e)
+{
+    struct process *p = container_of(e, struct process, reconnect);
+
+    if (!answer_unknown(p))
         return;
     p->store_gone = false;
     role_store_up(p);
 }
 
+/* What was sent first has reached the store, and the rest has not. */
+static void lose_calls(struct process *p)
+{
+    struct timeline *t = p->world->t;
+    bool reached = true;
+
+    list_foreach(l, &p->calls) {
+        struct call *c = list_entry(l, struct call, link);
+
+        c->lost = true;
+        timeline_cancel(t, &c->back);
+        if (c->fate == FATE_LATE)
+            continue; /* wherever it is by now */
+        if (c->fate == FATE_ANSWERED)
+            c->fate = FATE_UNANSWERED;
+        reached = reached && timeline_chance(t, HALF);
+        if (!reached)
+            timeline_cancel(t, &c->event);
+    }
+}
+
 void process_lose_store(struct process *p)
 {
-    if (p->role != ROLE_SCHEDULER && p->role != ROLE_SUPERVISOR)
+    struct timeline *t = p->world->t;
+
+    if ((p->role != ROLE_SCHEDULER && p->role != ROLE_SUPERVISOR) || p->store_gone)
         return;
+    tell(t, p->name, "loses its connection to the store");
     p->store_gone = true;
+    lose_calls(p);
+    p->store_lost.fire = on_store_lost;
+    p->store_lost.held_until = &p->held_until;
+    timeline_add(t, &p->store_lost, 0);
     p->reconnect.fire = on_reconnect;
     p->reconnect.held_until = &p->held_until;
-    timeline_add(p->world->t, &p->reconnect,
-                 timeline_between(p->world->t, 0, p->world->faults.outage_ms));
+    timeline_add(t, &p->reconnect, timeline_between(t, 0, p->world->faults.outage_ms));
 }

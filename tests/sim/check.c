@@ -9,8 +9,12 @@
 #include "grid.h"
 
 #define BIG_EVERY 32
+#define DUE_MANY 100          /* JOBS_PER_LOOK of supervisor.c */
+#define FORGOTTEN_MANY 20     /* FORGET_JOBS */
 #define SEEN_MS 62000         /* a jump of the store's clock that also one who was not there sees */
 #define CLOCK_AHEAD_MS 300000 /* so far may a sender's clock be ahead of the store's */
+#define TOLD_AHEAD_MS 3000    /* by which a jump may be taken for a longer one than it was */
+#define LOST_MS 2000          /* of what was done, when the store goes back */
 
 /* ---- life ---- */
 
@@ -24,6 +28,7 @@ struct checker *checker_new(struct timeline *t, struct simstore *store, const st
     c->retention = plan->retention_ms;
     c->budget = simstore_budgets[plan->budget];
     c->liars = plan->faults.lie > 0;
+    c->backs = timeline_alloc(t, plan->partitions * sizeof(*c->backs));
     return c;
 }
 
@@ -39,6 +44,7 @@ struct checker *checker_free(struct checker *c)
     HASH_CLEAR(hh, c->jobs);
     HASH_CLEAR(hh, c->tokens);
     HASH_CLEAR(hh, c->undone);
+    HASH_CLEAR(hh, c->orders);
     HASH_CLEAR(hh, c->deadly);
     HASH_CLEAR(hh, c->survivors);
     effects_deinit(&c->scratch);
@@ -63,33 +69,100 @@ void checker_fail(struct checker *c, const char *format, ...)
     tell(c->t, "checker", "VIOLATION %s", c->violation);
 }
 
-static void clock_set_for(struct checker *c, struct token *token, int64_t by)
+/* ---- the store's clock ---- */
+
+static void set_ahead_for(struct checker *c, struct token *token, int64_t by)
 {
-    token->jumps += token->jumps > 0 || (by > 0 && token->ends > c->t->now + QUIET_MS);
-    if (by > 0 && simstore_text(c->store, token->job->partition, "clock").len == 0)
+    if (by < SEEN_MS)
+        token->unseen += by;
+    if (simstore_text(c->store, token->job->partition, "clock").len == 0)
         token->ends = 0; /* nobody had looked at it yet */
 }
 
-void checker_clock_set(struct checker *c, int64_t by)
+static void set_back_for(struct token *token, int64_t was, int64_t by)
 {
-    c->clock_set = true;
+    token->set_back = true;
+    token->too_late |= token->wait_until <= was;
+    if (token->back_at == 0 || token->back_at > was + by)
+        token->back_at = was + by;
+}
+
+static void clock_set_for(struct checker *c, struct token *token, int64_t was, int64_t by)
+{
+    token->jumps += token->jumps > 0 || (by > 0 && token->ends > c->t->now + QUIET_MS);
+    if (by > 0)
+        set_ahead_for(c, token, by);
+    else
+        set_back_for(token, was, by);
+}
+
+static void step_back(struct checker *c, uint32_t partition, int64_t was)
+{
+    struct step_back *b = &c->backs[partition];
+
+    b->before = b->on && b->before > was ? b->before : was;
+    b->on = true;
+    b->noticed = false;
+    b->seen = check_clock(c, partition).seen;
+}
+
+void checker_clock_set(struct checker *c, int64_t was, int64_t by)
+{
+    c->ahead += by > 0 ? by : 0;
     c->set_back |= by < 0;
-    if (by > 0 && by < SEEN_MS)
-        c->unseen += by;
+    for (uint32_t p = 0; by < 0 && p < c->partitions; p++)
+        step_back(c, p, was);
     for (struct token *token = c->tokens; token; token = token->hh.next)
-        clock_set_for(c, token, by);
+        clock_set_for(c, token, was, by);
     for (struct token *token = c->undone; token; token = token->hh.next)
-        clock_set_for(c, token, by);
+        clock_set_for(c, token, was, by);
+}
+
+bool check_stepped_back(const struct checker *c, uint32_t partition)
+{
+    return c->backs[partition].on || (c->again && c->set_back);
+}
+
+/* After a look at a partition, or a sweep. */
+static void mind_clock(struct checker *c, uint32_t partition)
+{
+    struct step_back *b = &c->backs[partition];
+    struct store_clock clock;
+
+    if (c->again || (!b->on && c->ahead == 0))
+        return;
+    clock = check_clock(c, partition);
+    require(c, clock.by <= c->ahead + TOLD_AHEAD_MS,
+            "L1 the store's clock is taken to have jumped %" PRId64 " ms, not %" PRId64, clock.by,
+            c->ahead);
+    b->noticed |= clock.back && clock.seen < b->seen;
+    if (!b->on || (c->store_now < b->before && !(b->noticed && !clock.back)))
+        return;
+    b->on = false;
+    b->over = c->t->now;
+}
+
+/* ... and with the store that it was over. */
+static void step_back_again(struct checker *c)
+{
+    for (uint32_t p = 0; p < c->partitions; p++) {
+        struct step_back *b = &c->backs[p];
+
+        b->noticed = false;
+        b->on |= b->before > 0 && b->over + LOST_MS >= c->t->now;
+    }
 }
 
 struct store_clock check_clock(struct checker *c, uint32_t partition)
 {
     struct bytes text = simstore_text(c->store, partition, "clock");
     struct store_clock clock = {0};
+    int back = 0;
 
     if (text.len > 0) /* which has a NUL behind it */
-        sscanf((const char *)text.data, "%*d %" SCNd64 " %*d %" SCNd64 " %" SCNd64, &clock.quiet,
-               &clock.jumped, &clock.by);
+        sscanf((const char *)text.data, "%" SCNd64 " %" SCNd64 " %d %" SCNd64 " %" SCNd64,
+               &clock.seen, &clock.quiet, &back, &clock.jumped, &clock.by);
+    clock.back = back;
     return clock;
 }
 
@@ -159,13 +232,19 @@ bool check_was_ending(const struct job *job, uint64_t seq)
     return e != NULL;
 }
 
-struct ending *check_ending_find(struct job *job, uint64_t seq)
+struct ending *check_ending_find(struct ending *list, uint64_t seq)
 {
-    struct ending *e = job->last;
+    while (list && list->seq != seq)
+        list = list->older;
+    return list;
+}
 
-    while (e && e->seq != seq)
-        e = e->older;
-    return e;
+bool check_is_owed(struct checker *c, const struct job *job, uint64_t seq)
+{
+    const char *member = effects_printf(&c->scratch, "%s %" PRIu64, job->id, seq);
+    int64_t at;
+
+    return simstore_zscore(c->store, job->partition, "owed", member, &at);
 }
 
 uint64_t check_number(struct bytes text)
@@ -206,9 +285,9 @@ const struct workflow_dispatch *check_terms_of(const struct job *job, uint32_t i
 
 /* ---- a store that goes back ---- */
 
-static void endings_undo(struct job *job)
+static void endings_undo(struct job *job, struct ending *list)
 {
-    for (struct ending *e = job->last, *older; e; e = older) {
+    for (struct ending *e = list, *older; e; e = older) {
         older = e->older;
         e->older = job->undone;
         job->undone = e;
@@ -233,10 +312,9 @@ static void job_begin_again(struct checker *c, struct job *job)
     job->accepted = was.accepted;
     job->given_up = was.given_up;
     job->lost = was.lost || was.created;
-    job->last = was.last;
     job->undone = was.undone;
-    endings_undo(job);
-    job->last = NULL;
+    endings_undo(job, was.last);
+    endings_undo(job, was.alerts);
     job->steps_before = was.steps;
     job->seq_before = was.seq;
 }
@@ -253,7 +331,7 @@ void checker_goes_back(struct checker *c)
 {
     struct token *token, *next;
 
-    c->again = true;
+    c->again = c->went_back = true;
     HASH_ITER(hh, c->tokens, token, next) {
         HASH_DEL(c->tokens, token);
         HASH_ADD_KEYPTR(hh, c->undone, token->text, strlen(token->text), token);
@@ -265,6 +343,7 @@ void checker_goes_back(struct checker *c)
 void checker_went_back(struct checker *c)
 {
     c->again = false;
+    step_back_again(c);
     for (struct job *job = c->jobs; job; job = job->hh.next) {
         job_compare(job);
         job->lost = job->lost && !job->created;
@@ -298,6 +377,20 @@ static bool is_recorded_now(const struct checker *c, const struct token *token)
     return false;
 }
 
+/* Whether there is room for a result is a matter of bytes; only the last variant has little. */
+static void note_too_large(struct checker *c, enum ops_code code, const struct bytes *record)
+{
+    if (code == OPS_DATA_FULL) {
+        timeline_note(c->t, FEATURE_DATA_FULL);
+        require(c, c->budget == simstore_budgets[SIMSTORE_BUDGETS - 1],
+                "I1 no room for a result of %zu bytes", record[6].len);
+    }
+    if (code == OPS_RECORDED && bytes_is(record[8], "RESULT_TOO_LARGE")) {
+        timeline_note(c->t, FEATURE_RESULT_TOO_LARGE);
+        require(c, bytes_is(record[0], "P"), "I12 a result that is too large is no failure");
+    }
+}
+
 static void read_recorded(struct checker *c, const struct bytes *args, int n,
                           const struct store_answer *answer)
 {
@@ -313,6 +406,7 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
         }
         if (token)
             token->decided = true;
+        note_too_large(c, driven.code, args + k);
         if (driven.code == OPS_STALE) {
             timeline_note(c->t, FEATURE_REPLY_STALE);
             grid_met(c->t, FAULT_LATE, token && token->back ? AT(13) : AT(8));
@@ -357,8 +451,11 @@ static void called_settle_owed(struct checker *c, const struct bytes *args, int 
 {
     for (int k = 0; k + 1 < n; k += 2) {
         struct job *job = check_job_find(c, args[k]);
-        struct ending *e = job ? check_ending_find(job, check_number(args[k + 1])) : NULL;
+        uint64_t seq = check_number(args[k + 1]);
+        struct ending *e = job ? check_ending_find(job->last, seq) : NULL;
 
+        if (job && !e)
+            e = check_ending_find(job->alerts, seq);
         if (!e || !e->owed)
             continue;
         require(c, e->told, "I11 %s: its notice was dropped, and never sent", job->id);
@@ -366,8 +463,13 @@ static void called_settle_owed(struct checker *c, const struct bytes *args, int 
     }
 }
 
-static void called_renew(struct checker *c, struct job *job)
+/* Of the token that is in flight: of another one nothing is kept, nor does a lease go by it. */
+static void called_renew(struct checker *c, struct job *job, struct bytes text)
 {
+    const struct token *token = check_token_find(c, text);
+
+    require(c, token && token->step < job->w->n_steps && job->steps[token->step].flying == token,
+            "I3 %s: a lease is renewed by a token that is not in flight", job->id);
     timeline_note(c->t, FEATURE_LEASE_RENEWED);
     look_at(c, job);
 }
@@ -415,6 +517,7 @@ static void called_steer(struct checker *c, struct job *job, const struct bytes 
 
 static void look_at_partition(struct checker *c, uint32_t partition)
 {
+    mind_clock(c, partition);
     for (struct job *job = c->jobs; job; job = job->hh.next)
         if (job->partition == partition && job->created && !job->settled) {
             if (simstore_hash(c->store, partition, job->keys.job) &&
@@ -443,6 +546,11 @@ static void called_submit(struct checker *c, struct job *job, const struct bytes
 
     if (bytes_is(code, "UNKNOWN_WORKFLOW"))
         job->refused = true;
+    if (bytes_is(code, "CREATED"))
+        job->digest = effects_text(&c->t->arena, args[1]);
+    if (bytes_is(code, "ALREADY"))
+        require(c, job->digest && bytes_is(args[1], job->digest),
+                "I10 %s: another job by its id is taken for it", job->id);
     if (!bytes_is(code, "EXPIRED"))
         return;
     require(c, !job->created && by > 0 && by <= c->store_now,
@@ -451,8 +559,38 @@ static void called_submit(struct checker *c, struct job *job, const struct bytes
     timeline_note(c->t, FEATURE_SUBMIT_EXPIRED);
 }
 
+/* Of what a call mints that records nothing; NULL where it mints nothing. */
+static struct cause *cause_of(struct checker *c, struct job *job, const char *function,
+                              const struct bytes *args, int n, const struct store_answer *answer)
+{
+    struct order *order;
+
+    if (answer->result != STORE_OK)
+        return NULL;
+    if (strcmp(function, "submit") == 0)
+        return &job->submitted;
+    if (strcmp(function, "drive") == 0)
+        return &check_drive(c, job, args, n)->led_to;
+    if (strcmp(function, "steer") != 0)
+        return NULL;
+    order = check_order_of(c, job, args[2]);
+    order->decided |= !bytes_is(answer->items[0], "MOVED");
+    return &order->led_to;
+}
+
+/* As many as a supervisor takes at a time, and there are more. */
+static void note_many(struct checker *c, bool expired, const struct store_answer *answer)
+{
+    if (expired && bytes_is(answer->items[2], "1") && check_number(answer->items[4]) >= DUE_MANY)
+        timeline_note(c->t, FEATURE_MANY_DUE);
+    if (!expired && bytes_is(answer->items[1], "1") &&
+        check_number(answer->items[0]) >= FORGOTTEN_MANY)
+        timeline_note(c->t, FEATURE_MANY_FORGOTTEN);
+}
+
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
-                    const struct bytes *args, int n, const struct store_answer *answer)
+                    const struct bytes *args, int n, const struct store_answer *answer,
+                    const bool *heard)
 {
     struct job *job = n > 0 ? check_job_find(c, args[0]) : NULL;
 
@@ -461,7 +599,12 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
     effects_reset(&c->scratch);
     c->store_now = store_now;
     c->n_recorded = 0;
-    c->submitting = strcmp(function, "submit") == 0;
+    c->heard = heard;
+    c->call = job ? cause_of(c, job, function, args, n, answer) : NULL;
+    if (answer->result == STORE_OK && strcmp(function, "expire") == 0)
+        note_many(c, true, answer);
+    if (answer->result == STORE_OK && strcmp(function, "forget") == 0)
+        note_many(c, false, answer);
     if (answer->result == STORE_ERROR)
         checker_fail(c, "%s failed: %.*s", function, (int)answer->items[0].len,
                      (const char *)answer->items[0].data);
@@ -470,7 +613,7 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
     else if (strcmp(function, "record") == 0)
         called_record(c, args, n, answer);
     else if (strcmp(function, "renew") == 0 && bytes_is(answer->items[0], "RENEWED"))
-        called_renew(c, job);
+        called_renew(c, job, args[1]);
     else if (strcmp(function, "settle_owed") == 0)
         called_settle_owed(c, args, n);
     else if (strcmp(function, "expire") == 0 || strcmp(function, "sweep") == 0)
@@ -483,7 +626,7 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
         called_steer(c, job, args, answer);
     else if (job)
         look_at(c, job);
-    if (job && c->submitting && answer->n > 0)
+    if (job && strcmp(function, "submit") == 0 && answer->n > 0)
         called_submit(c, job, args, answer->items[0]);
 }
 
@@ -495,7 +638,6 @@ static bool parked_for_good(struct checker *c, const struct job *job)
     bool parked = *job->hold;
 
     if (job->flying > 0 || !simstore_hash(c->store, job->partition, job->keys.job) ||
-        bytes_is(simstore_field(c->store, "late"), "2") || /* held, and nobody was told */
         (simstore_field(c->store, "cursor").len > 0 && !*job->hold))
         return false;
     for (uint32_t i = 0; i < job->w->n_steps; i++) {
@@ -520,20 +662,14 @@ static bool all_heard(const struct job *job)
     return true;
 }
 
-/* A step that is parked, and whoever looks after the job was not told; NULL: none. Of a hold
- * somebody knows: what is parked in it is told when it is over. */
-static const struct step *untold(const struct checker *c, const struct job *job)
+/* An alert that is owed still; NULL: none. */
+static const struct ending *untold(const struct job *job)
 {
-    if (job->settled || *job->hold || job->went_back)
-        return NULL;
-    for (uint32_t i = 0; i < job->w->n_steps; i++) {
-        const struct step *step = &job->steps[i];
-        bool died = strcmp(step->parked_for, "DEATHS") == 0;
+    const struct ending *e = job->alerts;
 
-        if (step->parked && step->untold && (died || !c->cut_short))
-            return step;
-    }
-    return NULL;
+    while (e && !e->owed)
+        e = e->older;
+    return e;
 }
 
 bool checker_at_rest(struct checker *c)
@@ -541,7 +677,7 @@ bool checker_at_rest(struct checker *c)
     effects_reset(&c->scratch);
     for (struct job *job = c->jobs; job; job = job->hh.next)
         if (!(job->expired && !job->created) &&
-            (!job->created || !job->accepted || !all_heard(job) || untold(c, job) ||
+            (!job->created || !job->accepted || !all_heard(job) || untold(job) ||
              !(job->settled || parked_for_good(c, job))))
             return false;
     return true;
@@ -550,10 +686,9 @@ bool checker_at_rest(struct checker *c)
 void checker_told(struct checker *c)
 {
     for (struct job *job = c->jobs; job; job = job->hh.next) {
-        const struct step *step = untold(c, job);
+        const struct ending *e = untold(job);
 
-        require(c, !step, "L3 %s: step %td is parked for %s, and nobody was told", job->id,
-                step - job->steps, step->parked_for);
+        require(c, !e, "L3 %s: nobody was told of what stands at %" PRIu64, job->id, e->seq);
     }
 }
 
@@ -570,6 +705,29 @@ bool checker_forgotten(const struct checker *c)
         if (job->created && !job->forgotten)
             return false;
     return true;
+}
+
+/* What belongs to no job. */
+static bool is_lasting(struct bytes key)
+{
+    static const char *const lasting[] = {"workflows", "defs",  "told",        "suspects",
+                                          "leader",    "clock", "supervisors", "mark"};
+
+    for (size_t k = 0; k < array_size(lasting); k++)
+        if (bytes_is(key, lasting[k]))
+            return true;
+    return key.len > 4 && memcmp(key.data, "def:", 4) == 0; /* see check_refs() */
+}
+
+static void require_lasting(void *ctx, struct bytes key)
+{
+    require((struct checker *)ctx, is_lasting(key), "M4 all jobs are forgotten, and there is %.*s",
+            (int)key.len, key.data);
+}
+
+void checker_left(struct checker *c)
+{
+    simstore_each(c->store, require_lasting, c);
 }
 
 void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), void *ctx)

@@ -25,6 +25,12 @@
 
 struct checker;
 
+/* What every Submit carries: an input, a label with the id of its job, and where it belongs in a
+ * trace. */
+#define CHECKER_INPUT "input"
+#define CHECKER_LABEL "job"
+#define CHECKER_TRACE "00-%s-01"
+
 struct checker *checker_new(struct timeline *t, struct simstore *store, const struct plan *plan);
 struct checker *checker_free(struct checker *c);
 
@@ -38,9 +44,14 @@ void checker_fail(struct checker *c, const char *format, ...) __attribute__((for
 void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered,
                  int64_t start_at, bool has_deadline);
 
-/* A store call has been executed. */
+/* A store call has been executed; it is @heard as soon as whoever made it has the answer. */
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
-                    const struct bytes *args, int n, const struct store_answer *answer);
+                    const struct bytes *args, int n, const struct store_answer *answer,
+                    const bool *heard);
+
+/* A client is about to submit another job by this id; or to send what cannot be read. */
+void checker_conflicts(struct checker *c, const char *id);
+void checker_unreadable(struct checker *c, struct bytes body);
 
 /* A scheduler was killed. */
 void checker_died(struct checker *c);
@@ -79,9 +90,18 @@ void checker_lied(struct checker *c, const char *token);
 void checker_receipt(struct checker *c, const Drover__V1__Receipt *m);
 void checker_event(struct checker *c, const Drover__V1__JobEvent *m);
 void checker_status(struct checker *c, const Drover__V1__JobStatus *m);
+/* ... from which entry on it has asked. */
+void checker_history(struct checker *c, const char *id, uint64_t from, const Drover__V1__Answer *m);
 
-/* The store's clock has been set: bounds are no bounds for a while, and sweeps may find that. */
-void checker_clock_set(struct checker *c, int64_t by);
+/* A client begins to ask which jobs there are; then what it hears, page by page, each of @most. */
+struct checker_list;
+struct checker_list *checker_list(struct checker *c);
+void checker_listed(struct checker *c, struct checker_list *list, uint32_t most,
+                    const Drover__V1__Answer *m);
+
+/* The store's clock showed @was, and has been set. Where it steps back bounds are no bounds until
+ * somebody has seen to it, and sweeps may find that. */
+void checker_clock_set(struct checker *c, int64_t was, int64_t by);
 
 /* The store has gone back in time: its model begins anew, and the calls that were left are told
  * again in between. What is known from outside (effects, what was published and heard) stays. */
@@ -101,6 +121,8 @@ bool checker_at_rest(struct checker *c);
 void checker_told(struct checker *c);
 /* True when every job has been deleted, its retention being over. */
 bool checker_forgotten(const struct checker *c);
+/* ... and of none anything is left. */
+void checker_left(struct checker *c);
 /* Calls fn for each job that is parked for good. */
 void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), void *ctx);
 

@@ -8,7 +8,7 @@
 
 /* ---- what kills ---- */
 
-static struct deadly *deadly_find(struct checker *c, struct bytes body)
+struct deadly *check_deadly(struct checker *c, struct bytes body)
 {
     char digest[ID_DIGEST_LEN + 1];
     struct deadly *deadly;
@@ -82,6 +82,23 @@ void check_suspect(struct checker *c, uint32_t partition, const struct bytes *ar
 
 /* ---- the bus ---- */
 
+/* What is for routing, and for people, says what the body says; and nothing lets the broker lose
+ * it. */
+static void check_properties(struct checker *c, const struct bus_message *m,
+                             const struct token *token)
+{
+    const struct workflow_step *step = &token->w->steps[token->step];
+    const char *actor = token->back ? step->revert.actor : step->forward.actor;
+
+    require(c, m->mandatory && m->expires && !m->transient, "I1 %s: a request that may be lost",
+            token->job->id);
+    require(c,
+            strcmp(m->key, actor) == 0 && strcmp(m->job, token->job->id) == 0 &&
+                strcmp(m->step, step->name) == 0 && m->attempt == token->attempt,
+            "I10 %s: a request for step %u goes out as %s/%s, attempt %" PRId64 ", to %s",
+            token->job->id, token->step, m->job, m->step, (int64_t)m->attempt, m->key);
+}
+
 static void published_requests(struct checker *c, const struct bus_message *m,
                                enum bus_outcome outcome)
 {
@@ -91,6 +108,7 @@ static void published_requests(struct checker *c, const struct bus_message *m,
         checker_fail(c, "I10 a request with a token that was never minted");
         return;
     }
+    check_properties(c, m, token);
     token->published = true;
     token->routed |= outcome == BUS_CONFIRMED;
 }
@@ -134,33 +152,61 @@ static void note_alert(struct checker *c, const struct bus_message *m)
 {
     CLEANUP(wire_free) struct wire_message event = {0};
     struct job *job;
+    struct ending *e;
     uint32_t i;
 
     if (wire_decode(WIRE_EVENT, m->body, NULL, &event, NULL) ||
         event.event->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT ||
-        strcmp(event.event->reason, "PARKED") != 0)
+        (strcmp(event.event->reason, "PARKED") != 0 &&
+         strcmp(event.event->reason, "DEADLINE") != 0))
         return;
     job = check_job_find(c, bytes_str(event.event->job_id));
-    i = job ? workflow_find(job->w, bytes_str(event.event->step)) : WORKFLOW_NONE;
-    require(c, i != WORKFLOW_NONE, "L3 an alert of step %s of %s", event.event->step,
-            event.event->job_id);
-    if (i != WORKFLOW_NONE && event.event->seq >= job->steps[i].untold)
-        job->steps[i].untold = 0;
+    if (!job) {
+        checker_fail(c, "I10 an alert of %s", event.event->job_id);
+        return;
+    }
+    i = workflow_find(job->w, bytes_str(event.event->step));
+    e = check_ending_find(job->alerts, event.event->seq);
+    if (!e && check_was_ending(job, event.event->seq))
+        return; /* the store has gone back since */
+    require(c, e && e->step == i, "L3 %s: an alert of step '%s', seq %" PRIu64, job->id,
+            event.event->step, event.event->seq);
+    if (e)
+        e->told = true;
 }
 
 /* A Submit that the store had no room for may be acknowledged once the client was told. */
 static void published_receipt(struct checker *c, const struct bus_message *m)
 {
-    struct wire_message receipt = {0};
+    CLEANUP(wire_free) struct wire_message receipt = {0};
+    struct job *job;
 
-    if (wire_decode(WIRE_RECEIPT, m->body, NULL, &receipt, NULL) == 0 &&
-        receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER) {
-        struct job *job = check_job_find(c, bytes_str(receipt.receipt->job_id));
+    if (wire_decode(WIRE_RECEIPT, m->body, NULL, &receipt, NULL))
+        return;
+    job = check_job_find(c, bytes_str(receipt.receipt->job_id));
+    if (!job)
+        return;
+    job->told = true;
+    job->refused |= receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER;
+}
 
-        if (job)
-            job->refused = true;
-    }
-    wire_free(&receipt);
+/* Whoever has given the command is told what became of it, or that it cannot be carried out. */
+static void published_answer(struct checker *c, const struct bus_message *m)
+{
+    CLEANUP(wire_free) struct wire_message answer = {0};
+    struct order *order;
+    struct job *job;
+
+    if (wire_decode(WIRE_ANSWER, m->body, NULL, &answer, NULL))
+        return;
+    job = check_job_find(c, bytes_str(answer.answer->job_id));
+    if (!job)
+        return;
+    order = check_order_of(c, job, bytes_str(answer.answer->command_id));
+    order->told = true;
+    order->refused |= answer.answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID ||
+                      answer.answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB ||
+                      answer.answer->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW;
 }
 
 /* Return: false where some of it cannot be read. */
@@ -175,8 +221,7 @@ static bool is_good(const struct wire_message *m)
     return m->replies->n_replies + m->replies->n_progress > 0;
 }
 
-/* Only liars send such, and only replies. */
-static bool is_broken(struct bytes body)
+bool check_is_broken(struct bytes body)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
 
@@ -186,10 +231,10 @@ static bool is_broken(struct bytes body)
 static void published_broken(struct checker *c, const struct bus_message *m,
                              enum bus_outcome outcome)
 {
-    struct deadly *broken = deadly_find(c, m->body);
+    struct deadly *broken = check_deadly(c, m->body);
 
     timeline_note(c->t, FEATURE_LIE_BROKEN);
-    require(c, is_broken(m->body), "dead letter: %s", m->reason);
+    require(c, check_is_broken(m->body), "dead letter: %s", m->reason);
     if (!broken) {
         broken = timeline_alloc(c->t, sizeof(*broken));
         id_digest(m->body, broken->digest);
@@ -198,12 +243,45 @@ static void published_broken(struct checker *c, const struct bus_message *m,
     broken->put_aside |= outcome == BUS_CONFIRMED;
 }
 
+void checker_conflicts(struct checker *c, const char *id)
+{
+    struct job *job = check_job_find(c, bytes_str(id));
+
+    if (job)
+        job->taken = true;
+}
+
+void checker_unreadable(struct checker *c, struct bytes body)
+{
+    struct deadly *deadly = check_deadly(c, body);
+
+    if (!deadly) {
+        deadly = timeline_alloc(c->t, sizeof(*deadly));
+        id_digest(body, deadly->digest);
+        HASH_ADD_STR(c->deadly, digest, deadly);
+    }
+    deadly->unreadable = true;
+}
+
+static void published_unreadable(struct checker *c, const struct bus_message *m,
+                                 struct deadly *deadly, enum bus_outcome outcome)
+{
+    require(c, m->reason && strncmp(m->reason, "MALFORMED", strlen("MALFORMED")) == 0,
+            "dead letter: %s", m->reason ? m->reason : "");
+    deadly->put_aside |= outcome == BUS_CONFIRMED;
+    timeline_note(c->t, FEATURE_UNREADABLE);
+}
+
 /* What is given up costs a reply its lease; who submits or commands and hears nothing does it
  * again. */
 static void published_dead(struct checker *c, const struct bus_message *m, enum bus_outcome outcome)
 {
-    struct deadly *deadly = deadly_find(c, m->body);
+    struct deadly *deadly = check_deadly(c, m->body);
 
+    if (deadly && deadly->unreadable && m->reason && strcmp(m->reason, "POISON") != 0) {
+        published_unreadable(c, m, deadly, outcome);
+        return;
+    }
     if (c->liars && m->reason && strcmp(m->reason, "POISON") != 0) {
         published_broken(c, m, outcome);
         return;
@@ -214,7 +292,6 @@ static void published_dead(struct checker *c, const struct bus_message *m, enum 
     timeline_note(c->t, FEATURE_POISON_GIVEN_UP);
     if (deadly && outcome == BUS_CONFIRMED)
         deadly->dead = true;
-    c->cut_short = true;
 }
 
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
@@ -234,139 +311,36 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
         note_copy(c, m, outcome == BUS_CONFIRMED, lost);
     else if (strcmp(m->type, "drover.v1.Receipt") == 0)
         published_receipt(c, m);
-}
-
-/* What has been recorded of it maybe is not sent again by anyone. */
-static void leave_to_lease(struct checker *c, const struct wire_message *m)
-{
-    for (size_t i = 0; m->type == WIRE_REPLIES && i < m->replies->n_replies; i++) {
-        struct token *token = check_token_ever(c, bytes_str(m->replies->replies[i]->token));
-
-        if (token)
-            token->given_up = true;
-    }
-    if (m->type == WIRE_SUBMIT) {
-        struct job *job = check_job_find(c, bytes_str(m->submit->job_id));
-
-        if (job)
-            job->given_up = true;
-    }
+    else if (strcmp(m->type, "drover.v1.Answer") == 0)
+        published_answer(c, m);
 }
 
 void checker_dropped(struct checker *c, const struct bus_message *m, bool delivered)
 {
     CLEANUP(wire_free) struct wire_message caused = {0};
-    bool submit = m->type && strcmp(m->type, "drover.v1.Submit") == 0;
-    bool replies = m->type && strcmp(m->type, "drover.v1.Replies") == 0;
+    static const struct {
+        const char *type;
+        enum wire_type wire;
+    } types[] = {
+        {"drover.v1.Submit", WIRE_SUBMIT},
+        {"drover.v1.Replies", WIRE_REPLIES},
+        {"drover.v1.Requests", WIRE_REQUESTS},
+        {"drover.v1.Control", WIRE_CONTROL},
+    };
 
-    c->cut_short |= delivered;
     if (m->type && strcmp(m->type, "drover.v1.JobEvent") == 0)
         note_copy(c, m, false, true);
-    else if (delivered && (submit || replies) &&
-             wire_decode(submit ? WIRE_SUBMIT : WIRE_REPLIES, m->body, NULL, &caused, NULL) == 0)
-        leave_to_lease(c, &caused);
+    for (size_t i = 0; m->type && delivered && i < array_size(types); i++)
+        if (strcmp(m->type, types[i].type) == 0 &&
+            wire_decode(types[i].wire, m->body, NULL, &caused, NULL) == 0)
+            check_leave_to_lease(c, &caused);
 }
 
 bool checker_given_up(struct checker *c, struct bytes body)
 {
-    const struct deadly *deadly = deadly_find(c, body);
+    const struct deadly *deadly = check_deadly(c, body);
 
     return deadly && (deadly->dead || deadly->put_aside);
-}
-
-/* ---- acks ---- */
-
-struct acked {
-    const struct simlink *link;
-    const struct bus_delivery *delivery;
-};
-
-/* What a trigger caused has been published, or is past the time in which it would help. */
-static void require_followed(struct checker *c, const struct acked *a, const struct job *job,
-                             const uint32_t *steps, uint32_t n, const struct token *trigger)
-{
-    for (uint32_t k = 0; job->turn == 1 && !job->ending && !*job->hold && k < n && k < c->budget;
-         k++) {
-        const struct token *token = job->steps[steps[k]].flying;
-
-        if (!token || (trigger ? token->trigger != trigger : !token->by_submit))
-            continue;
-        if (token->published || token->wait_until <= c->store_now || c->clock_set)
-            continue;
-        if (trigger ? trigger->given_up : job->given_up)
-            continue;
-        require(
-            c, simlink_other_copy(a->link, a->delivery->handle, trigger ? trigger->text : job->id),
-            "I1 %s: acknowledged, and the request for step %u was never sent", job->id, steps[k]);
-    }
-}
-
-static void acked_submit(struct checker *c, const struct acked *a, const Drover__V1__Submit *m)
-{
-    struct job *job = check_job_find(c, bytes_str(m->job_id));
-
-    if (!job)
-        return;
-    require(c, job->created || job->refused || job->lost,
-            "I1 %s: acknowledged before it was recorded", job->id);
-    require_followed(c, a, job, job->w->roots, job->w->n_roots, NULL);
-}
-
-static void acked_reply(struct checker *c, const struct acked *a, const Drover__V1__StepReply *m)
-{
-    const struct token *token = check_token_ever(c, bytes_str(m->token));
-    const struct workflow_step *step;
-
-    if (!token)
-        return;
-    step = &token->w->steps[token->step];
-    require(c, token->decided, "I1 %s: a reply was acknowledged before it was recorded",
-            token->job->id);
-    require_followed(c, a, token->job, step->dependents, step->n_dependents, token);
-}
-
-static void acked_expired(struct checker *c, const Drover__V1__StepRequest *m)
-{
-    const struct token *token = check_token_ever(c, bytes_str(m->token));
-
-    require(c, !token || token->decided,
-            "I1 %s: an expired request was acknowledged before it was recorded", m->job_id);
-}
-
-void checker_acked(struct checker *c, int64_t store_now, const struct simlink *link,
-                   const struct bus_delivery *d)
-{
-    static const enum wire_type types[] = {
-        [SCHEDULER_SUBMIT] = WIRE_SUBMIT,
-        [SCHEDULER_REPLIES] = WIRE_REPLIES,
-        [SCHEDULER_CONTROL] = WIRE_CONTROL,
-        [SCHEDULER_EXPIRED] = WIRE_REQUESTS,
-    };
-    const struct acked a = {link, d};
-    CLEANUP(wire_free) struct wire_message m = {0};
-
-    const struct deadly *deadly = deadly_find(c, d->body);
-
-    if (c->violated)
-        return;
-    if (c->liars && d->source == SCHEDULER_REPLIES && is_broken(d->body))
-        require(c, deadly && (deadly->put_aside || deadly->dead),
-                "I1 what cannot be read is acknowledged, and was not put aside");
-    if (wire_decode(types[d->source], d->body, NULL, &m, NULL))
-        return;
-    if (deadly && deadly->dead) {
-        leave_to_lease(c, &m);
-        return;
-    }
-    c->store_now = store_now;
-    if (m.type == WIRE_SUBMIT)
-        acked_submit(c, &a, m.submit);
-    for (size_t i = 0; m.type == WIRE_REPLIES && i < m.replies->n_replies; i++)
-        if (!c->liars || wire_check_reply(m.replies, i, NULL) == 0)
-            acked_reply(c, &a, m.replies->replies[i]);
-    for (size_t i = 0; m.type == WIRE_REQUESTS && i < m.requests->n_requests; i++)
-        if (!d->resent)
-            acked_expired(c, m.requests->requests[i]);
 }
 
 /* ---- clients ---- */
@@ -386,6 +360,11 @@ void checker_receipt(struct checker *c, const Drover__V1__Receipt *m)
         job->accepted = true;
         break;
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER:
+        break;
+    case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CONFLICT:
+        require(c, job->taken && job->created, "I10 %s: another job is said to have its id",
+                job->id);
+        timeline_note(c->t, FEATURE_CONFLICT);
         break;
     case DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED:
         /* a scheduler may still be about to register it */
@@ -417,7 +396,7 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
     named = job->w->n_sinks < c->budget ? job->w->n_sinks : c->budget;
     if ((undone = ending_of(job->undone, m)))
         undone->heard = true;
-    e = check_ending_find(job, m->seq);
+    e = check_ending_find(job->last, m->seq);
     if (check_was_ending(job, m->seq) && (!e || strcmp(outcome_name(m->outcome), e->outcome) != 0))
         return; /* the store has gone back since */
     if (!e) {

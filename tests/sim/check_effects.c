@@ -74,6 +74,24 @@ static void run_key(char out[static WIRE_KEY_MAX + 1], const Drover__V1__StepReq
     snprintf(out, WIRE_KEY_MAX + 1, "%s/%s/%u", request->job_id, request->step, (unsigned)turn);
 }
 
+/* What the Submit gave for each request to carry. */
+static void check_passed_on(struct checker *c, const Drover__V1__StepRequest *request)
+{
+    require(
+        c,
+        request->input &&
+            bytes_is(bytes_of(request->input->data.data, request->input->data.len), CHECKER_INPUT),
+        "I12 %s: a request without the job's input", request->job_id);
+    require(c,
+            request->n_labels == 1 && strcmp(request->labels[0]->name, CHECKER_LABEL) == 0 &&
+                strcmp(request->labels[0]->value, request->job_id) == 0,
+            "I12 %s: a request without the job's label", request->job_id);
+    require(c,
+            strcmp(request->traceparent,
+                   effects_printf(&c->scratch, CHECKER_TRACE, request->job_id)) == 0,
+            "I12 %s: a request with the traceparent '%s'", request->job_id, request->traceparent);
+}
+
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool in_lease)
 {
     const struct token *token = check_token_ever(c, bytes_str(request->token));
@@ -100,6 +118,12 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool
     require(c, token->back || request->n_results == step->n_take,
             "I8 %s: step %s begins with %zu of %u results", request->job_id, request->step,
             request->n_results, step->n_take);
+    check_passed_on(c, request);
+    require(c, request->attempt == token->attempt && request->turn == token->turn,
+            "I9 %s: step %s begins with attempt %u of turn %u, not %u of %u", request->job_id,
+            request->step, request->attempt, request->turn, token->attempt, token->turn);
+    require(c, strcmp(d->action, request->action) == 0, "I12 %s: step %s is to do %s, not %s",
+            request->job_id, request->step, d->action, request->action);
     run_key(key, request, token->forward);
     if (token->forward == 0) /* done by hand alone */
         *key = 0;

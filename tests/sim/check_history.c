@@ -80,7 +80,15 @@ static struct token *mint(struct checker *c, struct bytes text)
         token->ends = was->ends;
         token->till = was->till;
         token->jumps = was->jumps;
+        token->set_back = was->set_back;
+        token->back_at = was->back_at;
+        token->unseen = was->unseen;
+        token->longer = was->longer;
+        token->wait_ends = was->wait_ends;
+        token->too_late = was->too_late;
         token->given_up = was->given_up;
+        token->heard = was->heard;
+        token->at = was->at;
         HASH_DEL(c->undone, was);
     }
     return token;
@@ -102,6 +110,13 @@ static bool has_counted(const struct step *step)
     return !step->flying && step->failures + step->expiries > 0;
 }
 
+/* Once it has begun it goes on, also where the clock steps back to before its time. */
+static void require_begun(struct checker *c, struct job *job)
+{
+    job->begun |= c->store_now >= job->start_at;
+    require(c, job->begun, "I6 %s: begun before its time", job->id);
+}
+
 static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct step *step = &job->steps[i];
@@ -113,8 +128,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         timeline_note(c->t, FEATURE_UNDO_ON_THE_WAY_FORWARD);
     require(c, !job->settled && !job->ending, "I6 %s: dispatched after it ended", job->id);
     require(c, !*job->hold, "I6 %s: dispatched while it was held", job->id);
-    require(c, c->store_now >= job->start_at || c->clock_set, "I6 %s: dispatched before its time",
-            job->id);
+    require_begun(c, job);
     require(c, !step->flying, "I2 %s: step %u dispatched while in flight", job->id, i);
     require(c, !step->failed || job->retrying, "I6 %s: step %u dispatched after it failed", job->id,
             i);
@@ -152,10 +166,17 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     token->forward = step->forward;
     token->attempt = step->attempt;
     token->minted = c->store_now;
-    token->trigger = c->trigger;
-    token->by_submit = c->submitting;
+    token->set_back |= check_stepped_back(c, job->partition);
+    if (!c->again) {
+        token->heard = c->heard;
+        token->at = c->t->now;
+    }
+    if (c->cause) {
+        token->older = c->cause->minted;
+        c->cause->minted = token;
+    }
     HASH_ADD_KEYPTR(hh, c->tokens, token->text, text.len, token);
-    step->flying = token;
+    step->flying = step->last = token;
     job->flying++;
 }
 
@@ -182,7 +203,8 @@ static struct recorded *on_reply(struct checker *c, struct job *job, uint32_t i,
             timeline_note(c->t, FEATURE_LIE_BELIEVED);
         step->lied |= token->lied;
         land(job, step);
-        c->trigger = token;
+        token->ended_by = r->kind;
+        c->cause = &token->led_to;
         return r;
     }
     checker_fail(c, "I3 %s: step %u recorded with a token that no reply carried", job->id, i);
@@ -227,7 +249,7 @@ static bool is_known_to_jump(struct checker *c, const struct token *token)
 {
     struct store_clock clock = check_clock(c, token->job->partition);
 
-    return token->jumps == 1 && !c->set_back && clock.by > 0 && token->minted < clock.jumped;
+    return token->jumps == 1 && !token->set_back && clock.by > 0 && token->minted < clock.jumped;
 }
 
 static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
@@ -239,7 +261,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
     if (c->violated)
         return;
     require(c,
-            c->again || c->t->now + c->unseen + JUMP_MS >= step->flying->ends ||
+            c->again || c->t->now + step->flying->unseen + JUMP_MS >= step->flying->ends ||
                 (step->flying->jumps > 0 && !is_known_to_jump(c, step->flying)),
             "I7 %s: step %u expired %" PRId64 " ms early", job->id, i,
             step->flying->ends - c->t->now);
@@ -249,19 +271,51 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
     step->anew |= job->retrying;
 }
 
+static void ending_new(struct checker *c, struct job *job, struct ending **list,
+                       struct bytes outcome, uint32_t step)
+{
+    struct ending *ending = timeline_alloc(c->t, sizeof(*ending));
+
+    for (const struct ending *was = job->undone; was; was = was->older) {
+        if (was->seq == job->seq && was->step == step && bytes_is(outcome, was->outcome)) {
+            ending->told |= was->told;
+            ending->heard |= was->heard;
+            ending->excused |= was->excused;
+        }
+    }
+    ending->older = *list;
+    ending->seq = job->seq;
+    ending->step = step;
+    ending->owed = true;
+    snprintf(ending->outcome, sizeof(ending->outcome), "%.*s", (int)outcome.len,
+             (const char *)outcome.data);
+    *list = ending;
+}
+
+static void alert_owed(struct checker *c, struct job *job, uint32_t step)
+{
+    ending_new(c, job, &job->alerts, bytes_str("ALERT"), step);
+}
+
 static void on_parked(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct bytes reason = word(e, 4);
-    bool exhausted = bytes_is(reason, "EXHAUSTED"), silent;
+    bool exhausted = bytes_is(reason, "EXHAUSTED"), told = check_is_owed(c, job, job->seq);
+    struct step *step = &job->steps[i];
 
     timeline_note(c->t, bytes_is(reason, "DEATHS") ? FEATURE_PARKED_DEATHS
                         : exhausted                ? FEATURE_PARKED_EXHAUSTED
                                                    : FEATURE_PARKED_PERMANENT);
-    job->steps[i].parked = true;
-    /* one that is tried now and then is parked again in silence */
-    silent = exhausted && check_terms_of(job, i)->policy.park_interval_ms >= 0;
-    job->steps[i].untold = silent || c->again ? 0 : job->seq;
-    snprintf(job->steps[i].parked_for, sizeof(job->steps[i].parked_for), "%.*s", (int)reason.len,
+    require(c, told || (exhausted && step->known),
+            "L3 %s: step %u is parked for %.*s, and nobody is to hear of it", job->id, i,
+            (int)reason.len, (const char *)reason.data);
+    require(c, !told || !exhausted || !step->known || job->w->n_steps >= BIG,
+            "L3 %s: step %u is parked as it was, and somebody is to hear of it again", job->id, i);
+    if (told)
+        alert_owed(c, job, i);
+    step->parked = true;
+    step->known = exhausted && check_terms_of(job, i)->policy.park_interval_ms >= 0;
+    snprintf(step->parked_for, sizeof(step->parked_for), "%.*s", (int)reason.len,
              (const char *)reason.data);
 }
 
@@ -300,7 +354,6 @@ static bool outcome_fits(const struct job *job, struct bytes outcome)
 
 static void on_settled(struct checker *c, struct job *job, const struct entry *e)
 {
-    struct ending *ending = timeline_alloc(c->t, sizeof(*ending));
     struct bytes outcome = word(e, 3);
 
     static const struct {
@@ -323,25 +376,13 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
             "I6 %s: settled with steps in flight", job->id);
     require(c, outcome_fits(job, outcome), "I6 %s: settled %.*s", job->id, (int)outcome.len,
             (const char *)outcome.data);
-    for (const struct ending *was = job->undone; was; was = was->older) {
-        if (was->seq == job->seq && bytes_is(outcome, was->outcome)) {
-            ending->told |= was->told;
-            ending->heard |= was->heard;
-            ending->excused |= was->excused;
-        }
-    }
     check_books(c, job);
-    ending->older = job->last;
-    ending->seq = job->seq;
-    ending->owed = true;
-    snprintf(ending->outcome, sizeof(ending->outcome), "%.*s", (int)outcome.len,
-             (const char *)outcome.data);
-    job->last = ending;
+    ending_new(c, job, &job->last, outcome, WORKFLOW_NONE);
     job->settled = true;
     if (strcmp(job->hold, "killed") != 0)
         *job->hold = 0;
     job->settled_at = c->store_now;
-    tell(c->t, "job", "%s settled %s", job->id, ending->outcome);
+    tell(c->t, "job", "%s settled %s", job->id, job->last->outcome);
 }
 
 static void on_command(struct checker *c, const struct job *job, struct bytes id)
@@ -399,11 +440,11 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
     if (strcmp(job->hold, "deadline") == 0)
         *job->hold = 0;
     for (uint32_t i = 0; i < job->w->n_steps; i++)
-        job->steps[i].failed = job->steps[i].parked = false;
+        job->steps[i].failed = job->steps[i].parked = job->steps[i].known = false;
 }
 
 /* What was in flight by then and had not been sent is left to its lease: a hold sends nothing. */
-static void on_held(struct checker *c, struct job *job, struct bytes hold)
+static void hold(struct checker *c, struct job *job, struct bytes hold)
 {
     require(c,
             !*job->hold || bytes_is(hold, "killed") ||
@@ -413,6 +454,17 @@ static void on_held(struct checker *c, struct job *job, struct bytes hold)
         if (job->steps[i].flying)
             job->steps[i].flying->published = true;
     snprintf(job->hold, sizeof(job->hold), "%.*s", (int)hold.len, (const char *)hold.data);
+}
+
+/* A person's hold stays when the deadline passes; of that somebody is to hear all the same. */
+static void on_held(struct checker *c, struct job *job, const struct entry *e)
+{
+    bool overdue = bytes_is(word(e, 2), "overdue");
+
+    if (!overdue)
+        hold(c, job, word(e, 3));
+    if (overdue || bytes_is(word(e, 3), "deadline"))
+        alert_owed(c, job, WORKFLOW_NONE);
 }
 
 /* What a person says of a step, or of all (@i past the last one), begins it anew. */
@@ -428,7 +480,7 @@ static void on_anew(struct job *job, uint32_t i)
             step->anew = has_counted(step);
             continue;
         }
-        step->parked = step->failed = false;
+        step->parked = step->failed = step->known = false;
         step->not_before = step->not_after = 0;
         step->forgiven.since = job->since;
         step->forgiven.failures = k == i ? 0 : step->failures;
@@ -539,10 +591,10 @@ static void check_deaths(struct checker *c, const struct job *job, const struct 
 static void check_deadline(struct checker *c, const struct job *job, const struct entry *e)
 {
     struct bytes event = word(e, 2);
-    Drover__V1__Recourse recourse = bytes_is(event, "held") ? DROVER__V1__RECOURSE__RECOURSE_PARK
-                                    : bytes_is(event, "ending")
-                                        ? DROVER__V1__RECOURSE__RECOURSE_FAIL
-                                        : DROVER__V1__RECOURSE__RECOURSE_COMPENSATE;
+    Drover__V1__Recourse recourse =
+        bytes_is(event, "held") || bytes_is(event, "overdue") ? DROVER__V1__RECOURSE__RECOURSE_PARK
+        : bytes_is(event, "ending")                           ? DROVER__V1__RECOURSE__RECOURSE_FAIL
+                                    : DROVER__V1__RECOURSE__RECOURSE_COMPENSATE;
 
     require(c, !job->back, "I6 %s: the deadline strikes on the way back", job->id);
     require(c, recourse == job->w->on_deadline, "I12 %s: on its deadline it is %.*s", job->id,
@@ -554,15 +606,31 @@ static bool is_deadline(const struct entry *e)
     struct bytes event = word(e, 2);
 
     return (bytes_is(event, "held") && bytes_is(word(e, 3), "deadline")) ||
+           bytes_is(event, "overdue") ||
            (bytes_is(event, "ending") && bytes_is(word(e, 3), "DEADLINE")) ||
            (bytes_is(event, "turned") && bytes_is(word(e, 5), "DEADLINE"));
+}
+
+/* What had used up its tries when its job ended stays parked where that goes on. */
+static bool parks_again(const struct job *job, const struct entry *e)
+{
+    uint32_t i = (uint32_t)check_number(word(e, 3));
+    const struct step *step = &job->steps[i];
+    const struct policy *policy;
+
+    if (!bytes_is(word(e, 2), "parked") || i >= job->w->n_steps || *job->due || step->flying ||
+        !(step->laid_down || job->w->n_steps >= BIG))
+        return false;
+    policy = &check_terms_of(job, i)->policy;
+    return step->anew || step->failures + step->forgiven.failures >= policy->maximum_attempts ||
+           step->expiries + step->forgiven.expiries >= policy->maximum_expiries;
 }
 
 /* @tells: the entry from its event on. */
 static void check_recourse(struct checker *c, struct job *job, const struct entry *e,
                            struct bytes tells)
 {
-    bool taken = takes_recourse(e);
+    bool taken = takes_recourse(e) && !parks_again(job, e);
 
     if (is_deadline(e))
         check_deadline(c, job, e);
@@ -838,18 +906,20 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
         on_migrated(c, job);
     else if (bytes_is(event, "ending"))
         job->ending = true;
-    else if (bytes_is(event, "held"))
-        on_held(c, job, word(&e, 3));
+    else if (bytes_is(event, "held") || bytes_is(event, "overdue"))
+        on_held(c, job, &e);
     else if (bytes_is(event, "killed"))
-        on_held(c, job, event);
+        hold(c, job, event);
     else if (bytes_is(event, "resumed"))
         on_resumed(c, job);
     else if (bytes_is(event, "retried") && bytes_is(word(&e, 3), "all"))
         on_retried_all(job);
     else if (bytes_is(event, "mended"))
-        require(c, c->clock_set, "I13 %s: a sweep found '%.*s'", job->id, (int)text.len,
-                (const char *)text.data);
-    else if (!bytes_is(event, "started"))
+        require(c, bytes_is(word(&e, 3), "due") && check_stepped_back(c, job->partition),
+                "I13 %s: a sweep found '%.*s'", job->id, (int)text.len, (const char *)text.data);
+    else if (bytes_is(event, "started"))
+        require_begun(c, job);
+    else
         on_step_event(c, job, event, &e);
 }
 
@@ -870,7 +940,7 @@ bool check_read_history(struct checker *c, struct job *job)
     uint32_t length = simstore_list(c->store, job->partition, job->keys.hist);
     struct entry last;
 
-    c->trigger = NULL;
+    c->cause = c->call;
     if (length == 0)
         return false;
     if (job->forgotten) {

@@ -5,8 +5,10 @@
  *     check.c          calls, and what must be true at rest
  *     check_history.c  moves the model along the store's history: which way steps and turns may go
  *     check_records.c  holds records and indexes against the model
- *     check_bus.c      what is published, acknowledged, and heard by clients
+ *     check_bus.c      what is published, and heard by clients
+ *     check_acks.c     what is acknowledged
  *     check_effects.c  what handlers did
+ *     check_answers.c  what clients are told of histories, and of which jobs there are
  */
 #pragma once
 
@@ -22,6 +24,11 @@
 #define BIG 200           /* steps from which on not every call is followed by a full comparison */
 #define COMMANDS_KEPT 16  /* with their answers, see drover.lua */
 
+/* What a message, or a store call, has led to. */
+struct cause {
+    struct token *minted; /* newest first */
+};
+
 /* One dispatch. */
 struct token {
     char text[WIRE_TOKEN_MAX + 1];
@@ -32,26 +39,36 @@ struct token {
     uint32_t turn;    /* of its key */
     uint32_t forward; /* of the key of what it takes back */
     uint32_t attempt;
-    int64_t minted;              /* store time */
-    int64_t wait_until;          /* store time: nobody may take the request later */
-    int64_t till;                /* store time: its lease, as the store has it */
-    int64_t ends;                /* the same in the world's time; 0: nobody knows */
-    uint32_t jumps;              /* of the store's clock, from one ahead on that came when it had
-                                    longer to go than nothing expires for */
-    const struct token *trigger; /* whose completion caused it; NULL: something else */
-    bool by_submit;              /* the submission caused it */
-    bool published;              /* the broker has told what became of the request */
-    bool routed;                 /* it has some copy of it */
-    bool effect;                 /* a handler ended well */
-    bool recorded;               /* a reply to it was */
-    bool lied;                   /* a reply to it may be a lie */
-    bool decided;                /* the store has been asked to record something of it */
-    bool given_up;               /* a reply to it may be gone, or was poison: its lease has to do */
+    int64_t minted;      /* store time */
+    int64_t wait_until;  /* store time: nobody may take the request later */
+    int64_t wait_ends;   /* the same in the world's time; 0: nobody knows */
+    bool too_late;       /* that was past when the store's clock stepped back */
+    int64_t till;        /* store time: its lease, as the store has it */
+    int64_t ends;        /* the same in the world's time; 0: nobody knows */
+    uint32_t jumps;      /* of the store's clock, from one ahead on that came when it had
+                            longer to go than nothing expires for */
+    bool set_back;       /* that clock stepped back, and nobody may have known before */
+    int64_t back_at;     /* ... to this, at the least; 0: it has not since it was minted */
+    int64_t unseen;      /* ms by which it was set ahead so little that nobody may have noticed */
+    int64_t longer;      /* ms that the lease outlasts its record: it lived through a jump */
+    struct cause led_to; /* by what ended its flight: */
+    char ended_by;       /* enum op_kind; 0: no record did */
+    struct token *older; /* of the same cause */
+    int64_t at;          /* the world's time of the call that minted it, and ... */
+    const bool *heard;   /* whether who made the call that minted it has its answer; NULL: no */
+    bool published;      /* the broker has told what became of the request */
+    bool routed;         /* it has some copy of it */
+    bool effect;         /* a handler ended well */
+    bool recorded;       /* a reply to it was */
+    bool lied;           /* a reply to it may be a lie */
+    bool decided;        /* the store has been asked to record something of it */
+    bool given_up;       /* what is told of it may be gone, or was poison: its lease has to do */
     UT_hash_handle hh;
 };
 
 struct step {
     struct token *flying; /* NULL: not in flight */
+    struct token *last;   /* of the last dispatch; NULL: none yet */
     char current;         /* what was known of it when it was last at rest: A, D or U */
     bool back;            /* what the last dispatch asked for, and ... */
     uint32_t turn;        /* ... the turn of its key */
@@ -69,10 +86,33 @@ struct step {
     bool replaced; /* by a migration, and what its requests may have done is to be undone */
     bool anew;     /* maybe: a Retry of all found it at rest, or it came to rest meanwhile */
     char parked_for[16];
-    uint64_t untold;    /* seq of its parking, of which nobody has heard; 0: they have */
+    bool known; /* somebody is to hear, or has, that it is parked, and it is tried now and then */
+    bool laid_down;     /* by the store's record it is at rest */
     struct deed *deeds; /* newest first */
     bool lied;          /* what is recorded of it may be a lie: deeds may be others */
     bool by_hand;       /* a person has it done, or says so */
+};
+
+/* One command, by the id that its sender gave it. */
+struct order {
+    const char *of; /* "<job> <id>" */
+    struct cause led_to;
+    bool decided;  /* the store has been asked to carry it out, and has, or would not */
+    bool refused;  /* its sender was told that it cannot be */
+    bool told;     /* the broker has some answer to it */
+    bool given_up; /* a copy of it was poison, or may be gone */
+    UT_hash_handle hh;
+};
+
+/* One call that has the job go on. */
+struct drive {
+    struct drive *older;
+    struct cause led_to;
+    int64_t at;        /* world's time */
+    const bool *heard; /* see struct token */
+    const char *by;
+    uint32_t *steps; /* that it names */
+    uint32_t n_steps;
 };
 
 /* A definition that a job has had. */
@@ -82,11 +122,12 @@ struct version {
     bool registered; /* under its name */
 };
 
-/* How a turn has ended; everybody is to hear of it. */
+/* How a turn has ended, or what a person is to know of a job; everybody is to hear of it. */
 struct ending {
     struct ending *older;
     uint64_t seq;
-    char outcome[24];
+    char outcome[24]; /* ALERT: it is none */
+    uint32_t step;    /* that the alert is about; WORKFLOW_NONE: the job */
     bool owed;
     bool told;    /* it reached the broker */
     bool heard;   /* ... and the client */
@@ -105,13 +146,19 @@ struct job {
     uint32_t partition;
     int64_t start_at;
     bool has_deadline;
+    struct cause submitted;
+    struct drive *drives; /* newest first */
+    bool told;            /* the broker has some Receipt for it */
     bool created;
-    bool expired;  /* its Submit came too late */
-    bool refused;  /* once: its workflow was not registered yet, or the store was full */
-    bool accepted; /* the client knows */
-    bool given_up; /* a copy of its Submit was poison, or may be gone */
-    bool lost;     /* the store went back to before it was created */
-    bool back;     /* where it goes */
+    bool begun;         /* once it has, it has, whatever the clock shows */
+    bool expired;       /* its Submit came too late */
+    bool taken;         /* somebody submits another by its id */
+    const char *digest; /* of what it was created by */
+    bool refused;       /* once: its workflow was not registered yet, or the store was full */
+    bool accepted;      /* the client knows */
+    bool given_up;      /* a copy of its Submit was poison, or may be gone */
+    bool lost;          /* the store went back to before it was created */
+    bool back;          /* where it goes */
     uint32_t turn;
     uint32_t since;  /* the turn in which it was last turned round */
     uint32_t epoch;  /* the turn in which its joins were last counted anew */
@@ -125,6 +172,7 @@ struct job {
     bool settled;
     int64_t settled_at; /* store time */
     struct ending *last;
+    struct ending *alerts;
     struct ending *undone; /* of which the store knows no more; the client may still hear of it */
     const char *commands[COMMANDS_KEPT]; /* ids of the last ones that were answered */
     uint32_t n_commands;                 /* answered in all */
@@ -155,6 +203,7 @@ struct deadly {
     char digest[ID_DIGEST_LEN + 1];
     bool dead;      /* it is in drover.dead */
     bool put_aside; /* likewise, because it cannot be read */
+    bool unreadable;
     UT_hash_handle hh;
 };
 
@@ -162,6 +211,17 @@ struct deadly {
 struct survivor {
     char of[ID_DIGEST_LEN + ID_TOKEN_LEN + 1];
     UT_hash_handle hh;
+};
+
+/* A step back of the store's clock: what is due of before lies too far ahead. That is over when a
+ * sweep has derived it again, for which somebody has to have noticed, or the clock has caught up.
+ */
+struct step_back {
+    bool on;
+    bool noticed;
+    int64_t before; /* what the clock showed */
+    int64_t seen;   /* what the store had noted of it */
+    int64_t over;   /* the world's time when it was */
 };
 
 struct checker {
@@ -174,22 +234,23 @@ struct checker {
     struct job *jobs;
     struct token *tokens;
     struct token *undone; /* of which the store knows no more, or not yet again */
+    struct order *orders;
     struct deadly *deadly;
     struct survivor *survivors;
     uint32_t deaths; /* of schedulers */
     bool again;      /* calls are told that were made before */
+    bool went_back;  /* the store has, once */
     struct effects scratch;
     int64_t store_now;
-    bool clock_set;
-    int64_t unseen; /* ms by which it was set ahead so little that nobody may have noticed */
-    bool set_back;
-    bool cut_short; /* the broker has lost a message that somebody was at work on, or it was poison:
-                       what it was to have told is told by nobody */
+    int64_t ahead;           /* ms by which the store's clock was set ahead, all in all */
+    bool set_back;           /* it was, too */
+    struct step_back *backs; /* of each partition */
     bool violated;
     char violation[512];
     /* the call under way */
-    bool submitting;
-    const struct token *trigger;
+    const bool *heard;   /* see struct token */
+    struct cause *call;  /* what it mints before it records anything belongs there; NULL: nowhere */
+    struct cause *cause; /* the same as of the history that has been read */
     struct recorded recorded[64];
     uint32_t n_recorded;
 };
@@ -209,7 +270,10 @@ struct token *check_token_find(struct checker *c, struct bytes text);
 struct token *check_token_ever(struct checker *c, struct bytes text);
 
 /* NULL where there is none. */
-struct ending *check_ending_find(struct job *job, uint64_t seq);
+struct ending *check_ending_find(struct ending *list, uint64_t seq);
+
+/* Whether the store owes a notice. */
+bool check_is_owed(struct checker *c, const struct job *job, uint64_t seq);
 
 /* Whether there was such an ending, of which the store knows no more. */
 bool check_was_ending(const struct job *job, uint64_t seq);
@@ -219,12 +283,17 @@ void check_version(struct checker *c, struct job *job, struct workflow *w, bool 
 
 /* What a partition knows of its clock, see watch_clock() in drover.lua. */
 struct store_clock {
+    int64_t seen;   /* what it showed somebody, ten seconds ago at most */
+    bool back;      /* it stepped back, and no sweep has come to its end since */
     int64_t quiet;  /* until then nothing ends that depends on the time alone */
     int64_t jumped; /* ahead, at that time by the new clock or a little later, and ... */
     int64_t by;     /* ... by so much; 0: not that it knows */
 };
 
 struct store_clock check_clock(struct checker *c, uint32_t partition);
+
+/* Whether what is due may lie too far ahead, as the clock has stepped back. */
+bool check_stepped_back(const struct checker *c, uint32_t partition);
 
 /* A decimal number as the store writes it; 0 for anything else. */
 uint64_t check_number(struct bytes text);
@@ -241,7 +310,24 @@ bool check_is_known(const struct job *job, struct bytes command);
 /* What the last dispatch of a step went by. */
 const struct workflow_dispatch *check_terms_of(const struct job *job, uint32_t i);
 
+/* ---- check_acks.c ---- */
+
+/* Of a command; made where there is none. */
+struct order *check_order_of(struct checker *c, const struct job *job, struct bytes id);
+
+/* A call that has a job go on. */
+struct drive *check_drive(struct checker *c, struct job *job, const struct bytes *args, int n);
+
+/* What has been recorded of it maybe is not sent again by anyone. */
+void check_leave_to_lease(struct checker *c, const struct wire_message *m);
+
 /* ---- check_bus.c ---- */
+
+/* Whether it has cost lives, or cannot be read; NULL: neither. */
+struct deadly *check_deadly(struct checker *c, struct bytes body);
+
+/* Whether it cannot be read: only liars send such, and only replies. */
+bool check_is_broken(struct bytes body);
 
 /* A life begins a message that came again. */
 void check_suspect(struct checker *c, uint32_t partition, const struct bytes *args,

@@ -10,6 +10,7 @@
 struct facts {
     bool pending;
     bool cursor;
+    bool back;  /* what is due may lie too far ahead, as the clock has stepped back */
     bool going; /* and no work is left over: every step that nothing keeps has been dispatched */
     int64_t due;
     uint64_t open;
@@ -31,12 +32,43 @@ static void compare_waiting(struct checker *c, const struct job *job, uint32_t i
     require(c, n > 0 || r->state != 'W', "L1 %s: step %u is ready and nobody sent it", job->id, i);
 }
 
+/* What a dispatch gives: the wait doubled each time that nobody took the request. */
+static int64_t given(const struct job *job, uint32_t i, const struct ops_step_record *r)
+{
+    const struct workflow_dispatch *d = check_terms_of(job, i);
+    int64_t wait = d->wait_ms;
+
+    for (uint32_t n = 0; n < r->unstarted && wait < WAIT_CAP_MS; n++)
+        wait *= 2;
+    if (wait > WAIT_CAP_MS)
+        wait = d->wait_ms > WAIT_CAP_MS ? d->wait_ms : WAIT_CAP_MS;
+    return wait + d->lock_ms;
+}
+
+/* When a lease is looked at, at the latest. One of before a jump lasts as much longer as whoever
+ * looked last before that knew; what is past while expiry waits is looked at again after a while.
+ */
+static int64_t lease_end(struct checker *c, const struct job *job, uint32_t i,
+                         const struct ops_step_record *r)
+{
+    struct token *token = job->steps[i].flying;
+    struct store_clock clock = {0};
+    int64_t end;
+
+    if (c->ahead > 0)
+        clock = check_clock(c, job->partition);
+    if (clock.by > token->longer && r->till - given(job, i, r) < clock.jumped)
+        token->longer = clock.by;
+    end = r->till + token->longer;
+    return r->till <= c->store_now && end < c->store_now + NAMED_AGAIN_MS
+               ? c->store_now + NAMED_AGAIN_MS
+               : end;
+}
+
 static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
                            const struct ops_step_record *r, const struct facts *f)
 {
-    /* a lease that is past while expiry waits is looked at again after a while */
-    int64_t latest =
-        r->state == 'R' && r->till <= c->store_now ? c->store_now + NAMED_AGAIN_MS : r->till;
+    int64_t latest = r->state == 'R' ? lease_end(c, job, i, r) : r->till;
 
     if (latest < job->late_until)
         latest = job->late_until;
@@ -46,20 +78,18 @@ static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
                 f->due, i, r->till);
 }
 
-/* A lease is what its dispatch gave, with the wait doubled each time that nobody took the request;
- * heartbeats make it shorter, never longer. */
+/* A lease is what its dispatch gave, with the wait doubled each time that nobody took the request.
+ * Heartbeats make it shorter, never longer, and so does a clock that has stepped back: then it is
+ * given again, from then on. */
 static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
                           const struct ops_step_record *r)
 {
-    const struct workflow_dispatch *d = check_terms_of(job, i);
-    int64_t wait = d->wait_ms, till;
+    const struct token *token = job->steps[i].flying;
+    int64_t lasts = given(job, i, r), till = token->minted + lasts;
+    bool renewed = check_terms_of(job, i)->heartbeat_ms > 0;
+    bool again = token->back_at > 0 && r->till >= token->back_at + lasts;
 
-    for (uint32_t n = 0; n < r->unstarted && wait < WAIT_CAP_MS; n++)
-        wait *= 2;
-    if (wait > WAIT_CAP_MS)
-        wait = d->wait_ms > WAIT_CAP_MS ? d->wait_ms : WAIT_CAP_MS;
-    till = job->steps[i].flying->minted + wait + d->lock_ms;
-    require(c, r->till == till || (d->heartbeat_ms > 0 && r->till < till),
+    require(c, r->till == till || (r->till < till && (renewed || again)),
             "I9 %s: the lease of step %u ends at %" PRId64 ", not %" PRId64, job->id, i, r->till,
             till);
 }
@@ -117,7 +147,7 @@ static void compare_counts(struct checker *c, const struct job *job, uint32_t i,
             "I13 %s: step %u parked or not", job->id, i);
     require(c, r->state != 'F' || step->failed || r->since < job->since,
             "I13 %s: step %u failed or not", job->id, i);
-    require(c, r->state != 'B' || c->clock_set || r->till >= step->not_before,
+    require(c, r->state != 'B' || r->till >= step->not_before,
             "I9 %s: step %u is tried again too early", job->id, i);
     require(c, r->state != 'B' || step->not_after == 0 || r->till <= step->not_after,
             "I9 %s: step %u is tried again too late", job->id, i);
@@ -128,10 +158,19 @@ static void note_lease(struct checker *c, const struct job *job, uint32_t i, int
     struct token *token = job->steps[i].flying;
 
     token->wait_until = till - check_terms_of(job, i)->lock_ms;
+    if (!c->again && token->wait_ends == 0)
+        token->wait_ends = c->t->now + token->wait_until - c->store_now;
     if (!c->again && token->till != till && check_terms_of(job, i)->heartbeat_ms == 0 &&
         job->w->n_steps < BIG)
         token->ends = c->t->now + till - c->store_now;
     token->till = till;
+}
+
+static void note_rest(struct step *step, const struct ops_step_record *r)
+{
+    step->laid_down = r->state == 'W' && r->attempt > 0;
+    if (step->laid_down)
+        step->known = false;
 }
 
 static void compare_step(struct checker *c, const struct job *job, uint32_t i, struct bytes text,
@@ -148,14 +187,15 @@ static void compare_step(struct checker *c, const struct job *job, uint32_t i, s
     }
     compare_state(c, job, i, &r);
     see_anew(&job->steps[i], &r);
+    note_rest(&job->steps[i], &r);
     if (!f->cursor)
         compare_counts(c, job, i, &r);
-    if (r.state == 'R' && !c->clock_set && !c->violated)
+    if (r.state == 'R' && !c->violated)
         compare_lease(c, job, i, &r);
     f->busy_steps += strchr("RBMP", r.state) != NULL;
     if (f->going && !check_is_there(job, i, job->back))
         compare_waiting(c, job, i, &r);
-    if (!job->settled && !*job->hold && !job->ending && !c->clock_set && !f->cursor &&
+    if (!job->settled && !*job->hold && !job->ending && !f->back && !f->cursor &&
         (r.state == 'R' || r.since >= job->since))
         compare_moment(c, job, i, &r, f);
     if (r.state == 'R')
@@ -170,13 +210,19 @@ static void compare_deadline(struct checker *c, const struct job *job, const str
 
     require(c, (by > 0) == job->has_deadline, "I12 %s: has a deadline, or none", job->id);
     if (by == 0 || late || job->back || f->pending || job->settled || job->ending || *job->hold ||
-        c->clock_set)
+        f->back)
         return;
     require(
         c,
         f->due <= by || f->due <= c->store_now + NAMED_AGAIN_MS ||
             (f->due <= check_clock(c, job->partition).quiet && f->due <= c->store_now + QUIET_MS),
         "L1 %s: due at %" PRId64 " though its deadline is at %" PRId64, job->id, f->due, by);
+}
+
+static void compare_owed(struct checker *c, const struct job *job, const struct ending *list)
+{
+    for (const struct ending *e = list; e; e = e->older)
+        require(c, check_is_owed(c, job, e->seq) == e->owed, "I13 %s: owed or not", job->id);
 }
 
 static void compare_indexes(struct checker *c, const struct job *job, int64_t due)
@@ -191,12 +237,8 @@ static void compare_indexes(struct checker *c, const struct job *job, int64_t du
             "I13 %s: open or not", job->id);
     require(c, simstore_zscore(c->store, p, "settled", job->id, &at) == job->settled,
             "I13 %s: settled or not", job->id);
-    for (const struct ending *e = job->last; e; e = e->older)
-        require(c,
-                simstore_zscore(c->store, p, "owed",
-                                effects_printf(&c->scratch, "%s %" PRIu64, job->id, e->seq),
-                                &at) == e->owed,
-                "I13 %s: owed or not", job->id);
+    compare_owed(c, job, job->last);
+    compare_owed(c, job, job->alerts);
 }
 
 static void compare_counters(struct checker *c, const struct job *job, const struct facts *f)
@@ -211,6 +253,8 @@ static void compare_counters(struct checker *c, const struct job *job, const str
             f->busy_steps, f->busy);
     for (const struct ending *e = job->last; e; e = e->older)
         owed += e->owed;
+    for (const struct ending *e = job->alerts; e; e = e->older)
+        owed += e->owed;
     require(c, f->owes == owed, "I13 %s: %" PRIu64 " notices owed, not %" PRIu64, job->id, owed,
             f->owes);
 }
@@ -222,8 +266,8 @@ static void compare_forgotten(struct checker *c, struct job *job)
 
     if (!job->created)
         return;
-    require(c, job->settled && (c->clock_set || c->store_now >= job->settled_at + c->retention),
-            "I1 %s: lost", job->id);
+    require(c, job->settled && c->store_now >= job->settled_at + c->retention, "I1 %s: lost",
+            job->id);
     require(c,
             !simstore_hash(c->store, job->partition, job->keys.data) &&
                 simstore_list(c->store, job->partition, job->keys.hist) == 0 &&
@@ -233,6 +277,8 @@ static void compare_forgotten(struct checker *c, struct job *job)
     timeline_note(c->t, FEATURE_FORGOTTEN);
     for (const struct ending *e = job->last; e; e = e->older)
         require(c, !e->owed, "I11 %s: forgotten, and somebody is still to hear of it", job->id);
+    for (const struct ending *e = job->alerts; e; e = e->older)
+        require(c, !e->owed, "L3 %s: forgotten, and somebody is still to hear of it", job->id);
 }
 
 void check_compare(struct checker *c, struct job *job, bool whole)
@@ -250,6 +296,7 @@ void check_compare(struct checker *c, struct job *job, bool whole)
     f.pending = bytes_is(simstore_field(c->store, "phase"), "PENDING");
     finished = bytes_is(simstore_field(c->store, "phase"), "PROCESSED") ||
                bytes_is(simstore_field(c->store, "phase"), "ERROR");
+    f.back = check_stepped_back(c, job->partition);
     f.cursor = simstore_field(c->store, "cursor").len > 0;
     if (f.cursor)
         timeline_note(c->t, FEATURE_CURSOR);
@@ -263,7 +310,7 @@ void check_compare(struct checker *c, struct job *job, bool whole)
             bytes_is(simstore_field(c->store, "outcome"), job->settled ? job->last->outcome : ""),
             "I6 %s: outcome", job->id);
     require(c,
-            !f.cursor || job->settled || *job->hold || job->ending || c->clock_set ||
+            !f.cursor || job->settled || *job->hold || job->ending || f.back ||
                 f.due <= c->store_now + CONTINUED_MS,
             "I13 %s: nobody goes on with the cursor", job->id);
     for (uint32_t i = 0; whole && i < job->w->n_steps && !c->violated; i++)

@@ -7,6 +7,7 @@
 
 #define HALF 500000 /* millionths */
 #define SOME 30000
+#define SKEW_MS 3600000
 #define NAMED_AGAIN_MS 5000 /* NAMED_AGAIN of drover.lua */
 
 static struct bytes pack(struct world *w, const ProtobufCMessage *m)
@@ -16,9 +17,14 @@ static struct bytes pack(struct world *w, const ProtobufCMessage *m)
     return bytes_of(body, protobuf_c_message_pack(m, body));
 }
 
-static const char *queue_of(struct world *w, const struct process *client)
+static const char *inbox(struct world *w, const struct process *client)
 {
     return effects_printf(&w->t->arena, "client-%u.inbox", (unsigned)client->index + 1);
+}
+
+const char *client_queue(const struct client_job *job)
+{
+    return inbox(job->world, job->client);
 }
 
 /* ---- submitting: the same words until there is a receipt ---- */
@@ -39,18 +45,26 @@ static struct bytes submit_body(struct world *w, struct client_job *job, const s
 {
     Drover__V1__Submit m = DROVER__V1__SUBMIT__INIT;
     Drover__V1__Payload input = DROVER__V1__PAYLOAD__INIT;
+    Drover__V1__Label label = DROVER__V1__LABEL__INIT, *labels = &label;
 
     m.job_id = (char *)job->id;
-    m.reply_to = (char *)queue_of(w, job->client);
+    m.reply_to = (char *)client_queue(job);
+    label.name = (char *)CHECKER_LABEL;
+    label.value = (char *)job->id;
+    m.labels = &labels;
+    m.n_labels = 1;
+    m.traceparent = (char *)effects_printf(&w->t->arena, CHECKER_TRACE, job->id);
     if (d->registered) /* by name alone where there is only one version */
         m.workflow = d->newer || timeline_chance(w->t, HALF) ? (char *)d->workflow->full_name
                                                              : (char *)d->workflow->name;
     else
         m.definition = (Drover__V1__Workflow *)d->workflow->message;
     input.content_type = (char *)"text/plain";
-    input.data = (ProtobufCBinaryData){5, (uint8_t *)"input"};
+    input.data = (ProtobufCBinaryData){strlen(CHECKER_INPUT), (uint8_t *)CHECKER_INPUT};
     m.input = &input;
-    if (timeline_chance(w->t, w->plan->delayed))
+    if (w->plan->begins_at_ms)
+        job->start_at = m.start_at = UNIX_EPOCH_MS + w->plan->begins_at_ms;
+    else if (timeline_chance(w->t, w->plan->delayed))
         job->start_at = m.start_at =
             store_now(w) + w->plan->pace * timeline_between(w->t, 1, 10000);
     job->has_deadline = timeline_chance(w->t, w->plan->delayed);
@@ -83,12 +97,13 @@ static void on_command(struct event *e)
     message.job = job->id;
     message.mandatory = true;
     tell(w->t, job->client->name, "%s", c->id);
+    if (job->skew && c->message.issued_at)
+        timeline_note(w->t, FEATURE_SKEWED);
     simlink_publish(&job->client->link, &message, 0);
     timeline_add(w->t, &c->event, w->plan->client_retry_ms);
 }
 
-/* The caller completes c->message by its command. */
-static struct command *command_new(struct client_job *job, const char *name, int64_t when)
+struct command *client_command(struct client_job *job, const char *name, int64_t when)
 {
     struct world *w = job->world;
     struct command *c = timeline_alloc(w->t, sizeof(*c));
@@ -100,9 +115,9 @@ static struct command *command_new(struct client_job *job, const char *name, int
     drover__v1__control__init(&c->message);
     c->message.job_id = (char *)job->id;
     c->message.command_id = (char *)c->id;
-    c->message.reply_to = (char *)queue_of(w, job->client);
+    c->message.reply_to = (char *)client_queue(job);
     if (timeline_chance(w->t, HALF))
-        c->message.issued_at = UNIX_EPOCH_MS + when;
+        c->message.issued_at = UNIX_EPOCH_MS + when + job->skew;
     if (timeline_chance(w->t, SOME))
         c->message.if_seq = (uint64_t)timeline_between(w->t, 1, 30);
     c->event.fire = on_command;
@@ -120,7 +135,7 @@ static void insist(struct client_job *job)
 static void set_desired(struct client_job *job, Drover__V1__State desired, int64_t when)
 {
     bool active = desired == DROVER__V1__STATE__STATE_ACTIVE;
-    struct command *c = command_new(job, active ? "enable" : "disable", when);
+    struct command *c = client_command(job, active ? "enable" : "disable", when);
 
     c->message.command_case = DROVER__V1__CONTROL__COMMAND_SET_DESIRED;
     c->message.set_desired = timeline_alloc(job->world->t, sizeof(*c->message.set_desired));
@@ -130,7 +145,7 @@ static void set_desired(struct client_job *job, Drover__V1__State desired, int64
 
 static void cancel(struct client_job *job, int64_t when)
 {
-    struct command *c = command_new(job, "cancel", when);
+    struct command *c = client_command(job, "cancel", when);
 
     c->message.command_case = DROVER__V1__CONTROL__COMMAND_CANCEL;
     c->message.cancel = timeline_alloc(job->world->t, sizeof(*c->message.cancel));
@@ -139,7 +154,7 @@ static void cancel(struct client_job *job, int64_t when)
 
 static void kill_job(struct client_job *job, int64_t when)
 {
-    struct command *c = command_new(job, "kill", when);
+    struct command *c = client_command(job, "kill", when);
 
     c->message.command_case = DROVER__V1__CONTROL__COMMAND_KILL;
     c->message.kill = timeline_alloc(job->world->t, sizeof(*c->message.kill));
@@ -148,7 +163,7 @@ static void kill_job(struct client_job *job, int64_t when)
 
 static void pause_job(struct client_job *job, int64_t when)
 {
-    struct command *c = command_new(job, "pause", when);
+    struct command *c = client_command(job, "pause", when);
 
     c->message.command_case = DROVER__V1__CONTROL__COMMAND_PAUSE;
     c->message.pause = timeline_alloc(job->world->t, sizeof(*c->message.pause));
@@ -157,7 +172,7 @@ static void pause_job(struct client_job *job, int64_t when)
 
 static void resume(struct client_job *job, int64_t when)
 {
-    struct command *c = command_new(job, "resume", when);
+    struct command *c = client_command(job, "resume", when);
 
     c->message.command_case = DROVER__V1__CONTROL__COMMAND_RESUME;
     c->message.resume = timeline_alloc(job->world->t, sizeof(*c->message.resume));
@@ -184,7 +199,7 @@ static Drover__V1__Payload *any_payload(struct client_job *job)
 static void retry(struct client_job *job, int64_t when, bool maybe_one)
 {
     struct timeline *t = job->world->t;
-    struct command *c = command_new(job, "retry", when);
+    struct command *c = client_command(job, "retry", when);
     Drover__V1__Retry *m = timeline_alloc(t, sizeof(*m));
 
     drover__v1__retry__init(m);
@@ -201,7 +216,7 @@ static void retry(struct client_job *job, int64_t when, bool maybe_one)
 static void resolve(struct client_job *job, int64_t when)
 {
     struct timeline *t = job->world->t;
-    struct command *c = command_new(job, "resolve", when);
+    struct command *c = client_command(job, "resolve", when);
     Drover__V1__Resolve *m = timeline_alloc(t, sizeof(*m));
 
     drover__v1__resolve__init(m);
@@ -221,7 +236,7 @@ static void migrate(struct client_job *job, int64_t when)
 
     if (!d->newer)
         return;
-    c = command_new(job, "migrate", when);
+    c = client_command(job, "migrate", when);
     c->message.command_case = DROVER__V1__CONTROL__COMMAND_MIGRATE;
     c->message.migrate = timeline_alloc(job->world->t, sizeof(*c->message.migrate));
     drover__v1__migrate__init(c->message.migrate);
@@ -302,12 +317,14 @@ static void steer(struct client_job *job, int64_t when)
 static void on_query(struct event *e)
 {
     struct client_job *job = container_of(e, struct client_job, query_event);
-    struct command *c = command_new(job, "query", job->world->t->now);
 
-    c->message.command_case = DROVER__V1__CONTROL__COMMAND_QUERY;
-    c->message.query = timeline_alloc(job->world->t, sizeof(*c->message.query));
-    drover__v1__query__init(c->message.query);
-    c->message.query->with_data = true;
+    if (!job->world->plan->asks_all) {
+        ask_something(job);
+        return;
+    }
+    ask_for_history(job, 1);
+    ask_for_jobs(job, 1);
+    ask_for_workflows(job);
 }
 
 void client_end(struct world *w, const char *id, bool hard)
@@ -396,6 +413,8 @@ static void hear_receipt(struct world *w, const Drover__V1__Receipt *m)
 {
     struct client_job *job = job_find(w, m->job_id);
 
+    if (wrong_receipt(w, m))
+        return;
     checker_receipt(w->checker, m);
     if (job && (m->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED ||
                 m->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY))
@@ -405,18 +424,30 @@ static void hear_receipt(struct world *w, const Drover__V1__Receipt *m)
         job->accepted = job->too_late = true;
 }
 
+static struct command *command_find(const struct world *w, const char *id)
+{
+    for (uint32_t i = 0; i < w->n_jobs; i++)
+        for (struct command *c = w->jobs[i].commands; c; c = c->older)
+            if (strcmp(c->id, id) == 0)
+                return c;
+    return NULL;
+}
+
 static void hear_answer(struct world *w, const Drover__V1__Answer *m)
 {
-    struct client_job *job = job_find(w, m->job_id);
+    struct command *c = command_find(w, m->command_id);
 
+    if (wrong_answer(w, m))
+        return;
     if (m->status)
         checker_status(w->checker, m->status);
-    if (!job || (m->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB &&
-                 !checker_forgot(w->checker, job->id)))
+    if (!c || c->answered ||
+        (m->code == DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB &&
+         !checker_forgot(w->checker, c->job->id)))
         return; /* a command that overtook its Submit is given again */
-    for (struct command *c = job->commands; c; c = c->older)
-        if (strcmp(c->id, m->command_id) == 0)
-            c->answered = true;
+    c->answered = true;
+    if (c->hear)
+        c->hear(c->hear_ctx, m);
 }
 
 /* An answer that has been asked for again meanwhile, a notice that a supervisor has sent again. */
@@ -506,6 +537,8 @@ static void job_begin(struct world *w, struct client_job *job, const char *id, u
         .mandatory = true,
     };
     checker_job(w->checker, job->id, d->workflow, d->registered, job->start_at, job->has_deadline);
+    if (timeline_chance(w->t, w->plan->skewed))
+        job->skew = timeline_between(w->t, -SKEW_MS, SKEW_MS);
     job->submit_event.fire = on_submit;
     job->query_event.fire = on_query;
     timeline_add(w->t, &job->submit_event, when);
@@ -516,10 +549,13 @@ static void job_begin(struct world *w, struct client_job *job, const char *id, u
 
         steer(job, when + w->plan->pace * timeline_between(w->t, 0, within_ms));
     }
-    if (timeline_chance(w->t, w->plan->queries))
+    if (w->plan->asks_all)
+        timeline_add(w->t, &job->query_event, when + w->plan->asks_all);
+    else if (timeline_chance(w->t, w->plan->queries))
         timeline_add(w->t, &job->query_event,
                      when + w->plan->pace * timeline_between(w->t, 0, 10000));
     commands_begin(job);
+    wrong_begin(job, when);
 }
 
 void clients_begin(struct world *w)
@@ -528,7 +564,7 @@ void clients_begin(struct world *w)
         struct process *p = &w->processes[i];
 
         if (p->role == ROLE_CLIENT)
-            simlink_consume(&p->link, simbus_queue(w->bus, queue_of(w, p), false), 0, 0);
+            simlink_consume(&p->link, simbus_queue(w->bus, inbox(w, p), false), 0, 0);
     }
     w->jobs = timeline_alloc(w->t, w->plan->jobs * sizeof(*w->jobs));
     for (uint32_t i = 0; i < w->plan->jobs; i++) {

@@ -112,6 +112,25 @@ static bool enter(struct common *c, uint64_t state)
     return true;
 }
 
+static bool before(const struct event *a, const struct event *b)
+{
+    return a->node.when < b->node.when ||
+           (a->node.when == b->node.when && a->node.order < b->node.order);
+}
+
+/* How many have to happen before it. */
+static uint64_t ahead_in_lane(const struct timeline *t, const struct event *e)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; e->lane && i < t->heap.used; i++) {
+        const struct event *other = container_of(t->heap.nodes[i], struct event, node);
+
+        n += other->lane == e->lane && before(other, e);
+    }
+    return n;
+}
+
 static uint64_t state_of(const struct explorer *x, const struct timeline *t)
 {
     uint64_t d = digest_number(x->view.digest(x->view.ctx), (uint64_t)t->now);
@@ -123,7 +142,8 @@ static uint64_t state_of(const struct explorer *x, const struct timeline *t)
         const struct event *e = container_of(t->heap.nodes[i], struct event, node);
         uint64_t what = e->digest ? e->digest : (uintptr_t)e;
 
-        coming += digest_number(what, (uint64_t)e->node.when);
+        what = digest_number(digest_number(what, (uint64_t)e->node.when), e->roams);
+        coming += digest_number(what, ahead_in_lane(t, e));
     }
     return digest_number(d, coming);
 }
@@ -285,34 +305,19 @@ static uint64_t on_draw(struct decider *d, struct timeline *t, const struct draw
 
 /* ---- events ---- */
 
-static bool before(const struct event *a, const struct event *b)
-{
-    return a->node.when < b->node.when ||
-           (a->node.when == b->node.when && a->node.order < b->node.order);
-}
-
-static bool is_first_of_lane(const struct timeline *t, const struct event *e)
-{
-    for (size_t i = 0; e->lane && i < t->heap.used; i++) {
-        const struct event *other = container_of(t->heap.nodes[i], struct event, node);
-
-        if (other != e && other->lane == e->lane && before(other, e))
-            return false;
-    }
-    return true;
-}
-
-/* What may happen now, the oldest first; what is eager alone. */
-static uint32_t ready(const struct timeline *t, struct event **out)
+/* What may happen now, the oldest first; what is eager alone. @idle: nothing of it has to. */
+static uint32_t ready(const struct timeline *t, struct event **out, bool *idle)
 {
     uint32_t n = 0;
 
+    *idle = true;
     for (size_t i = 0; i < t->heap.used; i++) {
         struct event *e = container_of(t->heap.nodes[i], struct event, node);
         uint32_t at;
 
-        if (e->node.when > t->now || !is_first_of_lane(t, e))
+        if ((e->node.when > t->now && !e->roams) || ahead_in_lane(t, e) > 0)
             continue;
+        *idle &= e->node.when > t->now;
         if (e->eager) {
             *out = e;
             return 1;
@@ -325,36 +330,43 @@ static uint32_t ready(const struct timeline *t, struct event **out)
     return n;
 }
 
-/* Nothing is left to happen now. Return: false where nothing ever will. */
-static bool wait_for_next(struct explorer *x, struct timeline *t)
+/* To when something has to happen. Return: false where nothing ever has to. */
+static bool pass_time(struct explorer *x, struct timeline *t)
 {
-    const struct heap_node *next;
+    const struct heap_node *next = heap_first(&t->heap);
 
-    if (x->open && x->view.quiet(x->view.ctx))
-        return true;
-    if ((next = heap_first(&t->heap)))
+    if (next)
         t->now = next->when;
     x->open = t->now >= x->opens;
     return next;
+}
+
+/* More of it than has to pass: what was to happen now will be late. */
+static void be_late(struct explorer *x, struct timeline *t)
+{
+    x->left[EXPLORE_TIME]--;
+    t->now += x->late_ms;
 }
 
 static bool on_step(struct decider *d, struct timeline *t)
 {
     struct explorer *x = container_of(d, struct explorer, decider);
     struct event *events[READY_MAX];
-    uint32_t n = ready(t, events), way;
-    bool late = x->open && x->left[EXPLORE_TIME] > 0;
+    bool idle, passes;
+    uint32_t n = ready(t, events, &idle), way;
 
     if (x->common->stop && !x->alone)
         leave(x);
-    if (n == 0)
-        return wait_for_next(x, t);
-    if (x->open && !x->alone && n + late > 1 && !enter(x->common, state_of(x, t)))
+    if (n == 0) /* at rest, where nothing is on its way that may come any time, either */
+        return (x->open && x->view.quiet(x->view.ctx)) || pass_time(x, t);
+    passes = x->open && (idle || x->left[EXPLORE_TIME] > 0);
+    if (x->open && !x->alone && n + passes > 1 && !enter(x->common, state_of(x, t)))
         leave(x);
-    way = choose(x, n + late);
+    way = choose(x, n + passes);
+    if (way == n && idle)
+        return pass_time(x, t);
     if (way == n) {
-        x->left[EXPLORE_TIME]--;
-        t->now += x->late_ms;
+        be_late(x, t);
         return true;
     }
     heap_remove(&t->heap, &events[way]->node);

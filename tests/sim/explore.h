@@ -6,12 +6,15 @@
  * process forks, a child goes each way but the last, and the operating system keeps the state to
  * come back to. All events of the present moment may happen in any order, but those of one lane (a
  * connection, which keeps order); time passes when nothing is left to happen, or earlier where the
- * budget allows it, and then what is left is late.
+ * budget allows it, and then what is left is late. What roams, a message's copy or a call that the
+ * store gets late, comes at any moment until it is due, before or after whatever else happens until
+ * then; time passes it by, and no world is at rest while it is on its way.
  *
  * A state that was seen before is not entered again. States are told apart by 64 bits of hash over
- * the store's keys, the broker's queues, all that is on its way, what each process has heard since
- * it was born, the clients, the deeds of handlers, the time and the budgets left. Random numbers of
- * machines come from what the machine has heard, so that equal pasts give equal states.
+ * the store's keys, the broker's queues, all that is on its way, in which order on each lane, which
+ * life each process has and what it has heard in it, the clients, the deeds of handlers, the time
+ * and the budgets left. Random numbers of machines come from what the machine has heard in its
+ * life, so that equal pasts give equal states, and two equal messages different numbers.
  */
 #pragma once
 
@@ -70,8 +73,8 @@ int explore(const struct explore_config *config, void (*run)(void *ctx, struct e
 /* What the explorer has to know of a world. */
 struct explorer_view {
     uint64_t (*digest)(void *ctx);
-    /* Nothing is left to happen now. Return: true where something was made to happen, or all is
-     * at its end; else time passes. */
+    /* Nothing is left to happen now, and nothing roams. Return: true where something was made to
+     * happen, or all is at its end; else time passes. */
     bool (*quiet)(void *ctx);
     void *ctx;
 };

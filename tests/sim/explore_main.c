@@ -3,14 +3,15 @@
  * drover-explore: all that can happen to one small job
  *
  *     drover-explore [--steps 3] [--schedulers 2] [--agents 2] [--supervisors 2] [--flips 1]
- *                    [--budget crash=1,lost=1,time=2] [--jobs 2] [--functions FILE]
- *                    [--seconds N]
+ *                    [--budget crash=1,lost=1,time=2] [--struck agent] [--jobs 2]
+ *                    [--functions FILE] [--seconds N]
  *     drover-explore … --path abac… --trace
  *
- * A chain of steps, each with a revert, and two of every daemon that nobody elects. Prints how many
- * states there are, and how many ways came to rest; after --seconds it leaves off, and says so.
- * Exits with 1 when one violates an invariant, and with 2 when a process crashes, after printing
- * what was violated, and the path that replays it.
+ * A chain of steps, each with a revert, and two of every daemon that nobody elects. Those alone
+ * die, or lose their connection, whose names begin as --struck says. Prints how many states there
+ * are, and how many ways came to rest; after --seconds it leaves off, and says so. Exits with 1
+ * when one violates an invariant, and with 2 when a process crashes, after printing what was
+ * violated, and the path that replays it.
  */
 #include <assert.h>
 #include <getopt.h>
@@ -33,6 +34,7 @@ struct options {
     uint32_t steps, schedulers, agents, supervisors, flips;
     struct explore_config explore;
     const char *budgets;
+    const char *struck;
     const char *functions;
     bool trace;
 };
@@ -115,11 +117,14 @@ static void plan_tiny(struct plan *plan, struct timeline *t, const struct option
             {
                 .bus = {.lost = EXPLORE_LOST,
                         .doubled = EXPLORE_DOUBLED,
-                        .refused = EXPLORE_REFUSED},
+                        .refused = EXPLORE_REFUSED,
+                        .kept_ms = 2 * LEASE_MS},
                 .crash = EXPLORE_CRASH,
                 .cut = EXPLORE_CUT,
                 .store_lost = EXPLORE_STORE_LOST,
+                .outage_ms = LEASE_MS,
             },
+        .struck = o->struck,
         .handlers = {.transient = EXPLORE_FAILURE, .permanent = EXPLORE_PERMANENT},
         .definitions = {{.message = chain(t, o->steps)}},
         .n_definitions = 1,
@@ -172,19 +177,13 @@ static bool parse_budgets(struct options *o, char *text)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"steps", required_argument, NULL, 'n'},
-        {"schedulers", required_argument, NULL, 's'},
-        {"agents", required_argument, NULL, 'a'},
-        {"supervisors", required_argument, NULL, 'u'},
-        {"flips", required_argument, NULL, 'f'},
-        {"budget", required_argument, NULL, 'b'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"path", required_argument, NULL, 'p'},
-        {"trace", no_argument, NULL, 't'},
-        {"bits", required_argument, NULL, '2'},
-        {"functions", required_argument, NULL, 'F'},
-        {"seconds", required_argument, NULL, 'S'},
-        {0},
+        {"steps", required_argument, NULL, 'n'},   {"schedulers", required_argument, NULL, 's'},
+        {"agents", required_argument, NULL, 'a'},  {"supervisors", required_argument, NULL, 'u'},
+        {"flips", required_argument, NULL, 'f'},   {"budget", required_argument, NULL, 'b'},
+        {"struck", required_argument, NULL, 'k'},  {"jobs", required_argument, NULL, 'j'},
+        {"path", required_argument, NULL, 'p'},    {"trace", no_argument, NULL, 't'},
+        {"bits", required_argument, NULL, '2'},    {"functions", required_argument, NULL, 'F'},
+        {"seconds", required_argument, NULL, 'S'}, {0},
     };
 
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -211,6 +210,9 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->budgets = strdup(optarg);
             if (!parse_budgets(o, optarg))
                 return false;
+            break;
+        case 'k':
+            o->struck = optarg;
             break;
         case 'j':
             o->explore.jobs = number;
@@ -242,7 +244,7 @@ static int usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [--steps N] [--schedulers N] [--agents N] [--supervisors N] [--flips N]\n"
-            "       [--budget NAME=N,…] [--jobs N] [--bits N] [--functions FILE]\n"
+            "       [--budget NAME=N,…] [--struck NAME] [--jobs N] [--bits N] [--functions FILE]\n"
             "       [--seconds N] [--path PATH [--trace]]\nbudgets:",
             program);
     for (uint32_t i = 1; i < EXPLORE_BUDGETS_; i++)
@@ -288,9 +290,9 @@ int main(int argc, char **argv)
                            : "");
     if (status != 0)
         printf("%s\nreplay: %s --steps %u --schedulers %u --agents %u --supervisors %u --flips %u"
-               " --budget %s --functions %s --path '%s' --trace\n",
+               " --budget %s --struck '%s' --functions %s --path '%s' --trace\n",
                status == 2 ? "a process crashed" : result.violation, argv[0], o.steps, o.schedulers,
-               o.agents, o.supervisors, o.flips, o.budgets ? o.budgets : "time=0", o.functions,
-               result.path);
+               o.agents, o.supervisors, o.flips, o.budgets ? o.budgets : "time=0",
+               o.struck ? o.struck : "", o.functions, result.path);
     return status;
 }

@@ -7,7 +7,8 @@
  *
  * process.c lets a process live, perform effects and die, calls.c carries its store calls, roles.c
  * binds the machines, grid.c notes where faults strike, liar.c has agents say what is not so,
- * poison.c kills them, client.c is whoever submits jobs.
+ * poison.c kills them, client.c is whoever submits jobs, asks.c what he asks,
+ * and wrong.c what he should not send.
  */
 #pragma once
 
@@ -41,6 +42,7 @@ struct client_job {
     bool too_late; /* its Submit was refused as such: it asks no more */
     int64_t start_at;
     bool has_deadline;
+    int64_t skew; /* ms by which the clock that its commands are issued by is ahead */
     struct event submit_event;
     struct event query_event;
     struct event again_event; /* the store has lost it */
@@ -55,6 +57,8 @@ struct command {
     const char *id;
     Drover__V1__Control message;
     bool answered;
+    void (*hear)(void *ctx, const Drover__V1__Answer *m); /* the first answer; or NULL */
+    void *hear_ctx;
     struct event event;
 };
 
@@ -70,8 +74,9 @@ struct process {
     int64_t clock;      /* its monotonic time less the timeline's */
     bool store_gone;    /* its connection is lost, and not made again */
     struct list calls;  /* of the store, without an answer */
-    struct event reconnect;
-    int64_t store_free; /* when the last store call will have been executed */
+    struct event store_lost; /* it hears that its connection is, and ... */
+    struct event reconnect;  /* ... that there is another */
+    int64_t store_free;      /* when the last store call will have been executed */
     struct simlink link;
     union {
         struct scheduler *scheduler;
@@ -181,7 +186,8 @@ void process_hears(struct process *p, uint64_t digest);
 /* An effect that is a store call. */
 void process_call(struct process *p, const struct effect *effect);
 
-/* Its connection to the store is lost; all calls without an answer are unknown. */
+/* Its connection to the store is lost; all calls without an answer are unknown, and may yet take
+ * effect. It is there again after a while. */
 void process_lose_store(struct process *p);
 
 uint64_t answer_digest(uint64_t d, const struct store_answer *answer);
@@ -191,6 +197,7 @@ uint64_t answer_digest(uint64_t d, const struct store_answer *answer);
 void role_born(struct process *p);
 void role_died(struct process *p);
 void role_drain(struct process *p);
+void role_store_down(struct process *p);
 void role_store_up(struct process *p); /* again */
 void role_bus_down(struct process *p);
 void role_tick(struct process *p);
@@ -227,9 +234,17 @@ void poison_acked(struct world *w, struct bytes body);
 /* ---- client.c ---- */
 
 void clients_begin(struct world *w);
+
+/* Something about a job that is said from @when on until it is answered; whoever calls completes
+ * its message. */
+struct command *client_command(struct client_job *job, const char *name, int64_t when);
+
 void client_delivery(struct process *p, const struct bus_delivery *d, const char *type);
 /* The store has lost what was accepted: whoever asks is told UNKNOWN_JOB, and submits again. */
 void clients_submit_again(struct world *w);
+
+/* Where the client of a job hears. */
+const char *client_queue(const struct client_job *job);
 
 /* Has a job end, by a cancel or the hard way. */
 void client_end(struct world *w, const char *id, bool hard);
@@ -242,3 +257,24 @@ uint64_t clients_digest(const struct world *w);
 
 /* Whether somebody still waits for an answer. */
 bool client_is_busy(const struct world *w);
+
+/* ---- asks.c ---- */
+
+/* Of a job, one of these or how it stands. */
+void ask_something(struct client_job *job);
+
+/* Page after page, of so many entries (0: as many as there can be), or jobs. */
+void ask_for_history(struct client_job *job, uint32_t most);
+void ask_for_jobs(struct client_job *job, uint32_t most);
+void ask_for_workflows(struct client_job *job);
+
+/* ---- wrong.c ---- */
+
+#define WRONG_PREFIX "wrong-" /* of ids that nobody should be told good news of */
+
+/* What else the client of this job sends, from @when on. */
+void wrong_begin(struct client_job *job, int64_t when);
+
+/* Return: false where it is about nothing wrong. */
+bool wrong_receipt(struct world *w, const Drover__V1__Receipt *m);
+bool wrong_answer(struct world *w, const Drover__V1__Answer *m);

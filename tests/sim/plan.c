@@ -144,6 +144,7 @@ static Drover__V1__Revert *draw_revert(struct timeline *t, const struct plan *pl
     Drover__V1__Revert *m = timeline_alloc(t, sizeof(*m));
 
     drover__v1__revert__init(m);
+    m->action = (char *)"take_back";
     if (timeline_chance(t, 30 * PERCENT))
         m->actor = draw_actor(t, plan);
     if (timeline_chance(t, 30 * PERCENT))
@@ -164,6 +165,7 @@ static void draw_steps(struct timeline *t, const struct plan *plan, Drover__V1__
         Drover__V1__Step *m = w->steps[i];
 
         m->actor = draw_actor(t, plan);
+        m->action = (char *)"do";
         m->waive_revert = timeline_chance(t, 20 * PERCENT);
         if (timeline_chance(t, 30 * PERCENT))
             m->lock_ms = draw_ms(t, plan, 100, 3 * SECOND);
@@ -317,6 +319,19 @@ static void draw_more_faults(struct timeline *t, const struct plan *plan, struct
     f->wipe = rate(t, PERCENT / 2);
     if (timeline_chance(t, 3 * PERCENT)) /* dear: all that was called is called again */
         f->rollback = (uint32_t)timeline_between(t, 1, 2 * PERCENT);
+    f->store_cut = rate(t, 2 * PERCENT);
+    if (timeline_chance(t, 50 * PERCENT))
+        f->bus.never = (uint32_t)timeline_between(t, 10 * PERCENT, 100 * PERCENT);
+}
+
+/* What people and programs do that they should not. */
+static void draw_wrongs(struct timeline *t, struct plan *plan)
+{
+    plan->skewed =
+        timeline_chance(t, 10 * PERCENT) ? (uint32_t)timeline_between(t, 10, 100) * PERCENT : 0;
+    plan->wrong =
+        timeline_chance(t, 10 * PERCENT) ? (uint32_t)timeline_between(t, 5, 60) * PERCENT : 0;
+    plan->handlers.large = timeline_chance(t, 20 * PERCENT) ? rate(t, 10 * PERCENT) : 0;
 }
 
 static void draw_handlers(struct timeline *t, const struct plan *plan, struct plan_handlers *h)
@@ -363,6 +378,27 @@ static void draw_jobs(struct timeline *t, struct plan *plan)
     plan->client_retry_ms = draw_ms(t, plan, 200, 3 * SECOND);
 }
 
+/* So many small jobs in one partition that a supervisor looks at them in pieces: what falls due at
+ * once, or is to be forgotten. */
+static void draw_crowd(struct timeline *t, struct plan *plan)
+{
+    Drover__V1__Workflow *w = plan_workflow(t, 1);
+
+    w->lock_ms = draw_ms(t, plan, 500, 3 * SECOND);
+    w->on_deadline = DROVER__V1__RECOURSE__RECOURSE_FAIL;
+    plan->definitions[0] = (struct plan_definition){.message = w};
+    plan->n_definitions = 1;
+    plan->partitions = 1;
+    plan->jobs = (uint32_t)timeline_between(t, 110, 180);
+    plan->submit_within_ms = timeline_between(t, 0, SECOND);
+    plan->supervisor_period_ms = 2 * SECOND;
+    plan->begins_at_ms =
+        timeline_chance(t, 50 * PERCENT) ? draw_ms(t, plan, SECOND, 20 * SECOND) : 0;
+    plan->steers = plan->queries = plan->delayed = 0;
+    if (timeline_chance(t, 50 * PERCENT))
+        plan->retention_ms = plan->pace * 60 * SECOND;
+}
+
 void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
 {
     *plan = (struct plan){.seed = seed, .pace = 1};
@@ -388,4 +424,11 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
     plan->lingers = timeline_chance(t, 25 * PERCENT);
     plan->settle_ms = 2 * HOUR;
     draw_more_faults(t, plan, &plan->faults);
+    draw_wrongs(t, plan);
+    if (!plan->big && timeline_chance(t, PERCENT / 2))
+        draw_crowd(t, plan);
+    /* a Submit that waits for a confirm comes again when that counts as missing, maybe more than
+     * once */
+    if (plan->faults.bus.owed && plan->faults.bus.never && plan->retention_ms < HOUR / 3)
+        plan->retention_ms = HOUR / 3;
 }

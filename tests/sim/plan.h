@@ -28,6 +28,7 @@ struct plan_faults {
     uint32_t store_lost;   /* of calls: no answer, and it may have happened, or may yet */
     uint32_t store_error;  /* of calls: refused */
     uint32_t store_outage; /* of calls: nobody reaches the store for a while */
+    uint32_t store_cut;    /* of calls: the process loses its connection to the store */
     uint32_t store_full;   /* of calls: out of memory for a while */
     uint32_t rollback;     /* of calls: the store loses what it did in the last two seconds */
     uint32_t clock_jump;   /* of calls: the store's clock steps */
@@ -48,6 +49,7 @@ struct plan_handlers {
     uint32_t harmless; /* of the failures: proven to be without effect */
     uint32_t waits;    /* of the failures: name a time before which another try is of no use */
     uint32_t slow;     /* longer than the lease */
+    uint32_t large;    /* of the successes: with a result that is too large */
     int64_t most_ms;
 };
 
@@ -78,12 +80,14 @@ struct plan {
     uint32_t schedulers, agents, supervisors, clients;
     uint32_t actors;
     uint32_t jobs;
+    int64_t begins_at_ms; /* all jobs begin then, and none before; 0: each when it is there */
     int64_t submit_after_ms;
     int64_t submit_within_ms;
     int64_t faults_end; /* ms from the beginning */
     bool lingers;       /* goes on with faults when all has settled, for what comes late */
     int64_t settle_ms;  /* L1: everything has settled so long after */
     struct plan_faults faults;
+    const char *struck; /* who alone dies and is cut off: a process, or one kind; NULL: all */
     struct plan_handlers handlers;
     struct plan_definition definitions[PLAN_DEFINITIONS];
     uint32_t n_definitions;
@@ -101,7 +105,10 @@ struct plan {
     uint32_t steers;                     /* in millionths: one more command about a job */
     const struct plan_command *commands; /* about each job */
     uint32_t n_commands;
-    uint32_t queries;
+    uint32_t queries; /* likewise: something is asked about a job */
+    int64_t asks_all; /* everything is, so long after its Submit; 0: no */
+    uint32_t wrong;   /* likewise: the client of a job sends one more that it should not */
+    uint32_t skewed;  /* of the jobs: about them commands are issued by a clock that is not right */
     uint32_t delayed;
     uint32_t disabled;
     uint32_t step_events;

@@ -7,6 +7,23 @@
 
 #define HALF 500000 /* millionths */
 
+/* What two runs of a seed must have in common, beside what the store and the broker see. */
+enum mixed {
+    MIXED_DELIVERY,
+    MIXED_OUTCOME,
+    MIXED_ACK,
+    MIXED_REQUEUE,
+    MIXED_DEATH,
+};
+
+static void mix(const struct process *p, enum mixed what, uint64_t number)
+{
+    struct timeline *t = p->world->t;
+
+    timeline_mix_number(t, (uint64_t)what << 32 | (uint64_t)p->role << 16 | p->index);
+    timeline_mix_number(t, number);
+}
+
 /* ---- effects ---- */
 
 static void print_first(void *ctx, const char *event, const struct log_field *fields, int n)
@@ -58,6 +75,7 @@ static void perform_ack(struct process *p, uint64_t handle)
 
     if (!d)
         return;
+    mix(p, MIXED_ACK, handle);
     if (p->role == ROLE_SCHEDULER) {
         poison_acked(p->world, d->body);
         checker_acked(p->world->checker, store_now(p->world), &p->link, d);
@@ -79,6 +97,7 @@ static void perform(struct process *p, const struct effect *e)
         perform_ack(p, e->id);
         break;
     case EFFECT_REQUEUE:
+        mix(p, MIXED_REQUEUE, e->id);
         simlink_requeue(&p->link, e->id);
         break;
     case EFFECT_CONSUME:
@@ -154,6 +173,14 @@ static void wipe_broker(struct world *w)
             lose_link(&w->processes[i]);
 }
 
+/* Whether it may die, and lose its connection, by chance. */
+static bool is_struck(const struct process *p)
+{
+    const char *struck = p->world->plan->struck;
+
+    return !struck || strncmp(p->name, struck, strlen(struck)) == 0;
+}
+
 enum world_verdict process_verdict(struct process *p, const char *what)
 {
     struct world *w = p->world;
@@ -161,7 +188,7 @@ enum world_verdict process_verdict(struct process *p, const char *what)
 
     if (w->script)
         verdict = w->script(w->script_ctx, p->name, what);
-    else if (timeline_chance(w->t, w->faults.crash))
+    else if (is_struck(p) && timeline_chance(w->t, w->faults.crash))
         verdict = WORLD_KILLS;
     if (verdict == WORLD_KILLS)
         process_kill(p, timeline_between(w->t, 0, w->faults.restart_ms));
@@ -178,7 +205,7 @@ static void strike_link(struct process *p)
 {
     struct world *w = p->world;
 
-    if (timeline_chance(w->t, w->faults.cut))
+    if (is_struck(p) && timeline_chance(w->t, w->faults.cut))
         cut_link(p);
     if (timeline_chance(w->t, w->faults.wipe))
         wipe_broker(w);
@@ -232,8 +259,7 @@ void process_hears(struct process *p, uint64_t digest)
     if (!timeline_explored(t))
         return;
     p->heard = digest_number(digest_number(p->heard, digest), (uint64_t)t->now);
-    digest = digest_number(digest_str(digest, p->name), p->life);
-    t->decider->hears(t->decider, digest_number(digest, (uint64_t)t->now));
+    t->decider->hears(t->decider, digest_number(digest_str(p->heard, p->name), p->life));
 }
 
 static void on_death(struct event *e)
@@ -286,6 +312,7 @@ static void on_delivery(void *ctx, const struct bus_delivery *d, const char *typ
     uint64_t life = p->life;
 
     timeline_about(p->world->t, "%s gets %s", p->name, type);
+    mix(p, MIXED_DELIVERY, d->handle << 8 | (uint64_t)d->redelivered << 1 | d->resent);
     process_strike(p);
     if (!p->alive || p->life != life)
         return;
@@ -301,11 +328,20 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
 {
     struct process *p = ctx;
 
+    mix(p, MIXED_OUTCOME, id << 8 | outcome);
     if (p->role == ROLE_CLIENT)
         return;
     if (p->world->t->trace)
         trace_outcome(outcome, process_tell, p);
     role_outcome(p, id, outcome);
+}
+
+static void on_unconfirmed(void *ctx)
+{
+    struct process *p = ctx;
+
+    timeline_about(p->world->t, "%s misses a confirm", p->name);
+    lose_link(p);
 }
 
 static void on_send(void *ctx, const struct bus_message *m)
@@ -322,6 +358,7 @@ void process_birth(struct process *p)
         .on_delivery = on_delivery,
         .on_outcome = on_outcome,
         .on_send = on_send,
+        .on_unconfirmed = on_unconfirmed,
     };
     struct world *w = p->world;
 
@@ -334,6 +371,7 @@ void process_birth(struct process *p)
     p->store_gone = false;
     while (list_pop(&p->calls))
         continue; /* of the life before: nobody hears their answers */
+    timeline_cancel(w->t, &p->store_lost);
     timeline_cancel(w->t, &p->reconnect);
     p->tick.fire = on_tick;
     p->tick.held_until = &p->held_until;
@@ -355,6 +393,7 @@ void process_kill(struct process *p, int64_t back_after)
     timeline_note(w->t, FEATURE_CRASH);
     grid_dies(p);
     tell(w->t, p->name, "dies");
+    mix(p, MIXED_DEATH, (uint64_t)back_after);
     if (p->role == ROLE_SCHEDULER)
         checker_died(w->checker);
     p->alive = false;

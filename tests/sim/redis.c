@@ -984,6 +984,12 @@ uint64_t simredis_digest(const struct simredis *r)
     return sum;
 }
 
+void simredis_each(const struct simredis *r, void (*fn)(void *ctx, struct bytes key), void *ctx)
+{
+    for (const struct simredis_value *value = r->keys; value; value = value->hh.next)
+        fn(ctx, value->key);
+}
+
 const struct simredis_value *simredis_find(const struct simredis *r, struct bytes key)
 {
     return find(r, key);

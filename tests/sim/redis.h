@@ -46,6 +46,9 @@ struct simredis_value;
 /* Of all keys and values. */
 uint64_t simredis_digest(const struct simredis *r);
 
+/* Calls fn for each key. */
+void simredis_each(const struct simredis *r, void (*fn)(void *ctx, struct bytes key), void *ctx);
+
 const struct simredis_value *simredis_find(const struct simredis *r, struct bytes key);
 struct bytes simredis_field(const struct simredis_value *hash, struct bytes name);
 struct bytes simredis_text(const struct simredis_value *string);

@@ -300,6 +300,17 @@ static struct agent_result failure(struct world *w, const char *class, Drover__V
                                                     : DROVER__V1__EFFECT__EFFECT_UNKNOWN};
 }
 
+static struct agent_result success(const struct world *w)
+{
+    static uint8_t large[WIRE_RESULT_MAX + 1];
+    bool is_large = !w->calmed && timeline_chance(w->t, w->plan->handlers.large);
+
+    return (struct agent_result){.ok = true,
+                                 .content_type = "text/plain",
+                                 .result =
+                                     is_large ? bytes_of(large, sizeof(large)) : bytes_str("done")};
+}
+
 static struct agent_result draw_result(struct world *w)
 {
     const struct plan_handlers *plan = &w->plan->handlers;
@@ -310,8 +321,7 @@ static struct agent_result draw_result(struct world *w)
         return failure(w, "flaky", DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     if (!w->calmed && timeline_chance(w->t, plan->deferred))
         return failure(w, "busy", DROVER__V1__VERDICT__VERDICT_DEFER);
-    return (struct agent_result){
-        .ok = true, .content_type = "text/plain", .result = bytes_str("done")};
+    return success(w);
 }
 
 /* How a run ends, and after what time. */
@@ -516,6 +526,13 @@ void role_drain(struct process *p)
         supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STOP});
 }
 
+void role_store_down(struct process *p)
+{
+    process_hears(p, digest_str(DIGEST_INIT, "store down"));
+    if (p->role == ROLE_SUPERVISOR)
+        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_DOWN});
+}
+
 void role_store_up(struct process *p)
 {
     const struct world *w = p->world;
@@ -527,10 +544,8 @@ void role_store_up(struct process *p)
                                                     .run = w->run});
         return;
     }
-    supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_DOWN});
-    if (p->alive)
-        supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP,
-                                                      .partitions = w->plan->partitions});
+    supervisor_event(p, (struct supervisor_event){.type = SUPERVISOR_STORE_UP,
+                                                  .partitions = w->plan->partitions});
 }
 
 void role_bus_down(struct process *p)

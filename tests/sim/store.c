@@ -54,6 +54,8 @@ static const char *error_text(lua_State *lua)
 #define BUDGET_LINE "\nlocal BUDGET = "
 #define CACHE_LINE "\nlocal CACHED_STEPS = "
 #define CACHED_FEW 3
+#define DATA_LINE "\nlocal DATA_MAX = "
+#define DATA_LITTLE 150 /* bytes: an input, and seven results or so */
 
 const uint32_t simstore_budgets[SIMSTORE_BUDGETS] = {OPS_BUDGET, 1, 4};
 
@@ -109,6 +111,8 @@ static void load_libraries(lua_State *lua, const char *path)
             set_number(&text, path, BUDGET_LINE, simstore_budgets[i]);
             set_number(&text, path, CACHE_LINE, CACHED_FEW);
         }
+        if (i == SIMSTORE_BUDGETS - 1)
+            set_number(&text, path, DATA_LINE, DATA_LITTLE);
         if (luaL_loadbuffer(lua, buf_str(&text), text.len, path))
             die(path, lua_tostring(lua, -1));
         lua_rawseti(lua, -2, i);
@@ -465,6 +469,31 @@ static const struct simredis_value *find(struct simstore *s, uint32_t partition,
     assert(at + len <= sizeof(text));
     memcpy(text + at, key, len);
     return simredis_find(s->redis, bytes_of(text, at + len));
+}
+
+static struct bytes without_prefix(struct bytes key)
+{
+    const uint8_t *end = memchr(key.data, '}', key.len);
+    size_t len = (size_t)(end - key.data) + strlen("}:");
+
+    return bytes_of(key.data + len, key.len - len);
+}
+
+struct each {
+    void (*fn)(void *ctx, struct bytes key);
+    void *ctx;
+};
+
+static void on_key(void *ctx, struct bytes key)
+{
+    const struct each *each = ctx;
+
+    each->fn(each->ctx, without_prefix(key));
+}
+
+void simstore_each(struct simstore *s, void (*fn)(void *ctx, struct bytes key), void *ctx)
+{
+    simredis_each(s->redis, on_key, &(struct each){fn, ctx});
 }
 
 bool simstore_hash(struct simstore *s, uint32_t partition, const char *key)

@@ -25,7 +25,8 @@ struct simstore *simstore_free(struct simstore *s);
 #define SIMSTORE_BUDGETS 3
 
 /* Steps that one call touches, by variant: the first as in production, the others so few that
- * small worlds leave cursors behind; those keep few parsed steps, too. */
+ * small worlds leave cursors behind; those keep few parsed steps, too, and the last has little room
+ * for what a job carries. */
 extern const uint32_t simstore_budgets[SIMSTORE_BUDGETS];
 
 /* An empty database and a freshly loaded library with this budget. */
@@ -51,6 +52,9 @@ void simstore_reply(const struct store_answer *answer, struct buf *out);
 uint64_t simstore_digest(const struct simstore *s);
 
 /* ---- the window; keys are given without the prefix of their partition ---- */
+
+/* Calls fn for each key there is, of any partition. */
+void simstore_each(struct simstore *s, void (*fn)(void *ctx, struct bytes key), void *ctx);
 
 /* Views stay valid until the next call. Return: false where there is no such key. */
 bool simstore_hash(struct simstore *s, uint32_t partition, const char *key);

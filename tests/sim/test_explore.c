@@ -2,19 +2,23 @@
 /*
  * The explorer, where three draws lead 27 ways: each is gone, and whichever one violates something,
  * or ends its process, is the one that the path leads to. Where a process that waits is killed,
- * that is told.
+ * that is told. What roams comes at every moment that there is, and the world does not rest before;
+ * what has the same events on one lane in another order is another state. Of two equal messages a
+ * machine makes different random numbers.
  */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "explore.h"
-#include "timeline.h"
+#include "parts.h"
 
 #define DRAWS 3
 #define WAYS 3
@@ -127,6 +131,142 @@ static void test_killed_while_it_waits(void **state)
     }
 }
 
+/* ---- events ---- */
+
+struct letter {
+    struct event event;
+    struct letters *letters;
+    char name;
+};
+
+/* What has happened, and when. At rest it is where nothing is left to happen at that moment. */
+struct letters {
+    struct timeline t;
+    struct letter a, b, c;
+    char said[64];
+    bool rests;
+    const char *violates; /* what is said there */
+};
+
+static void on_letter(struct event *e)
+{
+    struct letter *l = container_of(e, struct letter, event);
+    char *said = l->letters->said;
+    size_t len = strlen(said);
+
+    snprintf(said + len, sizeof(l->letters->said) - len, "%c%d ", l->name, (int)l->letters->t.now);
+}
+
+static bool at_rest(void *ctx)
+{
+    return ((struct letters *)ctx)->rests = true;
+}
+
+static struct event *letter(struct letters *s, struct letter *l, char name, uint64_t lane)
+{
+    *l = (struct letter){.letters = s, .name = name};
+    l->event.fire = on_letter;
+    l->event.lane = lane;
+    l->event.digest = (uint64_t)name;
+    return &l->event;
+}
+
+static void letters_open(struct letters *s, struct explorer *x)
+{
+    s->rests = false;
+    s->said[0] = '\0';
+    timeline_init(&s->t, 0, NULL);
+    s->t.decider = explorer_decider(x);
+    explorer_open(x, &(struct explorer_view){no_digest, at_rest, s}, 0);
+    timeline_step(&s->t);
+}
+
+static void letters_run(struct letters *s, struct explorer *x)
+{
+    while (!s->rests && timeline_step(&s->t))
+        continue;
+    explorer_end(x, s->violates && strcmp(s->said, s->violates) == 0 ? "X1" : NULL);
+    timeline_deinit(&s->t);
+}
+
+static void roam(void *ctx, struct explorer *x)
+{
+    struct letters *s = ctx;
+
+    letters_open(s, x);
+    timeline_add(&s->t, letter(s, &s->a, 'a', 0), 0);
+    timeline_add(&s->t, letter(s, &s->b, 'b', 0), 10);
+    timeline_add_roaming(&s->t, letter(s, &s->c, 'c', 0), 1, 20);
+    letters_run(s, x);
+}
+
+static void test_roaming(void **state)
+{
+    static const char *const all[] = {
+        "c0 a0 ", "a0 c0 ", "a0 c10 b10 ", "a0 b10 c10 ", "a0 b10 c20 ",
+    };
+    static struct explore_result result;
+    struct letters s = {0};
+
+    (void)state;
+    assert_int_equal(explore(&(struct explore_config){.jobs = 1}, roam, &s, &result), 0);
+    assert_int_equal(result.ends, sizeof(all) / sizeof(all[0]));
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        s.violates = all[i];
+        assert_int_equal(explore(&(struct explore_config){.jobs = 1}, roam, &s, &result), 1);
+    }
+}
+
+static void two_ways_round(void *ctx, struct explorer *x)
+{
+    struct letters *s = ctx;
+    bool round;
+
+    letters_open(s, x);
+    round = timeline_choose(&s->t, 2);
+    timeline_add(&s->t, letter(s, &s->a, round ? 'b' : 'a', 7), 0);
+    timeline_add(&s->t, letter(s, &s->b, round ? 'a' : 'b', 7), 0);
+    timeline_add(&s->t, letter(s, &s->c, 'c', 0), 0);
+    letters_run(s, x);
+}
+
+static void test_order_of_a_lane(void **state)
+{
+    static struct explore_result result;
+    struct letters s = {0};
+
+    (void)state;
+    assert_int_equal(explore(&(struct explore_config){.jobs = 1}, two_ways_round, &s, &result), 0);
+    assert_int_equal(result.ends, 6); /* c is the first, the second or the third, each way round */
+}
+
+/* ---- what machines hear ---- */
+
+static uint64_t heard;
+
+static void keep_digest(struct decider *d, uint64_t digest)
+{
+    (void)d;
+    heard = digest;
+}
+
+static void test_equal_messages(void **state)
+{
+    struct decider d = {.hears = keep_digest};
+    struct timeline t = {.decider = &d};
+    struct world w = {.t = &t};
+    struct process p = {.world = &w, .name = "scheduler-1"}, other = p;
+    uint64_t first;
+
+    (void)state;
+    process_hears(&p, 7);
+    first = heard;
+    process_hears(&p, 7);
+    assert_int_not_equal(heard, first);
+    process_hears(&other, 7);
+    assert_int_equal(heard, first); /* equal pasts give equal numbers */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +274,9 @@ int main(void)
         cmocka_unit_test(test_violation),
         cmocka_unit_test(test_crash),
         cmocka_unit_test(test_killed_while_it_waits),
+        cmocka_unit_test(test_roaming),
+        cmocka_unit_test(test_order_of_a_lane),
+        cmocka_unit_test(test_equal_messages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,7 @@ struct story {
     enum feature shows; /* where nothing fails */
     const struct plan_command *commands;
     uint32_t n_commands;
+    int64_t asks_all;
 };
 
 struct failure {
@@ -100,6 +101,7 @@ static const struct story stories[] = {
      COMMANDS({PLAN_PAUSE, 50}, {PLAN_RESUME, 500})},
     {"turned", story_saga, nothing, FEATURE_BROUGHT_FORWARD_IN_FLIGHT,
      COMMANDS({PLAN_DISABLE, 150}, {PLAN_ENABLE, 250})},
+    {"asked", story_chain, nothing, FEATURE_HISTORY_READ, .asks_all = 250},
 };
 
 /* ---- the failures ---- */
@@ -128,6 +130,7 @@ static const struct failure failures[] = {
     {"call_lost", .rate = offsetof(struct plan_faults, store_lost), .ways = 3},
     RATE("call_refused", store_error),
     RATE("store_gone", store_outage),
+    RATE("store_connection_cut", store_cut),
     RATE("store_full", store_full),
     RATE("store_goes_back", rollback),
     RATE("clock_jumps", clock_jump),
@@ -158,6 +161,7 @@ static void plan_run(struct plan *plan, const struct run *run)
     story_plan(plan, run->story->workflow(run->t));
     plan->commands = run->story->commands;
     plan->n_commands = run->story->n_commands;
+    plan->asks_all = run->story->asks_all;
     plan->schedulers = plan->agents = plan->supervisors = 2;
     plan->settle_ms = 7200000;
     plan->retention_ms = 2 * plan->settle_ms;

@@ -513,7 +513,7 @@ static void test_answers_with_unknown_steps(void **state)
            "{\"name\": \"b\", \"actor\": \"x\", \"after\": [\"a\"]}]}}");
     query(w, &answer);
     snprintf(words, sizeof(words),
-             "DRIVEN %s 1700000000000 9 0 0 0 1 1 0 2 7 A NO_AGENT 4294967295 A DEADLINE "
+             "DRIVEN %s 1700000000000 9 0 0 0 1 1 0 2 7 A NO_AGENT 9 4294967295 A DEADLINE 9 "
              "2 7 A D 1 1 one 0 1000 0 0 0 0   1 A D 1 1 two 0 1000 0 0 0 0      0 0",
              answer.answer->status->definition);
     w->instead = (struct alone_answer){"drive", STORE_OK, words};

@@ -185,6 +185,39 @@ static void test_followed(void **state)
     }
 }
 
+static void on_nothing(struct event *e)
+{
+    (void)e;
+}
+
+static void on_something(struct event *e)
+{
+    e->eager = true;
+}
+
+static uint64_t hash_of(void (*fire)(struct event *), int64_t at)
+{
+    struct timeline t;
+    struct event e = {.fire = fire};
+    uint64_t hash;
+
+    timeline_init(&t, 1, NULL);
+    timeline_add(&t, &e, at);
+    assert_true(timeline_next(&t));
+    hash = t.hash;
+    timeline_deinit(&t);
+    return hash;
+}
+
+/* Two runs differ where something happens at another moment, or something else does. */
+static void test_moments(void **state)
+{
+    (void)state;
+    assert_int_equal(hash_of(on_nothing, 5), hash_of(on_nothing, 5));
+    assert_int_not_equal(hash_of(on_nothing, 5), hash_of(on_nothing, 6));
+    assert_int_not_equal(hash_of(on_nothing, 5), hash_of(on_something, 5));
+}
+
 static void test_same_again(void **state)
 {
     struct fixture *f = *state;
@@ -270,7 +303,7 @@ int main(void)
         cmocka_unit_test(test_least),        cmocka_unit_test(test_followed),
         cmocka_unit_test(test_nothing),      cmocka_unit_test(test_same_again),
         cmocka_unit_test(test_lines),        cmocka_unit_test(test_decoy),
-        cmocka_unit_test(test_not_replayed),
+        cmocka_unit_test(test_not_replayed), cmocka_unit_test(test_moments),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

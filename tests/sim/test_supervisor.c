@@ -576,8 +576,8 @@ static void submit_wide(struct world *w, const char *id)
     for (int i = 0; i < WIDE / OPS_BUDGET; i++) {
         struct effects fx = {0};
 
-        ops_drive(&fx, 0, id_partition(id, PARTITIONS), id, "fedcba9876543210", "test",
-                  OPS_DRIVE_FIRST, NULL, 0);
+        ops_drive(&fx, 0, id_partition(id, PARTITIONS), id, "fedcba9876543210", "test", false, NULL,
+                  0);
         ask_store(w, &fx);
         effects_deinit(&fx);
     }

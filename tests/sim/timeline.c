@@ -36,9 +36,22 @@ void timeline_add(struct timeline *t, struct event *e, int64_t delay)
         abort();
 }
 
+void timeline_add_roaming(struct timeline *t, struct event *e, int64_t delay, int64_t latest)
+{
+    e->roams = timeline_explored(t);
+    timeline_add(t, e, e->roams ? latest : delay);
+}
+
 void timeline_cancel(struct timeline *t, struct event *e)
 {
     heap_remove(&t->heap, &e->node);
+}
+
+/* By when it happens, and by what it does, wherever the program was loaded this time. */
+static void mix_event(struct timeline *t, const struct event *e)
+{
+    timeline_mix_number(t, (uint64_t)t->now);
+    timeline_mix_number(t, (uintptr_t)e->fire - (uintptr_t)timeline_next);
 }
 
 bool timeline_next(struct timeline *t)
@@ -57,6 +70,7 @@ bool timeline_next(struct timeline *t)
         return true;
     }
     t->events++;
+    mix_event(t, e);
     e->fire(e);
     return true;
 }
@@ -97,11 +111,6 @@ void timeline_mix(struct timeline *t, struct bytes b)
     for (size_t i = 0; i < b.len; i++)
         hash = (hash ^ b.data[i]) * DIGEST_PRIME;
     t->hash = (hash ^ b.len) * DIGEST_PRIME;
-}
-
-void timeline_mix_number(struct timeline *t, uint64_t number)
-{
-    t->hash = (t->hash ^ number) * DIGEST_PRIME;
 }
 
 void timeline_tell(struct timeline *t, const char *who, const char *format, ...)

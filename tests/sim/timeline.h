@@ -3,7 +3,8 @@
  * Timeline: virtual time, what happens when, and the one source of chance
  *
  * Events of one moment happen in the order in which they were added, so a seed decides everything.
- * Whatever is worth telling is mixed into a hash; two runs of a seed must end with the same one.
+ * When each event happens and which it is, what processes hear, say and die of, and what the store
+ * is asked and answers, is mixed into a hash; two runs of a seed must end with the same one.
  * Lines for people are made only where somebody reads them.
  *
  * Memory comes from an arena that lives as long as the timeline: nothing in a small world is freed
@@ -59,6 +60,7 @@ struct event {
     const int64_t *held_until; /* a stopped process hears nothing before; NULL: never held */
     uint64_t lane;             /* an explorer keeps the order of what has the same; 0: of nothing */
     bool eager;      /* it does not matter when it happens: an explorer lets it happen at once */
+    bool roams;      /* it is due at the latest then: an explorer lets it happen any time before */
     uint64_t digest; /* of what it will do, for an explorer; 0: it is known by its address */
 };
 
@@ -84,6 +86,10 @@ const char *timeline_str(struct timeline *t, const char *s);
 /* @delay: ms from now; an event that is there already is moved. */
 void timeline_add(struct timeline *t, struct event *e, int64_t delay);
 void timeline_cancel(struct timeline *t, struct event *e);
+
+/* In @delay ms, which chance has drawn; where all orders are explored at any moment from now to
+ * @latest ms from now, in any order among all that happens until then. */
+void timeline_add_roaming(struct timeline *t, struct event *e, int64_t delay, int64_t latest);
 
 /* Lets the next event happen, in order of time, or as the decider says. Return: false where there
  * is none. */
@@ -134,7 +140,10 @@ static inline void timeline_note(struct timeline *t, enum feature feature)
 }
 
 void timeline_mix(struct timeline *t, struct bytes b);
-void timeline_mix_number(struct timeline *t, uint64_t number);
+static inline void timeline_mix_number(struct timeline *t, uint64_t number)
+{
+    t->hash = (t->hash ^ number) * DIGEST_PRIME;
+}
 
 void timeline_tell(struct timeline *t, const char *who, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

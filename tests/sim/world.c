@@ -134,6 +134,8 @@ static void on_rest(struct world *w)
             return;
     if (w->plan->retention_ms > w->plan->settle_ms || checker_forgotten(w->checker))
         w->finished = true;
+    if (w->finished && checker_forgotten(w->checker))
+        checker_left(w->checker);
 }
 
 /* An explorer asks by itself, but for L1. */
@@ -166,8 +168,11 @@ uint64_t world_digest(void *world)
     uint64_t d = digest_number(simstore_digest(w->store), simbus_digest(w->bus));
 
     d = digest_number(digest_number(d, clients_digest(w)), w->deeds);
-    for (uint32_t i = 0; i < w->n_processes; i++)
-        d = digest_number(digest_number(d, w->processes[i].alive), w->processes[i].heard);
+    for (uint32_t i = 0; i < w->n_processes; i++) {
+        const struct process *p = &w->processes[i];
+
+        d = digest_number(digest_number(digest_number(d, p->alive), p->life), p->heard);
+    }
     return digest_number(d, (uint64_t)w->cleaning);
 }
 

@@ -334,9 +334,10 @@ static void test_json_escapes(void **state)
     expect_json("plain", 5, "\"plain\"");
     expect_json("a\"b\\c/", 6, "\"a\\\"b\\\\c/\"");
     expect_json("\b\f\n\r\t", 5, "\"\\b\\f\\n\\r\\t\"");
-    expect_json("a\0\x01\x1f\x7f", 5, "\"a\\u0000\\u0001\\u001f\x7f\"");
+    expect_json("a\0\x01\x1f\x7f", 5, "\"a\\u0000\\u0001\\u001f\\u007f\"");
+    expect_json("\xc2\x80\xc2\x9f\xc2\xa0", 6, "\"\\u0080\\u009f\xc2\xa0\"");
     /* The ends of every length of UTF-8, and of the gap that the surrogates leave. */
-    expect_json("\xc2\x80\xdf\xbf", 4, "\"\xc2\x80\xdf\xbf\"");
+    expect_json("\xc2\xa0\xdf\xbf", 4, "\"\xc2\xa0\xdf\xbf\"");
     expect_json("\xe0\xa0\x80\xed\x9f\xbf", 6, "\"\xe0\xa0\x80\xed\x9f\xbf\"");
     expect_json("\xee\x80\x80\xef\xbf\xbf", 6, "\"\xee\x80\x80\xef\xbf\xbf\"");
     expect_json("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", 8, "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"");

@@ -3,6 +3,7 @@
  * Handlers, with a real loop and real processes
  */
 #include <dirent.h>
+#include <errno.h>
 #include <linux/close_range.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -241,6 +243,50 @@ static int teardown(void **state)
     return 0;
 }
 
+/* ---- pipes that fail ---- */
+
+/* A read is not cut short: it takes all that there is, and libuv goes by that where the other end
+ * is closed. */
+enum pipe_failure {
+    PIPE_INTERRUPTED,
+    PIPE_WOULD_WAIT,
+    PIPE_SHORT, /* writes: a byte, and no more for now */
+    PIPE_BROKEN,
+};
+
+#define PIPED ((size_t)4096) /* bytes; what libuv says to itself is shorter */
+
+static struct {
+    enum pipe_failure failure;
+    unsigned left; /* reads or writes until one fails; 0: none does */
+} reading, writing;
+
+static bool fails_now(unsigned *left, size_t len)
+{
+    return len >= PIPED && *left > 0 && --*left == 0;
+}
+
+static ssize_t fail_as(enum pipe_failure failure)
+{
+    errno = failure == PIPE_INTERRUPTED ? EINTR : failure == PIPE_BROKEN ? EPIPE : EAGAIN;
+    return -1;
+}
+
+/* In the place of libc's, for libuv as well. */
+__attribute__((visibility("default"))) ssize_t read(int fd, void *data, size_t len)
+{
+    return fails_now(&reading.left, len) ? fail_as(reading.failure)
+                                         : syscall(SYS_read, fd, data, len);
+}
+
+__attribute__((visibility("default"))) ssize_t write(int fd, const void *data, size_t len)
+{
+    if (!fails_now(&writing.left, len))
+        return syscall(SYS_write, fd, data, len);
+    return writing.failure == PIPE_SHORT ? syscall(SYS_write, fd, data, 1)
+                                         : fail_as(writing.failure);
+}
+
 /* ---- exec ---- */
 
 static void test_exit_rules(void **state)
@@ -351,6 +397,48 @@ static void test_input_that_nobody_reads(void **state)
     assert_string_equal(buf_str(&t.result), "done\n");
     trial_deinit(&t);
     free(text);
+}
+
+#define THROUGH 200000 /* bytes: more than pipes hold at a time */
+
+/* What goes in comes out, all of it, unless the process has read enough. Return: whether it came to
+ * the n-th read or write. */
+static bool goes_through(struct world *w, const char *text, unsigned *left, unsigned n, bool whole)
+{
+    struct trial t;
+    bool failed;
+
+    trial_init(w, &t);
+    t.input.data.data = (uint8_t *)text;
+    t.input.data.len = THROUGH;
+    *left = n;
+    trial_start(&handler_exec, &t);
+    finish(w);
+    failed = *left == 0;
+    *left = 0;
+    assert_true(t.ok && t.result.len <= THROUGH && (!whole || t.result.len == THROUGH));
+    assert_memory_equal(t.result.data, text, t.result.len);
+    trial_deinit(&t);
+    return failed;
+}
+
+static void test_pipes_that_fail(void **state)
+{
+    static char text[THROUGH];
+    struct world *w = *state;
+    unsigned files = open_files();
+
+    for (size_t i = 0; i < THROUGH; i++)
+        text[i] = (char)('a' + i * i % 26);
+    write_script(w, "cat");
+    for (reading.failure = 0; reading.failure < PIPE_SHORT; reading.failure++)
+        for (unsigned n = 1; goes_through(w, text, &reading.left, n, true); n++)
+            assert_true(n < THROUGH);
+    for (writing.failure = 0; writing.failure <= PIPE_BROKEN; writing.failure++)
+        for (unsigned n = 1;
+             goes_through(w, text, &writing.left, n, writing.failure != PIPE_BROKEN); n++)
+            assert_true(n < THROUGH);
+    assert_int_equal(open_files(), files);
 }
 
 static void test_clean_environment(void **state)
@@ -765,6 +853,7 @@ int main(void)
         TEST(test_input_and_result),
         TEST(test_arguments),
         TEST(test_input_that_nobody_reads),
+        TEST(test_pipes_that_fail),
         TEST(test_clean_environment),
         TEST(test_no_file_is_inherited),
         TEST(test_result_limit),

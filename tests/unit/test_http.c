@@ -351,8 +351,9 @@ static char *asked_header(struct world *w, size_t i, const char *name)
 static void expect_header(struct world *w, size_t i, const char *name, const char *expected)
 {
     char *header = asked_header(w, i, name);
+    bool same = header && expected ? strcmp(header, expected) == 0 : !header && !expected;
 
-    if (!header != !expected || (header && strcmp(header, expected) != 0))
+    if (!same)
         fail_msg("%s: %s, not %s", name, header ? header : "none", expected ? expected : "none");
     free(header);
 }

@@ -25,11 +25,13 @@
 #include "agent/template.h"
 #include "base/heap.h"
 #include "memory.h"
+#include "model/history.h"
 #include "model/json.h"
 #include "model/listing.h"
 #include "model/migration.h"
 #include "model/status.h"
 #include "model/store_ops.h"
+#include "model/trace.h"
 #include "model/wire.h"
 #include "model/workflow.h"
 #include "scheduler/scheduler.h"
@@ -141,7 +143,8 @@ static void expect_aborts(const char *name, operation *fn, const void *input)
     unsigned n = 1;
     int end;
 
-    assert_int_equal(do_undisturbed(fn, input, &out), 0);
+    if (do_undisturbed(fn, input, &out))
+        fail_msg("%s: fails undisturbed", name);
     while ((end = do_apart(fn, input, n)) == ABORTED)
         n++;
     if (end != 0 || n == 1)
@@ -596,6 +599,341 @@ static int do_calls(const void *input, struct result *out)
     return 0;
 }
 
+/* Each of the others; so often, and with so much of a block of effects taken, that it ends
+ * somewhere in between. */
+#define CALLS 10
+#define TAKEN 62000
+
+static void call_drive(struct effects *fx, uint64_t id, const struct workflow *w)
+{
+    ops_drive(fx, id, 0, "j", "f", "s", true, (const uint32_t[]){0, 2}, 2);
+}
+
+static void call_steer(struct effects *fx, uint64_t id, const struct workflow *w)
+{
+    ops_steer(fx, id, 0,
+              &(struct op_steer){.job = "j",
+                                 .command = "migrate",
+                                 .command_id = "c",
+                                 .reason = "me",
+                                 .by = "s",
+                                 .fresh = "f",
+                                 .definition = w->digest,
+                                 .steps = (const uint32_t[]){1},
+                                 .n_steps = 1,
+                                 .to = w});
+}
+
+static void call_inspect(struct effects *fx, uint64_t id, const struct workflow *w)
+{
+    ops_inspect_definition(fx, id, 0, w->digest);
+    ops_inspect_workflow(fx, id, 0, "w");
+    ops_inspect_workflows(fx, id, 0, "w@1", 5);
+    ops_inspect_job(fx, id, 0, "j", 0, 5, true);
+    ops_inspect_history(fx, id, 0, "j", 1, 5);
+    ops_inspect_notice(fx, id, 0, "j", 7, 1000, (const uint32_t[]){0, 1}, 2);
+    ops_inspect_jobs(fx, id, 0,
+                     &(struct op_list){.before = INT64_MAX,
+                                       .before_id = "",
+                                       .phase = "",
+                                       .workflow = "w",
+                                       .labels = (const char *const[]){"a"},
+                                       .values = (const char *const[]){"b"},
+                                       .n_labels = 1});
+}
+
+static void call_told(struct effects *fx, uint64_t id, const struct workflow *w)
+{
+    ops_settle_owed(fx, id, 0, (const struct op_notice[]){{"j", 7}, {"k", 8}}, 2);
+    ops_told(fx, id, 0, "NO_AGENT x", OPS_CAUSE_ASK, "f");
+    ops_suspect(fx, id, 0, "digest", "life", OPS_SUSPECT_BEGIN);
+    ops_mark(fx, id, 0, "run", "f", (const char *const[]){"j", "k"}, 2);
+}
+
+static void call_supervise(struct effects *fx, uint64_t id, const struct workflow *w)
+{
+    ops_renew(fx, id, 0, "j", "1.2", 0.5, "half way");
+    ops_lead(fx, id, 0, "s", 5000);
+    ops_expire(fx, id, 0, 0, 10, 0, &(struct op_clock){.latest = 5});
+    ops_look(fx);
+    ops_forget(fx, id, 0, 1000, 10);
+    ops_look(fx);
+    ops_sweep(fx, id, 0, "cursor");
+    ops_look(fx);
+}
+
+struct calls {
+    const char *name;
+    void (*call)(struct effects *fx, uint64_t id, const struct workflow *w);
+    const struct workflow *w;
+};
+
+static int do_more_calls(const void *input, struct result *out)
+{
+    const struct calls *calls = input;
+    struct effects fx = {0};
+    const struct effect *last;
+
+    effects_alloc(&fx, TAKEN);
+    for (uint64_t i = 0; i < CALLS; i++)
+        calls->call(&fx, i, calls->w);
+    last = &fx.items[fx.n - 1];
+    for (int i = 0; i < last->store.n; i++)
+        keep(out, last->store.args[i].data, last->store.args[i].len);
+    effects_deinit(&fx);
+    return 0;
+}
+
+/* ---- answers of the store, and what is made of them ---- */
+
+#define ITEMS_MAX 128
+#define JOB                                                                                        \
+    "0f|D|A|PROCESSING|||pause|1|12|3|2|1700000000000|1700000001000|0|0|sched-1|0|||w@1|me|"       \
+    "R\006\n\001a\022\001b|q|c||json|1700000001500 me@here too slow|"
+#define STORED "\n\020application/json\022\002{}"
+
+struct reading {
+    const char *name;
+    int (*read)(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                struct result *out);
+    const char *answer; /* its strings, a | behind each */
+    const struct workflow *w;
+};
+
+static uint32_t split(const char *text, struct bytes items[])
+{
+    uint32_t n = 0;
+
+    for (const char *end; (end = strchr(text, '|')); text = end + 1, n++) {
+        assert_true(n < ITEMS_MAX);
+        items[n] = bytes_of(text, (size_t)(end - text));
+    }
+    return n;
+}
+
+static int read_driven(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                       struct result *out)
+{
+    struct ops_driven driven;
+    int e = ops_read_driven(r, fx, &driven);
+
+    if (!e)
+        keep(out, driven.requests[0].token.data, driven.requests[0].token.len);
+    return e;
+}
+
+static int read_job(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                    struct result *out)
+{
+    Drover__V1__JobStatus status = DROVER__V1__JOB_STATUS__INIT;
+    struct ops_job job;
+    int e = ops_read_job(r, fx, &job);
+
+    if (e)
+        return e;
+    status_job(fx, &status, bytes_str("j"), &job);
+    status_steps(fx, &status, &job, w);
+    keep_message(out, &status.base);
+    status_steps_free(&status);
+    return 0;
+}
+
+static int read_history(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                        struct result *out)
+{
+    Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
+    struct ops_history found;
+    int e = ops_read_history(r, fx, &found);
+
+    if (e)
+        return e;
+    history_entries(fx, &m, &found, w);
+    keep_message(out, &m.base);
+    return 0;
+}
+
+/* That a list begins may fail, and is tried elsewhere. */
+static struct listing *begin_list(const Drover__V1__ListJobs *query)
+{
+    struct listing *l = NULL;
+    unsigned n = memory_left();
+
+    memory_fail_at(0);
+    assert_int_equal(listing_new(&l, query), 0);
+    memory_fail_at(n);
+    return l;
+}
+
+static int read_list(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                     struct result *out)
+{
+    Drover__V1__ListJobs query = DROVER__V1__LIST_JOBS__INIT;
+    Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
+    struct listing *l;
+    int e;
+
+    query.limit = 2;
+    l = begin_list(&query);
+    listing_call(l, fx, 1, 0);
+    while ((e = listing_take(l, fx, r)) > 0)
+        listing_call(l, fx, 1, 0);
+    if (!e) {
+        listing_page(l, fx, &m);
+        listing_next(l, fx, &m);
+        keep_message(out, &m.base);
+        listing_end(l, &m);
+    }
+    listing_free(l);
+    return e;
+}
+
+static int read_notice(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                       struct result *out)
+{
+    Drover__V1__Payload *payload;
+    struct ops_job job;
+    int e = ops_read_notice(r, fx, &job);
+
+    if (e)
+        return e;
+    payload = ops_payload(job.results[0].payload);
+    keep_message(out, &payload->base);
+    drover__v1__payload__free_unpacked(payload, NULL);
+    return 0;
+}
+
+static int read_workflows(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                          struct result *out)
+{
+    struct ops_workflows found;
+    int e = ops_read_workflows(r, fx, &found);
+
+    if (!e)
+        keep(out, found.items[0].name.data, found.items[0].name.len);
+    return e;
+}
+
+static int read_marked(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                       struct result *out)
+{
+    struct ops_marked marked;
+    int e = ops_read_marked(r, fx, &marked);
+
+    if (!e)
+        keep(out, marked.gone[1].data, marked.gone[1].len);
+    return e;
+}
+
+static int read_expired(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                        struct result *out)
+{
+    struct ops_expired expired;
+    int e = ops_read_expired(r, fx, &expired);
+
+    if (!e)
+        keep(out, expired.due[0].steps, expired.due[0].n * sizeof(*expired.due[0].steps));
+    return e;
+}
+
+static void tell(void *ctx, const char *event, const struct log_field *fields, int n)
+{
+    keep(ctx, event, strlen(event));
+    for (int i = 0; i < n; i++)
+        if (fields[i].type == LOG_FIELD_STR && fields[i].s)
+            keep(ctx, fields[i].s, strlen(fields[i].s));
+}
+
+static int trace_expired(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                         struct result *out)
+{
+    struct store_answer answer = {.items = r->items, .n = r->left};
+
+    trace_call("expire", NULL, 0, &answer, tell, out);
+    return 0;
+}
+
+static int trace_recorded(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                          struct result *out)
+{
+    struct store_answer answer = {.items = r->items, .n = r->left};
+    struct bytes args[12] = {bytes_str("s"), bytes_str("A"), bytes_str("j"), bytes_str("1.2")};
+
+    trace_call("record", args, array_size(args), &answer, tell, out);
+    return 0;
+}
+
+/* Into effects of many readings, of which the last is kept. */
+static int do_read(const void *input, struct result *out)
+{
+    const struct reading *reading = input;
+    struct bytes items[ITEMS_MAX];
+    struct store_answer answer = {.items = items, .n = split(reading->answer, items)};
+    struct effects fx = {0};
+    int e = 0;
+
+    effects_alloc(&fx, TAKEN);
+    for (int i = 0; i < CALLS && !e; i++) {
+        struct ops_reader r = ops_reader(&answer);
+
+        out->len = 0;
+        e = reading->read(&r, &fx, reading->w, out);
+    }
+    effects_deinit(&fx);
+    return e;
+}
+
+#define DRIVEN                                                                                     \
+    "RECORDED|0f|1700000000000|12|0|0|1|2|3|0|1|2|D|EXPIRED|12|1|0|A|D|1|1|1.abc|1700000060000|"   \
+    "1000|"                                                                                        \
+    "0|0|0|0|||" STORED "|||0|1|1|" STORED "|-||"
+#define EXPIRED "1700000002000|1700000003000|1|0|1|j|1|2|0|2|1|k|7|"
+
+static void expect_read(const struct workflow *w)
+{
+    const struct reading readings[] = {
+        {"driven", read_driven, DRIVEN},
+        {"job", read_job,
+         "FOUND|1700000002000|" JOB STORED "|2|0|A A W 1 1 1.abc 0 0 0 0 0|||" STORED
+         "|1|D A R 1 2 2.def 1700000060000 1 0 0 0 1 1|\n\003BAD\022\002no|2.def 1700000090000 0.5 "
+         "half way||"},
+        {"history", read_history,
+         "FOUND|0f|1|3|1 1700000000000 created me|2 1700000000100 dispatched 0 1 1.abc|3 "
+         "1700000000300 turned D FAILURE PERMANENT 0|"},
+        {"list", read_list,
+         "FOUND|1700000002000|1|1700000000000|j|1|j|" JOB
+         "FOUND|1700000002000|1|1600000000000|h|2|i|" JOB "h|" JOB},
+        {"notice", read_notice,
+         "FOUND|1700000002000|" JOB "SUCCEEDED|PROCESSED|1|1700000002000|0||0 2|4|1|2|" STORED "|"},
+        {"workflows", read_workflows, "FOUND|0|2|w@1|0f|3|v@7|0f|10000|"},
+        {"marked", read_marked, "1700000002000|id|5|4|2|j|k|"},
+        {"expired", read_expired, EXPIRED},
+        {"trace of expired", trace_expired, EXPIRED},
+        {"trace of recorded", trace_recorded, DRIVEN},
+    };
+
+    for (size_t i = 0; i < array_size(readings); i++) {
+        struct reading reading = readings[i];
+
+        reading.w = w;
+        expect_aborts(reading.name, do_read, &reading);
+    }
+}
+
+static void expect_calls(const struct workflow *w)
+{
+    static const struct calls all[] = {
+        {"drive", call_drive}, {"steer", call_steer},         {"inspect", call_inspect},
+        {"told", call_told},   {"supervise", call_supervise},
+    };
+
+    for (size_t i = 0; i < array_size(all); i++) {
+        struct calls calls = all[i];
+
+        calls.w = w;
+        expect_aborts(calls.name, do_more_calls, &calls);
+    }
+}
+
 static int do_stored(const void *input, struct result *out)
 {
     const struct bytes *encoded = input;
@@ -632,6 +970,8 @@ static void test_effects(void **state)
     expect_aborts("store calls", do_calls, w);
     expect_aborts("ops_unpack", do_stored, &encoded);
     expect_aborts("wire_pack", do_pack, m.base);
+    expect_calls(w);
+    expect_read(w);
     workflow_unref(w);
     drover__v1__workflow__free_unpacked(d, NULL);
 }

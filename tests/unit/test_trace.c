@@ -157,7 +157,7 @@ static void test_calls(void **state)
                                  .fresh = "",
                                  .definition = "",
                                  .payload = bytes_str(SECRET)});
-    ops_drive(&fx, 1, 0, "j", "", "me", OPS_DRIVE_FIRST, NULL, 0);
+    ops_drive(&fx, 1, 0, "j", "", "me", false, NULL, 0);
     ops_renew(&fx, 1, 0, "j", "1.2", 0.5, SECRET);
     ops_inspect_definition(&fx, 1, 0, "digest");
     ops_inspect_history(&fx, 1, 0, "j", 1, 10);
@@ -252,7 +252,7 @@ static void test_broken(void **state)
     (void)state;
     record(&fx, "A");
     ops_expire(&fx, 1, 0, 0, 10, 0, &(struct op_clock){0});
-    ops_drive(&fx, 1, 0, "j", "", "me", OPS_DRIVE_FIRST, NULL, 0);
+    ops_drive(&fx, 1, 0, "j", "", "me", false, NULL, 0);
     trace_all(&fx, &broken);
     assert_told("store call=drive job=j\n");
 }
