@@ -62,6 +62,12 @@ class Redis(servers.Redis):
         while path.stat().st_size <= self._synced_size(path) and time.monotonic() < deadline:
             pass
 
+    def await_synced(self):
+        """Until all that is written now is on disk."""
+        path = self._append_only_file()
+        size = path.stat().st_size
+        servers.wait_for(lambda: self._synced_size(path) >= size, "a sync")
+
     def cut_power(self, rng):
         """Ends Redis; what was not synced is lost from a random byte on. Returns (lost, at risk)."""
         self._await_risk()
