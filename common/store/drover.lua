@@ -33,12 +33,12 @@
 --   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
 --   p suspects      hash   digest of a message that came again -> "<time> <life> …" that have begun it
 --   p leader        string "<supervisor> <until> <lease>"
---   p clock         string "<seen> <quiet until> <stepped back> <jumped at> <by>", see watch_clock()
+--   p clock         string "<seen> <quiet until> <steps back> <jumped at> <by> <swept>", see watch_clock()
 --   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 28
+local BUILD = 29
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1118,18 +1118,19 @@ end
 --   Ahead: whoever lived through it says by how much. Leases of before last so much longer, because their
 --          time has not passed. One that has just started, and finds that nobody has looked for longer
 --          than a lease, cannot tell. Either way nothing expires for a while (`quiet`).
---   Back:  the bounds of before lie too far ahead, until a sweep has derived all of them again (`back`).
+--   Back:  the bounds of before lie too far ahead, until a sweep has derived all of them again. Steps back are
+--          counted, and so are those that a sweep has come to its end since (`swept`).
 
 local function read_clock(p)
-  local seen, quiet, back, jumped, by = match(call('GET', p .. 'clock') or '',
-    '^(%d+) (%d+) (%d) (%d+) (%d+)$')
-  return {seen = tonumber(seen), quiet = tonumber(quiet) or 0, back = back == '1',
-    jumped = tonumber(jumped) or 0, by = tonumber(by) or 0}
+  local seen, quiet, back, jumped, by, swept = match(call('GET', p .. 'clock') or '',
+    '^(%d+) (%d+) (%d+) (%d+) (%d+) ?(%d*)$')
+  return {seen = tonumber(seen), quiet = tonumber(quiet) or 0, back = tonumber(back) or 0,
+    jumped = tonumber(jumped) or 0, by = tonumber(by) or 0, swept = tonumber(swept) or 0}
 end
 
 local function write_clock(p, clock)
-  call('SET', p .. 'clock', concat({int(clock.seen), int(clock.quiet), clock.back and '1' or '0',
-    int(clock.jumped), int(clock.by)}, ' '))
+  call('SET', p .. 'clock', concat({int(clock.seen), int(clock.quiet), int(clock.back),
+    int(clock.jumped), int(clock.by), int(clock.swept)}, ' '))
 end
 
 -- The caller has watched the clock since then, or not at all (0); the last jump ahead that it has seen was
@@ -1138,7 +1139,7 @@ local function watch_clock(p, now, since, jump, after, at)
   local clock = read_clock(p)
   local seen, changed = clock.seen or now, not clock.seen
   if now < seen - CLOCK_STEP then
-    clock.back, clock.quiet, clock.jumped, clock.by, changed = true, 0, 0, 0, true
+    clock.back, clock.quiet, clock.jumped, clock.by, changed = clock.back + 1, 0, 0, 0, true
   elseif jump > 0 and at <= now and (clock.by == 0 or clock.quiet < after + QUIET) then -- else it is known
     clock.quiet, clock.jumped, clock.by, changed = at + QUIET, after, jump, true
   elseif (since == 0 or since > seen) and now > seen + QUIET then
@@ -1785,7 +1786,7 @@ function expire(keys, a)
   more = more or #list == limit or more_owed
   local head = call('ZRANGE', p .. 'due', 0, 0, 'WITHSCORES')
   local out = {int(now), head[2] and int(tonumber(head[2])) or '0', more and '1' or '0',
-    clock.back and '1' or '0'}
+    clock.back > clock.swept and '1' or '0'}
   put(out, int(n_jobs), unpack(jobs))
   put(out, int(n_owed), unpack(owed))
   return out
@@ -2743,11 +2744,12 @@ local sweep
 do
 
 -- sweep: cursor -> next cursor, job, place…: what had to be mended there
--- Trusts no index: looks at one unfinished job (by rank) and derives its bound and its join counters
+-- Trusts no index: looks at one unfinished job, the oldest first, and derives its bound and its join counters
 -- again. The cursor is "" at the beginning and at the end of a round; else
---   rank job step edge missing seq back
--- Of a step with more neighbours than one call reads, so many are missing up to that edge; that is good only
--- while nothing has happened to the job since seq.
+--   created job step edge missing seq back
+-- Step is '-' where the job is done. Of a step with more neighbours than one call reads, so many are missing up
+-- to that edge; that is good only while nothing has happened to the job since seq. `back`: steps back of the
+-- clock before the round began.
 
 -- How many of those that come before step i, from the at.edge-th on, are not where the job wants them is
 -- added to at.missing. Return: how many were read; all, where at.edge is n_before then.
@@ -2801,7 +2803,7 @@ end
 local function sweep_job(job, at, places)
   local score = call('ZSCORE', job.p .. 'due', job.id)
   local latest = max(job.phase == 'PENDING' and job.start_at or 0, job.now + SWEEP_BOUND)
-  if at.back then
+  if at.back > 0 then
     touch(job, job.now)
   elseif not score or tonumber(score) > job.due or job.due > latest then
     job.due, job.due_changed = job.now, true
@@ -2813,6 +2815,9 @@ local function sweep_job(job, at, places)
   else
     at.step = job.n
   end
+  if at.step == job.n then
+    at.step = nil
+  end
   if job.due_changed or #places > 0 then
     save(job)
   end
@@ -2821,42 +2826,53 @@ end
 
 local function sweep_end(p, at)
   local clock = read_clock(p)
-  if at.back and clock.back then
-    clock.back = false
+  if at.back > clock.swept and at.back <= clock.back then -- which an older store may not have counted
+    clock.swept = at.back
     write_clock(p, clock)
   end
   return {'', ''}
 end
 
 local function sweep_cursor(p, text)
-  local rank, job, step, edge, missing, seq, back = match(text,
-    '^(%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d)$')
-  if not rank then
-    return {rank = 0, step = 0, edge = 0, missing = 0, back = read_clock(p).back}
+  local created, job, step, edge, missing, seq, back = match(text,
+    '^(%d+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+)$')
+  if not created then
+    local clock = read_clock(p)
+    return {edge = 0, missing = 0, seq = 0, back = clock.back > clock.swept and clock.back or 0}
   end
-  return {rank = tonumber(rank), job = job, step = tonumber(step), edge = tonumber(edge),
-    missing = tonumber(missing), seq = tonumber(seq), back = back == '1'}
+  return {created = created, job = job, step = tonumber(step), edge = tonumber(edge),
+    missing = tonumber(missing), seq = tonumber(seq), back = tonumber(back)}
+end
+
+-- Jobs end while the others are swept, also the one that was swept last: then those created in the same moment
+-- are swept again.
+local function sweep_rank(p, at)
+  local rank = at.job and call('ZRANK', p .. 'open', at.job)
+  if rank then
+    return rank + (at.step and 0 or 1)
+  end
+  return at.job and call('ZCOUNT', p .. 'open', '-inf', '(' .. at.created) or 0
 end
 
 function sweep(keys, a)
   local p, now, places = keys[1], now_ms(), {}
   local at = sweep_cursor(p, a[1])
-  local id = call('ZRANGE', p .. 'open', at.rank, at.rank)[1]
+  local rank = sweep_rank(p, at)
+  local id, created = unpack(call('ZRANGE', p .. 'open', rank, rank, 'WITHSCORES'))
   if not id then
     return sweep_end(p, at)
-  elseif id ~= at.job then -- those before it have moved up
-    at.job, at.step, at.edge, at.missing = id, 0, 0, 0
+  elseif id ~= at.job or not at.step then
+    at.created, at.job, at.step, at.edge, at.missing = created, id, 0, 0, 0
   end
   local job = load(p, id, now, '0')
   if not job or finished(job) then
-    at.rank, at.seq = at.rank + 1 - call('ZREM', p .. 'open', id), 0
-    places[1] = 'open'
+    call('ZREM', p .. 'open', id)
+    at.step, places[1] = nil, 'open'
   else
     sweep_job(job, at, places)
-    at.rank = at.rank + (at.step >= job.n and 1 or 0)
   end
-  return {concat({int(at.rank), id, int(at.step), int(at.edge), int(at.missing), int(at.seq),
-    at.back and '1' or '0'}, ' '), id, unpack(places)}
+  return {concat({at.created, id, at.step and int(at.step) or '-', int(at.edge), int(at.missing),
+    int(at.seq), int(at.back)}, ' '), id, unpack(places)}
 end
 
 end
@@ -2867,8 +2883,8 @@ end
 -- as it is; Redis sees to it that what is not read here is not written either.
 local dry_run
 do
-  local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZRANGE = true,
-    ZRANGEBYSCORE = true, ZSCORE = true}
+  local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZCOUNT = true,
+    ZRANGE = true, ZRANGEBYSCORE = true, ZRANK = true, ZSCORE = true}
 
   function dry_run(keys, a)
     local real = call

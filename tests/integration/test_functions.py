@@ -959,6 +959,34 @@ class Functions(unittest.TestCase):
             self.expire()
             self.assertEqual([JOB], self.call("sweep", "")[1:])
 
+    def test_a_sweep_while_jobs_end(self):
+        """Those behind the one that was swept last move up, and none is passed over."""
+        for created in (5, 6):
+            self.submit(LONG)
+            self.redis.zadd(f"{KEYS}open", {JOB: 5, "second": created, "third": created})
+            swept = self.call("sweep", "")
+            self.redis.zrem(f"{KEYS}open", JOB)
+            found = [swept[1]]
+            while swept[0]:
+                swept = self.call("sweep", swept[0])
+                found.append(swept[1])
+            self.assertEqual([JOB, "second", "third", ""], found)
+            self.redis.flushall()
+
+    def test_a_clock_that_steps_back_in_a_sweep(self):
+        """What that sweep has seen by then lies too far ahead again: another one is asked for."""
+        self.submit(LONG)
+        self.expire()
+        for skew in (-5000, -10000):
+            self.redis.set("skew", skew)
+            self.assertEqual("1", self.expire()[3])
+            if skew == -5000:
+                swept = self.call("sweep", "")[0]
+        self.assertEqual(["", ""], self.call("sweep", swept))
+        self.assertEqual("1", self.expire()[3])
+        self.assertEqual(["", ""], self.call("sweep", self.call("sweep", "")[0]))
+        self.assertEqual("0", self.expire()[3])
+
     def test_looks_change_nothing(self):
         """They answer as the call would."""
         self.submit(SHORT, FAILS)

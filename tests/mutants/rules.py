@@ -652,6 +652,24 @@ RULES = {
             "",
             "tests/integration/test_functions.py Functions.test_a_step_that_waits_for_nothing",
         ),
+        "a sweep goes by rank": (
+            FUNCTIONS,
+            "  return at.job and call('ZCOUNT', p .. 'open', '-inf', '(' .. at.created) or 0\n",
+            "  return at.job and 1 or 0\n",
+            "tests/integration/test_functions.py Functions.test_a_sweep_while_jobs_end",
+        ),
+        "a sweep passes over what was created in the same moment": (
+            FUNCTIONS,
+            "call('ZCOUNT', p .. 'open', '-inf', '(' .. at.created)",
+            "call('ZCOUNT', p .. 'open', '-inf', at.created)",
+            "tests/integration/test_functions.py Functions.test_a_sweep_while_jobs_end",
+        ),
+        "a sweep ends with a step back of the clock that came after it began": (
+            FUNCTIONS,
+            "    clock.swept = at.back\n",
+            "    clock.swept = clock.back\n",
+            "tests/integration/test_functions.py Functions.test_a_clock_that_steps_back_in_a_sweep",
+        ),
         "a sweep trusts the index of what is due": (
             FUNCTIONS,
             "  elseif not score or tonumber(score) > job.due or job.due > latest then\n",
@@ -1268,8 +1286,8 @@ RULES = {
         ),
         "what is due is not derived again after a step back": (
             FUNCTIONS,
-            "  if at.back then\n    touch(job, job.now)\n",
-            "  if at.back then\n    touch(job, job.due)\n",
+            "  if at.back > 0 then\n    touch(job, job.now)\n",
+            "  if at.back > 0 then\n    touch(job, job.due)\n",
         ),
         "a lease of before a jump ahead lasts too long": (
             FUNCTIONS,

@@ -157,12 +157,12 @@ struct store_clock check_clock(struct checker *c, uint32_t partition)
 {
     struct bytes text = simstore_text(c->store, partition, "clock");
     struct store_clock clock = {0};
-    int back = 0;
+    int back = 0, swept = 0;
 
     if (text.len > 0) /* which has a NUL behind it */
-        sscanf((const char *)text.data, "%" SCNd64 " %" SCNd64 " %d %" SCNd64 " %" SCNd64,
-               &clock.seen, &clock.quiet, &back, &clock.jumped, &clock.by);
-    clock.back = back;
+        sscanf((const char *)text.data, "%" SCNd64 " %" SCNd64 " %d %" SCNd64 " %" SCNd64 " %d",
+               &clock.seen, &clock.quiet, &back, &clock.jumped, &clock.by, &swept);
+    clock.back = back > swept;
     return clock;
 }
 

@@ -660,6 +660,35 @@ static void do_zscore(struct simredis *r, lua_State *lua, const struct bytes *a,
         lua_pushboolean(lua, false);
 }
 
+static void do_zrank(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
+{
+    const struct simredis_value *zset;
+    uint32_t rank;
+
+    arity(lua, n == 2);
+    zset = lookup(r, lua, a[0], KIND_ZSET);
+    rank = zset ? member_find(zset, a[1]) : 0;
+    if (zset && rank < zset->n)
+        lua_pushinteger(lua, rank);
+    else
+        lua_pushboolean(lua, false);
+}
+
+static void do_zcount(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
+{
+    const struct simredis_value *zset;
+    struct bound least, most;
+    int count = 0;
+
+    arity(lua, n == 3);
+    least = bound(lua, a[1]);
+    most = bound(lua, a[2]);
+    zset = lookup(r, lua, a[0], KIND_ZSET);
+    for (uint32_t i = 0; zset && i < zset->n; i++)
+        count += above(least, zset->members[i].score) && below(most, zset->members[i].score);
+    lua_pushinteger(lua, count);
+}
+
 static void add_member(lua_State *lua, int *count, const struct member *m, bool with_score)
 {
     push(lua, m->name);
@@ -833,6 +862,8 @@ static const struct command {
     {"ZADD", do_zadd, true},
     {"ZREM", do_zrem, true},
     {"ZSCORE", do_zscore, false},
+    {"ZRANK", do_zrank, false},
+    {"ZCOUNT", do_zcount, false},
     {"ZRANGE", do_zrange, false},
     {"ZRANGEBYSCORE", do_zrangebyscore, false},
     {"ZREVRANGEBYSCORE", do_zrevrangebyscore, false},

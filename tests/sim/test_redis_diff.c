@@ -162,6 +162,8 @@ static void random_command(struct both *b)
         "ZADD k s n s n",
         "ZREM k n n",
         "ZSCORE k n",
+        "ZRANK k n",
+        "ZCOUNT k b b",
         "ZRANGE k i i",
         "ZRANGE k i i WITHSCORES",
         "ZRANGEBYSCORE k b b",
@@ -433,8 +435,9 @@ static void random_upkeep(struct both *b)
     switch (timeline_between(&b->t, 0, 5)) {
     case 0:
         ops_sweep(&b->t.arena, 0, 0,
-                  effects_printf(&b->t.arena, "%d %s 0 0 0 0 0", (int)timeline_between(&b->t, 0, 3),
-                                 any_job(b)));
+                  effects_printf(&b->t.arena, "%" PRId64 " %s %s 0 0 0 0",
+                                 b->clock - timeline_between(&b->t, 0, 3), any_job(b),
+                                 timeline_chance(&b->t, 500000) ? "0" : "-"));
         break;
     case 1:
         ops_lead(&b->t.arena, 0, 0, timeline_chance(&b->t, 500000) ? "one" : "two",
