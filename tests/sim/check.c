@@ -8,7 +8,8 @@
 
 #include "grid.h"
 
-#define BIG_EVERY 32
+#define EVERY 32              /* calls that change nothing there, a job is compared */
+#define CROWD 50              /* jobs, from which on that is so for small ones */
 #define DUE_MANY 100          /* JOBS_PER_LOOK of supervisor.c */
 #define FORGOTTEN_MANY 20     /* FORGET_JOBS */
 #define SEEN_MS 62000         /* a jump of the store's clock that also one who was not there sees */
@@ -361,12 +362,22 @@ bool checker_lost(struct checker *c, const char *id)
 
 /* ---- calls ---- */
 
+static bool now_and_then(struct job *job)
+{
+    return job->calls++ % EVERY == 0;
+}
+
 static void look_at(struct checker *c, struct job *job)
 {
-    bool whole = job->w->n_steps < BIG || job->retrying || job->calls++ % BIG_EVERY == 0;
-
     check_read_history(c, job);
-    check_compare(c, job, whole);
+    check_compare(c, job, job->w->n_steps < BIG || job->retrying || now_and_then(job));
+}
+
+/* ... at those in a crowd to which nothing has happened only now and then. */
+static void glance_at(struct checker *c, struct job *job)
+{
+    if (check_read_history(c, job) || HASH_COUNT(c->jobs) < CROWD || now_and_then(job))
+        look_at(c, job);
 }
 
 static bool is_recorded_now(const struct checker *c, const struct token *token)
@@ -523,7 +534,7 @@ static void look_at_partition(struct checker *c, uint32_t partition)
             if (simstore_hash(c->store, partition, job->keys.job) &&
                 simstore_field(c->store, "cursor").len > 0)
                 job->late_until = c->store_now + CONTINUED_MS;
-            look_at(c, job);
+            glance_at(c, job);
         }
 }
 
@@ -699,12 +710,13 @@ bool checker_forgot(struct checker *c, const char *id)
     return job && job->forgotten;
 }
 
-bool checker_forgotten(const struct checker *c)
+uint32_t checker_kept(const struct checker *c)
 {
+    uint32_t kept = 0;
+
     for (const struct job *job = c->jobs; job; job = job->hh.next)
-        if (job->created && !job->forgotten)
-            return false;
-    return true;
+        kept += job->created && !job->forgotten;
+    return kept;
 }
 
 /* What belongs to no job. */

@@ -119,9 +119,9 @@ bool checker_forgot(struct checker *c, const char *id);
 bool checker_at_rest(struct checker *c);
 /* Who looks after jobs knows by now of every step that stands parked. */
 void checker_told(struct checker *c);
-/* True when every job has been deleted, its retention being over. */
-bool checker_forgotten(const struct checker *c);
-/* ... and of none anything is left. */
+/* Jobs that are not deleted, as their retention is not over. */
+uint32_t checker_kept(const struct checker *c);
+/* Where there are none: nothing of them is left. */
 void checker_left(struct checker *c);
 /* Calls fn for each job that is parked for good. */
 void checker_parked(struct checker *c, void (*fn)(void *ctx, const char *job), void *ctx);

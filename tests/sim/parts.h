@@ -144,7 +144,8 @@ struct world {
     struct event probe;     /* is all at rest? */
     bool calmed;
     bool finished;
-    int cleaning; /* what rests without an end has been cancelled (1), and killed (2) */
+    uint32_t kept_jobs; /* when it was last seen at rest; all ones: it was not */
+    int cleaning;       /* what rests without an end has been cancelled (1), and killed (2) */
     uint64_t calls;
     uint64_t deeds; /* digest of what handlers did, where somebody explores */
 };

@@ -41,16 +41,20 @@ struct field {
 struct member {
     double score;
     struct bytes name;
+    UT_hash_handle hh;
 };
 
 struct simredis_value {
     enum kind kind;
     struct bytes key;
     union {
-        struct field *fields;   /* hash, by age */
-        struct bytes *entries;  /* list */
-        struct member *members; /* zset, by score, then by bytes */
-        struct text text;       /* string */
+        struct field *fields;  /* hash, by age */
+        struct bytes *entries; /* list */
+        struct {
+            struct member **members; /* zset, by score, then by bytes */
+            struct member *by_name;
+        };
+        struct text text; /* string */
     };
     uint32_t n, size; /* of entries and members */
     UT_hash_handle hh;
@@ -258,10 +262,17 @@ static struct simredis_value *lookup_or_make(struct simredis *r, lua_State *lua,
     return value ? value : make(r, key, kind);
 }
 
-static void discard(struct simredis *r, struct simredis_value *value)
+static void clear(struct simredis_value *value)
 {
     if (value->kind == KIND_HASH)
         HASH_CLEAR(hh, value->fields);
+    if (value->kind == KIND_ZSET)
+        HASH_CLEAR(hh, value->by_name);
+}
+
+static void discard(struct simredis *r, struct simredis_value *value)
+{
+    clear(value);
     HASH_DEL(r->keys, value);
 }
 
@@ -561,7 +572,7 @@ static uint32_t place(const struct simredis_value *zset, double score, struct by
 
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        const struct member *m = &zset->members[middle];
+        const struct member *m = zset->members[middle];
 
         if (m->score < score || (m->score == score && compare_bytes(m->name, name) < 0))
             low = middle + 1;
@@ -571,38 +582,44 @@ static uint32_t place(const struct simredis_value *zset, double score, struct by
     return low;
 }
 
-/* Its place, or n. Sets are small here. */
-static uint32_t member_find(const struct simredis_value *zset, struct bytes name)
+static struct member *member_find(const struct simredis_value *zset, struct bytes name)
 {
-    uint32_t i = 0;
+    struct member *member = NULL;
 
-    while (i < zset->n && !bytes_equal(zset->members[i].name, name))
-        i++;
-    return i;
+    if (zset)
+        HASH_FIND(hh, zset->by_name, name.data, name.len, member);
+    return member;
 }
 
-static void member_remove(struct simredis_value *zset, uint32_t i)
+static void member_take(struct simredis_value *zset, const struct member *member)
 {
+    uint32_t i = place(zset, member->score, member->name);
+
     zset->n--;
-    memmove(&zset->members[i], &zset->members[i + 1], (zset->n - i) * sizeof(*zset->members));
+    memmove(&zset->members[i], &zset->members[i + 1], (zset->n - i) * sizeof(struct member *));
 }
 
 /* Return: whether it is new. */
 static bool member_set(struct simredis *r, struct simredis_value *zset, double score,
                        struct bytes name)
 {
-    uint32_t i = member_find(zset, name);
-    struct member member = {score, BYTES_EMPTY};
-    bool added = i == zset->n;
+    struct member *member = member_find(zset, name);
+    bool added = !member;
+    uint32_t i;
 
-    if (!added && zset->members[i].score == score)
+    if (!added && member->score == score)
         return false;
-    member.name = added ? effects_copy(&r->arena, name) : zset->members[i].name;
-    if (!added)
-        member_remove(zset, i);
-    zset->members = room(r, zset, zset->members, sizeof(*zset->members));
-    i = place(zset, score, member.name);
-    memmove(&zset->members[i + 1], &zset->members[i], (zset->n - i) * sizeof(*zset->members));
+    if (added) {
+        member = effects_alloc(&r->arena, sizeof(*member));
+        *member = (struct member){.name = effects_copy(&r->arena, name)};
+        HASH_ADD_KEYPTR(hh, zset->by_name, member->name.data, name.len, member);
+    } else {
+        member_take(zset, member);
+    }
+    member->score = score;
+    zset->members = room(r, zset, zset->members, sizeof(struct member *));
+    i = place(zset, score, member->name);
+    memmove(&zset->members[i + 1], &zset->members[i], (zset->n - i) * sizeof(struct member *));
     zset->members[i] = member;
     zset->n++;
     return added;
@@ -635,11 +652,12 @@ static void do_zrem(struct simredis *r, lua_State *lua, const struct bytes *a, i
     arity(lua, n >= 2);
     zset = lookup(r, lua, a[0], KIND_ZSET);
     for (int i = 1; zset && i < n; i++) {
-        uint32_t at = member_find(zset, a[i]);
+        struct member *member = member_find(zset, a[i]);
 
-        if (at == zset->n)
+        if (!member)
             continue;
-        member_remove(zset, at);
+        member_take(zset, member);
+        HASH_DELETE(hh, zset->by_name, member);
         removed++;
     }
     if (zset && zset->n == 0)
@@ -663,13 +681,13 @@ static void do_zscore(struct simredis *r, lua_State *lua, const struct bytes *a,
 static void do_zrank(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
 {
     const struct simredis_value *zset;
-    uint32_t rank;
+    const struct member *member;
 
     arity(lua, n == 2);
     zset = lookup(r, lua, a[0], KIND_ZSET);
-    rank = zset ? member_find(zset, a[1]) : 0;
-    if (zset && rank < zset->n)
-        lua_pushinteger(lua, rank);
+    member = member_find(zset, a[1]);
+    if (member)
+        lua_pushinteger(lua, place(zset, member->score, member->name));
     else
         lua_pushboolean(lua, false);
 }
@@ -685,7 +703,7 @@ static void do_zcount(struct simredis *r, lua_State *lua, const struct bytes *a,
     most = bound(lua, a[2]);
     zset = lookup(r, lua, a[0], KIND_ZSET);
     for (uint32_t i = 0; zset && i < zset->n; i++)
-        count += above(least, zset->members[i].score) && below(most, zset->members[i].score);
+        count += above(least, zset->members[i]->score) && below(most, zset->members[i]->score);
     lua_pushinteger(lua, count);
 }
 
@@ -714,7 +732,7 @@ static void do_zrange(struct simredis *r, lua_State *lua, const struct bytes *a,
     range(zset ? zset->n : 0, &first, &end);
     lua_newtable(lua);
     for (; first < end; first++)
-        add_member(lua, &count, &zset->members[first], n == 4);
+        add_member(lua, &count, zset->members[first], n == 4);
 }
 
 static void do_zrangebyscore(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
@@ -736,13 +754,13 @@ static void do_zrangebyscore(struct simredis *r, lua_State *lua, const struct by
     zset = lookup(r, lua, a[0], KIND_ZSET);
     lua_newtable(lua);
     for (uint32_t i = 0; zset && skip >= 0 && left != 0 && i < zset->n; i++) {
-        if (!below(most, zset->members[i].score))
+        if (!below(most, zset->members[i]->score))
             break;
-        if (!above(least, zset->members[i].score) || skip-- > 0)
+        if (!above(least, zset->members[i]->score) || skip-- > 0)
             continue;
         skip = 0;
         left--;
-        add_member(lua, &count, &zset->members[i], false);
+        add_member(lua, &count, zset->members[i], false);
     }
 }
 
@@ -763,7 +781,7 @@ static void do_zrevrangebyscore(struct simredis *r, lua_State *lua, const struct
     zset = lookup(r, lua, a[0], KIND_ZSET);
     lua_newtable(lua);
     for (uint32_t i = zset ? zset->n : 0; skip >= 0 && left != 0 && i > 0; i--) {
-        const struct member *m = &zset->members[i - 1];
+        const struct member *m = zset->members[i - 1];
 
         if (!above(least, m->score))
             break;
@@ -957,8 +975,7 @@ struct simredis *simredis_free(struct simredis *r)
 void simredis_reset(struct simredis *r)
 {
     for (struct simredis_value *value = r->keys; value; value = value->hh.next)
-        if (value->kind == KIND_HASH)
-            HASH_CLEAR(hh, value->fields);
+        clear(value);
     HASH_CLEAR(hh, r->keys);
     effects_reset(&r->arena);
     r->chance = 1;
@@ -999,8 +1016,8 @@ static uint64_t value_digest(const struct simredis_value *value)
         if (value->kind == KIND_LIST) {
             d = digest_bytes(d, value->entries[i]);
         } else {
-            d = digest_bytes(d, value->members[i].name);
-            d = digest_number(d, (uint64_t)(int64_t)value->members[i].score);
+            d = digest_bytes(d, value->members[i]->name);
+            d = digest_number(d, (uint64_t)(int64_t)value->members[i]->score);
         }
     }
     return d;
@@ -1055,10 +1072,10 @@ uint32_t simredis_card(const struct simredis_value *zset)
 
 bool simredis_score(const struct simredis_value *zset, struct bytes member, double *score)
 {
-    uint32_t i = zset ? member_find(zset, member) : 0;
+    const struct member *found = member_find(zset, member);
 
-    if (!zset || i == zset->n)
+    if (!found)
         return false;
-    *score = zset->members[i].score;
+    *score = found->score;
     return true;
 }

@@ -122,19 +122,24 @@ static void end_parked(void *ctx, const char *job)
 static bool clean(struct world *w)
 {
     w->cleaning++;
+    w->kept_jobs = UINT32_MAX;
     checker_parked(w->checker, end_parked, w);
     return client_is_busy(w);
 }
 
 static void on_rest(struct world *w)
 {
-    checker_end(w->checker);
+    uint32_t kept = checker_kept(w->checker);
+
+    if (kept != w->kept_jobs) /* else only time has passed */
+        checker_end(w->checker);
+    w->kept_jobs = kept;
     while (w->cleaning < 2)
         if (clean(w))
             return;
-    if (w->plan->retention_ms > w->plan->settle_ms || checker_forgotten(w->checker))
+    if (w->plan->retention_ms > w->plan->settle_ms || kept == 0)
         w->finished = true;
-    if (w->finished && checker_forgotten(w->checker))
+    if (kept == 0)
         checker_left(w->checker);
 }
 
@@ -155,6 +160,8 @@ static void on_probe(struct event *e)
     timeline_add(w->t, &w->probe, probe_ms(w));
     if (rests)
         on_rest(w);
+    else
+        w->kept_jobs = UINT32_MAX;
     if (w->finished || w->t->now <= w->plan->faults_end + limit)
         return;
     checker_told(w->checker);
@@ -181,6 +188,7 @@ bool world_quiet(void *world)
     struct world *w = world;
     int cleaning = w->cleaning;
 
+    w->kept_jobs = UINT32_MAX;
     if (!client_is_busy(w) && checker_at_rest(w->checker))
         on_rest(w);
     return w->finished || w->cleaning != cleaning;
@@ -217,6 +225,7 @@ struct world *world_new(const struct world_config *config)
     w->script_ctx = config->script_ctx;
     w->faults = w->plan->faults;
     w->run = "first";
+    w->kept_jobs = UINT32_MAX;
     w->kept = w->faults.rollback ? replay_new() : NULL;
     simstore_reset(w->store, w->plan->budget);
     w->bus = simbus_new(t, &w->faults.bus);
