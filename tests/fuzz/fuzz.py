@@ -6,11 +6,12 @@
     fuzz.py [--build DIR] --keep [TARGET...]
 
 Each target runs for N minutes (1), or until N minutes have brought no new edge, and goes on where the
-same binary stopped before: what it found is in DIR/found/TARGET, its figures so far in
+same code stopped before: what it found is in DIR/found/TARGET, its figures so far in
 DIR/found/TARGET.json. Minutes are those that it had a processor: a machine that is busy with other work
 makes a run longer, not thinner. Edges are those of what is compiled here: libraries are not instrumented. What
 crashes, hangs, leaks or makes a sanitizer speak is kept, told with the command that replays it, and
-ends with status 1. --keep takes the fewest inputs that reach all edges found into tests/fuzz/corpus.
+ends with status 1. --keep takes the fewest inputs that reach all edges found into tests/fuzz/corpus, and
+the figures into tests/fuzz/figures.json: another clone goes on from there.
 """
 
 import argparse
@@ -28,6 +29,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
+KEPT = HERE / "figures.json"
 STATUS = re.compile(rb"^#(\d+)\s.*\bcov: (\d+) ft: (\d+) corp: (\d+)/")
 MADE = re.compile(r"[0-9a-f]{40}$")  # how libFuzzer calls what it has made; people use words
 INPUT_MAX = 2048  # bytes: what is larger is not kept
@@ -69,22 +71,42 @@ class Target:
         return not new
 
 
+def code_of(binary):
+    """Two clones that build the same sources have the same; names of folders are no part of it."""
+    command = ["objcopy", "-O", "binary", "--only-section=.text", binary, "/dev/stdout"]
+    dumped = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return hashlib.sha256(dumped.stdout or binary.read_bytes()).hexdigest()
+
+
+def read_json(path):
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def write_json(path, values):
+    path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+
+
 class Figures:
-    """How far a binary has come, over all its runs. Another binary has other edges: it begins anew."""
+    """How far the code has come, over all runs of it. Other code has other edges: it begins anew."""
 
     def __init__(self, target):
-        self.file = target.figures_file
-        self.binary = hashlib.sha256(target.binary.read_bytes()).hexdigest()
+        self.target = target
+        self.code = code_of(target.binary)
         self.executions = self.edges = self.features = self.corpus = 0
         self.minutes = self.quiet = 0.0
-        if self.file.exists():
-            known = json.loads(self.file.read_text())
-            if known["binary"] == self.binary:
+        for known in read_json(KEPT).get(target.name, {}), read_json(target.figures_file):
+            if known.get("code") == self.code and known["minutes"] >= self.minutes:
                 vars(self).update(known)
 
+    def values(self):
+        return {name: value for name, value in vars(self).items() if name != "target"}
+
     def save(self):
-        values = {name: value for name, value in vars(self).items() if name != "file"}
-        self.file.write_text(json.dumps(values, indent=1) + "\n")
+        write_json(self.target.figures_file, self.values())
+
+    def keep(self):
+        if self.minutes > 0:
+            write_json(KEPT, {**read_json(KEPT), self.target.name: self.values()})
 
 
 class Run:
@@ -195,6 +217,7 @@ def keep(target):
         for path in made:
             if path.name not in kept:
                 path.unlink()
+    Figures(target).keep()
     sizes = [path.stat().st_size for path in target.corpus.iterdir()]
     print(f"{target.name:<10} {len(sizes)} inputs, {sum(sizes)} bytes", flush=True)
     return target.tell(known)

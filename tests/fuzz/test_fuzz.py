@@ -58,7 +58,7 @@ class Fuzz(unittest.TestCase):
             _, row, _ = self.fuzz(SAYS % (5, 7) + "exit 0")
             self.assertEqual(row[1:3], [executions, "7"])
 
-    def test_another_binary_begins_anew(self):
+    def test_other_code_begins_anew(self):
         self.fuzz(SAYS % (5, 7) + "exit 0")
         _, row, _ = self.fuzz(SAYS % (3, 2) + "exit 0")
         self.assertEqual(row[1:3], ["3", "2"])
