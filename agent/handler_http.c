@@ -443,20 +443,21 @@ static int on_send(void *context, char *to, char *from, int to_port, int from_po
     return CURL_PREREQFUNC_OK;
 }
 
-/* Of a line that begins with HTTP/; 0 where there is none. As libcurl does, takes several blanks
- * for one. */
+/* Of a line that begins with HTTP/: three digits; 0 where they are not there. As libcurl does,
+ * takes several blanks for one. */
 static long read_status(const char *line, size_t len)
 {
     const char *end = line + len, *at = line;
     long status = 0;
+    int digits = 0;
 
     while (at < end && !isblank((unsigned char)*at))
         at++;
     while (at < end && isblank((unsigned char)*at))
         at++;
-    for (; at < end && isdigit((unsigned char)*at) && status < 100; at++)
+    for (; at < end && isdigit((unsigned char)*at) && digits <= 3; at++, digits++)
         status = 10 * status + (*at - '0');
-    return status;
+    return digits == 3 ? status : 0;
 }
 
 static size_t on_header(char *data, size_t size, size_t n, void *context)

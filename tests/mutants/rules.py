@@ -2116,6 +2116,13 @@ RULES = {
             f"{SUSPECTS} test_copies",
         ),
     },
+    "A scheduler has nothing in hand where all rests": {
+        "what led to an alert is kept": (
+            "scheduler/event.c",
+            "    op_call(s, op, told_call, told_answered);\n    op_unref(s, op);\n",
+            "    op_call(s, op, told_call, told_answered);\n",
+        ),
+    },
     "An alert is told once for each cause, and anew once that was over": {
         "each scheduler tells the same cause": (
             FUNCTIONS,

@@ -198,6 +198,8 @@ uint64_t answer_digest(uint64_t d, const struct store_answer *answer);
 void role_born(struct process *p);
 void role_died(struct process *p);
 void role_drain(struct process *p);
+/* Whether it has nothing in hand. */
+bool role_idle(const struct process *p);
 void role_store_down(struct process *p);
 void role_store_up(struct process *p); /* again */
 void role_bus_down(struct process *p);

@@ -517,6 +517,13 @@ void role_died(struct process *p)
 }
 
 /* Schedulers have nothing to finish: what they leave is delivered again. */
+/* A supervisor always has something to ask. */
+bool role_idle(const struct process *p)
+{
+    return !p->alive || (p->role == ROLE_SCHEDULER && scheduler_idle(p->scheduler)) ||
+           (p->role == ROLE_AGENT && agent_idle(p->agent)) || p->role > ROLE_AGENT;
+}
+
 void role_drain(struct process *p)
 {
     simlink_want(&p->link, false);

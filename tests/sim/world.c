@@ -149,22 +149,33 @@ static int64_t probe_ms(const struct world *w)
     return timeline_explored(w->t) ? w->plan->settle_ms : PROBE_MS;
 }
 
+static const struct process *busy_process(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_processes; i++)
+        if (!role_idle(&w->processes[i]))
+            return &w->processes[i];
+    return NULL;
+}
+
 static void on_probe(struct event *e)
 {
     struct world *w = container_of(e, struct world, probe);
+    const struct process *busy = busy_process(w);
     bool rests = (w->calmed || w->script || !w->plan->lingers) && !client_is_busy(w) &&
                  checker_at_rest(w->checker);
     int64_t limit =
         w->plan->settle_ms * (rests ? 2 : 1); /* at rest what is settled is forgotten yet */
 
     timeline_add(w->t, &w->probe, probe_ms(w));
-    if (rests)
+    if (rests && !busy)
         on_rest(w);
     else
         w->kept_jobs = UINT32_MAX;
     if (w->finished || w->t->now <= w->plan->faults_end + limit)
         return;
     checker_told(w->checker);
+    if (rests && busy)
+        checker_fail(w->checker, "M1 %s has something in hand that it is never rid of", busy->name);
     checker_fail(w->checker, "L1 not at %s %" PRId64 " s after the last fault",
                  rests ? "an end" : "rest", limit / 1000);
 }
