@@ -73,9 +73,11 @@ class Target:
 
 def code_of(binary):
     """Two clones that build the same sources have the same; names of folders are no part of it."""
-    command = ["objcopy", "-O", "binary", "--only-section=.text", binary, "/dev/stdout"]
-    dumped = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return hashlib.sha256(dumped.stdout or binary.read_bytes()).hexdigest()
+    with tempfile.TemporaryDirectory() as folder:
+        code = pathlib.Path(folder, "code")
+        command = ["objcopy", "-O", "binary", "--only-section=.text", binary, code]
+        subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
+        return hashlib.sha256((code if code.exists() else binary).read_bytes()).hexdigest()
 
 
 def read_json(path):
