@@ -750,8 +750,9 @@ end
 
 -- A step will not get there by trying again.
 local function give_up(job, i, rec, recourse, reason, till)
+  local t = terms_of(job.def, i, rec.asked)
   if recourse == 'P' then
-    park(job, i, rec, reason, till, till > 0 and rec.failures > terms_of(job.def, i, rec.asked).attempts)
+    park(job, i, rec, reason, till, till > 0 and rec.failures > t.attempts and rec.expiries < t.expiries)
   elseif rec.asked == 'D' then
     note(job, 'given_up', i, reason)
     add_failed(job, i, rec)

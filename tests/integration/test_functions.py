@@ -32,6 +32,7 @@ FAILS = "60000 60000 0 1 1 1 1 1 0 -1 FP|"  # for good: so does the job
 UNDOES = "60000 60000 0 1 1 1 1 1 0 -1 CP|"  # and the job goes back
 CAPPED = "60000 60000 0 10 1000 20 9 9 0 -1 PP|"  # waits 10 ms, then a thousand times that, at most 20 ms
 TRIED = "60000 60000 0 1 1 1 1 1 0 600000 PP|"  # parked after one failure, and tried again each ten minutes
+DIES = "20000 20000 0 1 1 1 1 1 0 600000 PP|"  # the same, of a lease that a test may end
 FAR = 10**14  # a time that no test sees
 BUDGET = 250  # steps that a call touches
 DATA_MAX = 2**26  # bytes of input and results of a job
@@ -1286,6 +1287,23 @@ class Functions(unittest.TestCase):
         self.assertEqual(["deadline", "1"], self.job("hold", "late"))
         self.assertNotIn("DEADLINE", self.call("drive", JOB, FRESH[1], "me", 1))
         self.owed_alert("DEADLINE")
+
+    def test_parked_by_failures_after_it_was_by_deaths(self):
+        """It stood for good meanwhile, until the job turned: that is news."""
+        self.submit(LONG, revert=DIES)
+        self.record("A")
+        self.steer("disable")
+        self.record("T")
+        self.redis.set("skew", 700000)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual("DONE", self.steer("enable"))
+        self.redis.set("skew", 745000)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual(["P", "0"], [self.step(0)[2], self.step(0)[6]])
+        self.assertEqual("DONE", self.steer("cancel"))
+        self.assertIn("PARKED", self.record("T"))
 
     def test_parked_as_before_is_no_news(self):
         """It was given one more try."""

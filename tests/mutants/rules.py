@@ -2116,6 +2116,14 @@ RULES = {
             f"{SUSPECTS} test_copies",
         ),
     },
+    "Somebody is to hear of each step that is parked": {
+        "nobody hears of what failed where it had stood for its deaths": (
+            FUNCTIONS,
+            "rec.failures > t.attempts and rec.expiries < t.expiries)",
+            "rec.failures > t.attempts)",
+            "tests/integration/test_functions.py Functions.test_parked_by_failures_after_it_was_by_deaths",
+        ),
+    },
     "A scheduler has nothing in hand where all rests": {
         "what led to an alert is kept": (
             "scheduler/event.c",
