@@ -55,7 +55,8 @@ struct bus_config {
     uint16_t prefetch;          /* of the consumer */
     bool declare;               /* declare the topology, or only check exchanges and queues */
     bool quorum;                /* type of the queues that are declared */
-    int confirm_ms;             /* default 300000: before a publish counts as not confirmed */
+    int confirm_ms;             /* default 300000: before a publish counts as not confirmed; six
+                                   times that while others are */
     int max_unconfirmed;        /* on the wire at a time, default 1024; the rest waits its turn */
     uint32_t max_message_bytes; /* larger deliveries are handed over cut, with `oversize` set */
     const struct bus_queue *queues; /* to consume; kept, not copied */

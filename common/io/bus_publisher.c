@@ -29,6 +29,7 @@
 #define DIRECT_REPLY_QUEUE "amq.rabbitmq.reply-to"
 #define BURST_BYTES (32 << 10) /* sent between two looks at what the broker says */
 #define UNREAD_MAX (256 << 10) /* bytes in the socket: more, and the broker is not reading */
+#define LONGEST 6              /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 #define MESSAGE_BYTES 256      /* of a message besides its body, about */
 
 struct actor {
@@ -352,10 +353,13 @@ static bool broker_reads(const struct link *link)
     return ioctl(link->shared.fd, SIOCOUTQ, &unread) < 0 || unread < UNREAD_MAX;
 }
 
-/* A message whose confirm will not come, as far as can be told; NULL: none. */
+/* A message whose confirm will not come, as far as can be told; NULL: none. Where confirms of
+ * messages to other places come, its queue may have lost its majority: that is waited for longer.
+ */
 static const struct outgoing *unconfirmed(const struct publisher *p, int64_t now)
 {
-    int64_t before = now - p->link.bus->config.confirm_ms;
+    const int confirm_ms = p->link.bus->config.confirm_ms;
+    int64_t before = now - confirm_ms;
 
     if (p->held_up > before)
         return NULL;
@@ -364,7 +368,7 @@ static const struct outgoing *unconfirmed(const struct publisher *p, int64_t now
 
         if (m->wired > before)
             break;
-        if (m->passed || p->heard <= before)
+        if (m->passed || p->heard <= before || m->wired <= now - LONGEST * (int64_t)confirm_ms)
             return m;
     }
     return NULL;

@@ -2423,9 +2423,15 @@ RULES = {
         ),
         "a confirm that does not come is waited for while others do": (
             "common/io/bus_publisher.c",
-            "        if (m->passed || p->heard <= before)\n",
-            "        if (p->heard <= before)\n",
+            "        if (m->passed || p->heard",
+            "        if (p->heard",
             f"{BUS} test_one_confirm_missing",
+        ),
+        "a confirm is waited for as long as others come": (
+            "common/io/bus_publisher.c",
+            " || m->wired <= now - LONGEST * (int64_t)confirm_ms)",
+            ")",
+            f"{BUS} test_confirm_missing_of_one_place",
         ),
         "a confirm that an alarm holds up counts as missing": (
             "common/io/bus_publisher.c",

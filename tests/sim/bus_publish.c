@@ -12,6 +12,7 @@
 #define DIRECT_REPLY "amq.rabbitmq.reply-to"
 #define HALF 500000       /* millionths */
 #define CONFIRM_MS 300000 /* see io/bus.c */
+#define LONGEST 6         /* times that: see io/bus_publisher.c */
 #define NEVER INT64_MAX
 
 /* ---- routing ---- */
@@ -168,7 +169,12 @@ static int64_t missed_at(const struct simlink *link, const struct publish *p)
 {
     int64_t since = p->wired > link->held_up ? p->wired : link->held_up;
 
-    return CONFIRM_MS + (p->passed || since > link->heard ? since : link->heard);
+    int64_t at = CONFIRM_MS + (p->passed || since > link->heard ? since : link->heard);
+    int64_t latest = p->wired + LONGEST * CONFIRM_MS;
+
+    return at < latest                           ? at
+           : latest > link->held_up + CONFIRM_MS ? latest
+                                                 : link->held_up + CONFIRM_MS;
 }
 
 static void on_patience(struct event *e)

@@ -429,6 +429,6 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
         draw_crowd(t, plan);
     /* a Submit that waits for a confirm comes again when that counts as missing, maybe more than
      * once */
-    if (plan->faults.bus.owed && plan->faults.bus.never && plan->retention_ms < HOUR / 3)
-        plan->retention_ms = HOUR / 3;
+    if (plan->faults.bus.owed && plan->faults.bus.never && plan->retention_ms < HOUR)
+        plan->retention_ms = HOUR;
 }
