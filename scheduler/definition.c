@@ -64,6 +64,9 @@ static void load_answered(struct scheduler *s, struct op *op, struct ops_reader 
     if (result) {
         log_error("definition_lost", LOG_S("job", op->job), LOG_S("definition", op->digest),
                   LOG_S("why", problem.reason));
+        if (op->item->message.type == WIRE_CONTROL)
+            control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
+                           "the definition of the job is not in the store any more");
         return;
     }
     definition_keep(s, w);

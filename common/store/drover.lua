@@ -752,7 +752,7 @@ end
 local function give_up(job, i, rec, recourse, reason, till)
   local t = terms_of(job.def, i, rec.asked)
   if recourse == 'P' then
-    park(job, i, rec, reason, till, till > 0 and rec.failures > t.attempts and rec.expiries < t.expiries)
+    park(job, i, rec, reason, till, till > 0 and rec.failures > t.attempts)
   elseif rec.asked == 'D' then
     note(job, 'given_up', i, reason)
     add_failed(job, i, rec)
@@ -848,10 +848,23 @@ local function walk_ahead(job, work)
   return last, texts
 end
 
+-- It begins anew. That nobody can have begun it stays known: a migration may still change it.
+local function forgive(rec)
+  rec.failures, rec.expiries = 0, 0
+  if rec.unstarted < rec.attempt then
+    rec.unstarted = 0
+  end
+end
+
+-- What had used up its tries, and is to be tried all the same, begins anew: its job has turned.
 local function count_step(job, i, rec, fresh)
   if rec.state ~= 'W' then
     return false
-  elseif rec.current ~= job.desired and rec.waiting == 0 and moving(job) then
+  elseif rec.failures + rec.expiries > 0 and another_try(job, rec, next_asked(job, rec)) and used_up(job, i, rec) then
+    forgive(rec)
+    job.records[i] = rec
+  end
+  if rec.current ~= job.desired and rec.waiting == 0 and moving(job) then
     if not (pass_over(job, i, rec) and job.desired == 'D') then
       lock(job, i, rec, next_asked(job, rec), fresh)
     end
@@ -879,14 +892,6 @@ local function turn_piece(job, work, fresh)
     work.offset, work.edge = i + 1, 0
   end
   return work.offset == job.n
-end
-
--- A person has it begin anew. That nobody can have begun it stays known: a migration may still change it.
-local function forgive(rec)
-  rec.failures, rec.expiries = 0, 0
-  if rec.unstarted < rec.attempt then
-    rec.unstarted = 0
-  end
 end
 
 -- It waits for no other step, and was sent: it was parked or backing off when the end of the job laid it down,

@@ -150,7 +150,8 @@ class Fsck:
         if int(attempt) != step.attempt:
             self.say(job_id, f"counts {attempt} attempts, not {step.attempt}", name, "I9")
         counted = (step.failures, step.expiries)
-        if (int(failures), int(expiries)) != counted:
+        begun_anew = step.renewed and (int(failures), int(expiries)) == (0, 0)
+        if (int(failures), int(expiries)) != counted and not begun_anew:
             self.say(job_id, f"counts {failures} failures and {expiries} expiries, not {counted}",
                      name, "I9")
         if step.attempt and int(turn) != step.turn:

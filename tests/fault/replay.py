@@ -43,6 +43,7 @@ class Step:
         self.laid_down = False  # its job was to end since it was sent
         self.arguments = None  # that a person gave it
         self.results = {b""}  # what it may have given, as known when it was last at rest; None: anything
+        self.renewed = False  # its tries were used up when the job turned: the next one begins anew
         self.vague = False  # a Retry of all may have come to it or not: what is counted nobody outside knows
         self.by_hand = False  # a person has said what is true of it
 
@@ -230,7 +231,8 @@ class Replay:
                      f"tried {self.tried} times more, of {self.definition.tries} in all")
         self.settled, self.ending = False, ""
         self.hold = "" if self.hold == "deadline" else self.hold
-        for step in self.steps:
+        for i, step in enumerate(self.steps):
+            step.renewed = step.renewed or self._worn_out(i, step)
             step.failed, step.parked, step.not_before, step.not_after = False, "", 0, 0
 
     def _on_settled(self, rest):
@@ -304,6 +306,8 @@ class Replay:
             step.turn = self.since - 1 if back and not self.back else self.turn
             step.vague = False
             return
+        if step.renewed:  # the job has turned
+            step.failures = step.expiries = 0
         if step.vague:
             return
         self.require(step.expiries < terms.maximum_expiries, "I9",
@@ -326,7 +330,7 @@ class Replay:
         self.require(token not in self.flights, "I3", f"token {token} used twice")
         self._may_be_tried(i, step, back, token)
         step.attempt, step.back, step.parked, step.not_after = attempt, back, "", 0
-        step.laid_down = False
+        step.laid_down = step.renewed = False
         if not back:
             step.forward = step.turn
         flight = Flight(i, self.name(i), attempt, token, back, self.at)
@@ -464,7 +468,7 @@ class Replay:
         for step in steps:
             step.parked, step.failed, step.not_before, step.not_after = "", False, 0, 0
             step.failures = step.expiries = step.unstarted = 0
-            step.vague = False
+            step.vague = step.renewed = False
 
     def _on_retried(self, rest):
         if rest[0] != "all":

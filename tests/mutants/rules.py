@@ -482,15 +482,15 @@ RULES = {
         ),
         "a step in flight counts as undone": (
             FUNCTIONS,
-            "  if rec.state ~= 'W' then\n    return false\n  elseif rec.current ~= job.desired and",
+            "  if rec.state ~= 'W' then\n    return false\n  elseif rec.failures",
             "  if rec.state == 'R' and rec.current == 'D' then\n"
             "    return job.desired == 'D'\n"
-            "  elseif rec.current ~= job.desired and",
+            "  elseif rec.failures",
         ),
         "an undo waits for all that is in flight": (
             FUNCTIONS,
-            "  elseif rec.current ~= job.desired and rec.waiting == 0 and moving(job) then\n    if not",
-            "  elseif rec.current ~= job.desired and rec.waiting == 0 and moving(job) and (job.desired == 'A' or job.busy == 0) then\n"
+            "  if rec.current ~= job.desired and rec.waiting == 0 and moving(job) then\n    if not",
+            "  if rec.current ~= job.desired and rec.waiting == 0 and moving(job) and (job.desired == 'A' or job.busy == 0) then\n"
             "    if not",
         ),
     },
@@ -2116,11 +2116,19 @@ RULES = {
             f"{SUSPECTS} test_copies",
         ),
     },
+    "Who gives a command is told what became of it": {
+        "nobody is told that a definition is gone": (
+            "scheduler/definition.c",
+            "        if (op->item->message.type == WIRE_CONTROL)\n",
+            "        if (false)\n",
+            "tests/sim/test_intake test_definition_lost",
+        ),
+    },
     "Somebody is to hear of each step that is parked": {
-        "nobody hears of what failed where it had stood for its deaths": (
+        "nobody hears of what failed again after its job had turned": (
             FUNCTIONS,
-            "rec.failures > t.attempts and rec.expiries < t.expiries)",
-            "rec.failures > t.attempts)",
+            "    forgive(rec)\n    job.records[i] = rec\n",
+            "    job.records[i] = rec\n",
             "tests/integration/test_functions.py Functions.test_parked_by_failures_after_it_was_by_deaths",
         ),
     },

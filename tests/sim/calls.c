@@ -212,13 +212,13 @@ static void execute(struct world *w, struct call *c)
     if (c->fate == FATE_ANSWERED)
         keep_answer(w, c, &answer);
     checker_called(w->checker, store_now(w), c->partition, c->function, c->args, c->n, &answer,
-                   &c->heard);
+                   c->process->name, &c->heard);
 }
 
 static void check_again(void *ctx, int64_t now, uint32_t partition, const char *function,
                         const struct bytes *args, int n, const struct store_answer *answer)
 {
-    checker_called(ctx, now, partition, function, args, n, answer, NULL);
+    checker_called(ctx, now, partition, function, args, n, answer, "", NULL);
 }
 
 /* The store's server loses power, and comes back without some of the last two seconds. */

@@ -601,7 +601,7 @@ static void note_many(struct checker *c, bool expired, const struct store_answer
 
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
                     const struct bytes *args, int n, const struct store_answer *answer,
-                    const bool *heard)
+                    const char *by, const bool *heard)
 {
     struct job *job = n > 0 ? check_job_find(c, args[0]) : NULL;
 
@@ -611,6 +611,7 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
     c->store_now = store_now;
     c->n_recorded = 0;
     c->heard = heard;
+    c->by = by;
     c->call = job ? cause_of(c, job, function, args, n, answer) : NULL;
     if (answer->result == STORE_OK && strcmp(function, "expire") == 0)
         note_many(c, true, answer);

@@ -44,10 +44,11 @@ void checker_fail(struct checker *c, const char *format, ...) __attribute__((for
 void checker_job(struct checker *c, const char *id, struct workflow *w, bool registered,
                  int64_t start_at, bool has_deadline);
 
-/* A store call has been executed; it is @heard as soon as whoever made it has the answer. */
+/* A store call has been executed, that of a process of this name; it is @heard as soon as that has
+ * the answer. */
 void checker_called(struct checker *c, int64_t store_now, uint32_t partition, const char *function,
                     const struct bytes *args, int n, const struct store_answer *answer,
-                    const bool *heard);
+                    const char *by, const bool *heard);
 
 /* A client is about to submit another job by this id; or to send what cannot be read. */
 void checker_conflicts(struct checker *c, const char *id);

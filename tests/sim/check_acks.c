@@ -107,11 +107,12 @@ static bool is_since(const struct checker *c, const struct acked *a, const struc
     return !a->delivery->redelivered && token->at >= since;
 }
 
-/* Whether whoever acknowledges this delivery has the answer that told of it: the call was made when
- * it was there, not for another copy. */
+/* Whether whoever acknowledges this delivery has made the call that minted it, and has the answer:
+ * when the delivery was there, not for another copy. */
 static bool is_told_of(const struct checker *c, const struct acked *a, const struct token *token)
 {
-    return token->heard && *token->heard && is_since(c, a, token);
+    return token->heard && *token->heard && strcmp(token->by, a->link->name) == 0 &&
+           is_since(c, a, token);
 }
 
 /* Whether somebody waits for a request that nobody has sent. */
@@ -259,10 +260,9 @@ static void acked_recover(struct checker *c, const struct acked *a, const Drover
         require_nothing(c, a, first);
 }
 
-/* Of a job that the store has lost meanwhile nobody is told anything: whoever asks asks again. */
 static void require_answer(struct checker *c, const struct acked *a, const char *id)
 {
-    require(c, check_order_of(c, a->job, bytes_str(id))->told || !a->job->created,
+    require(c, check_order_of(c, a->job, bytes_str(id))->told,
             "I1 %s: %s was acknowledged, and nobody was told", a->job->id, id);
 }
 

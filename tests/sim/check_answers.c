@@ -62,7 +62,7 @@ void checker_history(struct checker *c, const char *id, uint64_t from, const Dro
 {
     const struct job *job = check_job_find(c, bytes_str(id));
     uint32_t length;
-    uint64_t last;
+    uint64_t last, first = from; /* or later, where those before were too old to be kept */
 
     if (!job || job->went_back || job->forgotten || c->violated)
         return; /* it may be of before */
@@ -76,10 +76,11 @@ void checker_history(struct checker *c, const char *id, uint64_t from, const Dro
         const Drover__V1__HistoryEntry *e = m->history[i];
         struct kept kept;
 
-        require(c, e->seq == from + i && e->seq <= last && last - e->seq < length,
+        first = i == 0 && e->seq > from && e->seq + length <= last + 1 ? e->seq : first;
+        require(c, e->seq == first + i && e->seq <= last,
                 "history of %s tells of entry %" PRIu64 " of %" PRIu64, job->id, e->seq, last);
-        if (c->violated)
-            return;
+        if (c->violated || last - e->seq >= length)
+            continue; /* it is too old to be kept, since that was read */
         kept = kept_read(c, simstore_entry(c->store, (uint32_t)(last - e->seq)));
         check_entry(c, job, e, &kept);
     }

@@ -167,7 +167,7 @@ static void note_alert(struct checker *c, const struct bus_message *m)
     }
     i = workflow_find(job->w, bytes_str(event.event->step));
     e = check_ending_find(job->alerts, event.event->seq);
-    if (!e && check_was_ending(job, event.event->seq))
+    if ((!e || e->step != i) && check_was_ending(job, event.event->seq))
         return; /* the store has gone back since */
     require(c, e && e->step == i, "L3 %s: an alert of step '%s', seq %" PRIu64, job->id,
             event.event->step, event.event->seq);

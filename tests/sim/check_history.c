@@ -74,6 +74,7 @@ static struct token *mint(struct checker *c, struct bytes text)
     if (was) {
         token->published = was->published;
         token->routed = was->routed;
+        token->went_back = true;
         token->effect = was->effect;
         token->lied = was->lied;
         token->decided = was->decided;
@@ -88,6 +89,7 @@ static struct token *mint(struct checker *c, struct bytes text)
         token->too_late = was->too_late;
         token->given_up = was->given_up;
         token->heard = was->heard;
+        token->by = was->by;
         token->at = was->at;
         HASH_DEL(c->undone, was);
     }
@@ -138,7 +140,10 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
             job->id);
     if (c->violated)
         return;
-    if (another_try(job, step, back)) {
+    if (another_try(job, step, back) && step->renewed) {
+        step->failures = step->expiries = 0;
+        step->known = false;
+    } else if (another_try(job, step, back)) {
         require(c,
                 step->anew || job->retrying || step->turn != job->turn || step->current != 'U' ||
                     step->expiries < check_terms_of(job, i)->policy.maximum_expiries,
@@ -147,10 +152,11 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         step->turn = back && !job->back ? job->since - 1 : job->turn;
         step->failures = step->expiries = 0;
         step->forgiven.failures = step->forgiven.expiries = 0;
+        step->known = false;
     }
     step->attempt++;
     step->anew = job->retrying && (step->anew || step->parked || step->failed || worn_out(job, i));
-    step->parked = step->failed = false;
+    step->parked = step->failed = step->renewed = false;
     step->back = back;
     if (!back) {
         step->forward = step->turn;
@@ -169,6 +175,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     token->set_back |= check_stepped_back(c, job->partition);
     if (!c->again) {
         token->heard = c->heard;
+        token->by = c->by;
         token->at = c->t->now;
     }
     if (c->cause) {
@@ -413,6 +420,18 @@ static void note_turn(struct checker *c, const struct job *job, const struct ent
         timeline_note(c->t, FEATURE_FIVE_TURNS);
 }
 
+/* What is in flight by then was sent as it was before. */
+static void turn_step(struct job *job, uint32_t i)
+{
+    struct step *step = &job->steps[i];
+
+    if (!step->flying) {
+        step->renewed |= worn_out(job, i);
+        step->known = false;
+    }
+    step->failed = step->parked = false;
+}
+
 static void on_turned(struct checker *c, struct job *job, const struct entry *e)
 {
     struct bytes cause = word(e, 4);
@@ -440,7 +459,7 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
     if (strcmp(job->hold, "deadline") == 0)
         *job->hold = 0;
     for (uint32_t i = 0; i < job->w->n_steps; i++)
-        job->steps[i].failed = job->steps[i].parked = job->steps[i].known = false;
+        turn_step(job, i);
 }
 
 /* What was in flight by then and had not been sent is left to its lease: a hold sends nothing. */
@@ -480,7 +499,7 @@ static void on_anew(struct job *job, uint32_t i)
             step->anew = has_counted(step);
             continue;
         }
-        step->parked = step->failed = step->known = false;
+        step->parked = step->failed = step->known = step->renewed = false;
         step->not_before = step->not_after = 0;
         step->forgiven.since = job->since;
         step->forgiven.failures = k == i ? 0 : step->failures;
@@ -706,8 +725,8 @@ static void on_unroutable(struct checker *c, struct job *job, uint32_t i, const 
     const struct recorded *r = on_reply(c, job, i, e, "X");
 
     if (r)
-        require(c, !r->token->routed, "I5 %s: no queue took step %u, and some copy of it is in one",
-                job->id, i);
+        require(c, !r->token->routed || r->token->went_back,
+                "I5 %s: no queue took step %u, and some copy of it is in one", job->id, i);
     job->steps[i].came_back++;
     job->steps[i].not_before = job->steps[i].not_after = 0;
 }

@@ -56,6 +56,8 @@ struct token {
     struct token *older; /* of the same cause */
     int64_t at;          /* the world's time of the call that minted it, and ... */
     const bool *heard;   /* whether who made the call that minted it has its answer; NULL: no */
+    const char *by;      /* who made it */
+    bool went_back;      /* the store has since: what it knew of the request's copies may be gone */
     bool published;      /* the broker has told what became of the request */
     bool routed;         /* it has some copy of it */
     bool effect;         /* a handler ended well */
@@ -84,6 +86,7 @@ struct step {
     bool parked;
     bool failed;   /* for good */
     bool replaced; /* by a migration, and what its requests may have done is to be undone */
+    bool renewed;  /* its tries were used up when the job turned: the next one begins anew */
     bool anew;     /* maybe: a Retry of all found it at rest, or it came to rest meanwhile */
     char parked_for[16];
     bool known; /* somebody is to hear, or has, that it is parked, and it is tried now and then */
@@ -248,7 +251,8 @@ struct checker {
     bool violated;
     char violation[512];
     /* the call under way */
-    const bool *heard;   /* see struct token */
+    const bool *heard; /* see struct token */
+    const char *by;
     struct cause *call;  /* what it mints before it records anything belongs there; NULL: nowhere */
     struct cause *cause; /* the same as of the history that has been read */
     struct recorded recorded[64];

@@ -116,6 +116,8 @@ static bool counts_fit(const struct job *job, const struct step *step,
 {
     if (r->failures == step->failures && r->expiries == step->expiries)
         return true;
+    if (step->renewed && r->failures + r->expiries == 0)
+        return true;
     return step->forgiven.since != job->since &&
            r->failures == step->failures + step->forgiven.failures &&
            r->expiries == step->expiries + step->forgiven.expiries;

@@ -525,6 +525,7 @@ static void test_answers_with_unknown_steps(void **state)
 /* Then nobody can say what the job's steps are called. */
 static void test_definition_lost(void **state)
 {
+    CLEANUP(wire_free) struct wire_message answer = {0};
     struct alone *w = *state;
 
     submitted(w);
@@ -532,8 +533,10 @@ static void test_definition_lost(void **state)
     w->instead = (struct alone_answer){"inspect", STORE_OK, "UNKNOWN"};
     w->times = 1;
     w->skip = 1;
-    alone_control(w, "{\"jobId\": \"j\", \"query\": {}}");
-    alone_expect(w, "ack");
+    alone_ask(w, "{\"jobId\": \"j\", \"query\": {}}", &answer);
+    assert_int_equal(answer.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB);
+    assert_string_equal(answer.answer->reason,
+                        "the definition of the job is not in the store any more");
 }
 
 static void expect_alerts(struct alone *w, const char *reason, int n)
