@@ -96,7 +96,7 @@ class LongWork(cluster.TestCase):
     def test_builtin_sleep_tells(self):
         c = self.start()
         nap = wire.payload(b'{"ms": 60000}', "application/json")
-        step = wire.step("nap", action="sleep", arguments=nap, lock_ms=2 * LONG_MS, heartbeat_ms=300)
+        step = wire.step("nap", action="sleep", arguments=nap, lock_ms=2 * LONG_MS, heartbeat_ms=1000)
         c.client.submit(wire.submit("job", [step]))
         c.client.receipt("job")
         self.await_step(c, "job", lambda s: 0 < s.fraction < 0.5, "its fraction")
@@ -107,7 +107,7 @@ class LongWork(cluster.TestCase):
         """B6.F20: acknowledged at its start because its lease is long, it is nobody's to redeliver: the
         heartbeats that stop tell the store, long before the lease ends."""
         c = self.start(agents=2, agent={"consumer_timeout": "20s"})
-        self.submit(c, "job", heartbeat_ms=500)
+        self.submit(c, "job", heartbeat_ms=1000)
         self.work.await_said("begin", "job")
         self.await_step(c, "job", lambda s: s.until < c.client.status("job").now + 10_000, "Progress")
         busy = next(agent for agent in c.agents if self.children(agent))
@@ -152,7 +152,7 @@ class LongWork(cluster.TestCase):
         servers.wait_for(lambda: c.client.queue("drover.task.long")[1] == 2, "both to consume again")
 
     def cancel_in_mid_flight(self, c):
-        self.submit(c, "job", heartbeat_ms=300)
+        self.submit(c, "job", heartbeat_ms=1000)
         pid = self.work.await_said("begin", "job")[1]
         c.client.control("job", cancel=wire.Cancel())
         self.assertEqual(wire.OUTCOME_CANCELLED, c.client.settled("job").outcome)
@@ -190,7 +190,7 @@ class LongWork(cluster.TestCase):
         action = {"name": "*", "url": f"http://{servers.HOST}:{server.getsockname()[1]}/"}
         actor = {"name": "long", "handler": "http", "actions": [action]}
         c = self.cluster(settings={"agent": {"agent": {"actors": [cluster.BUILTIN, actor]}}})
-        self.submit(c, "job", heartbeat_ms=300)
+        self.submit(c, "job", heartbeat_ms=1000)
         self.await_step(c, "job", lambda s: s.state == wire.STEP_STATE_RUNNING, "the request")
         c.client.control("job", cancel=wire.Cancel())
         self.assertEqual(wire.OUTCOME_CANCELLED, c.client.settled("job").outcome)
@@ -200,7 +200,7 @@ class LongWork(cluster.TestCase):
     def test_cut_off(self):
         """B6.F8: where no Progress gets through, the agent stops before others have begun for long."""
         c = self.start()
-        self.submit(c, "job", heartbeat_ms=500)
+        self.submit(c, "job", heartbeat_ms=1000)
         self.work.await_said("begin", "job")
         self.await_step(c, "job", lambda s: s.until < c.client.status("job").now + 10_000, "Progress")
         try:

@@ -261,7 +261,7 @@ class Why(cluster.TestCase):
         self.assertRegex(self.why("silent")[1]["a"][1], rf"^leased until {CLOCK}$")
         go.write_text("\n")
         c.client.settled("silent")
-        submit("beating", heartbeat_ms=300)
+        submit("beating", heartbeat_ms=1000)
         await_queue(0, 0)
         submit("behind")
         await_queue(1, 0)
