@@ -447,7 +447,7 @@ static void test_largest(void **state)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
     assert_int_equal(workflow_new(&w, d, "", NULL), 0);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-    print_message("%d steps, %" PRIu32 " dependencies: %.1f ms\n", WIRE_STEPS_MAX, w->n_edges,
+    print_message("# %d steps, %" PRIu32 " dependencies: %.1f ms\n", WIRE_STEPS_MAX, w->n_edges,
                   (double)(after.tv_sec - before.tv_sec) * 1e3 +
                       (double)(after.tv_nsec - before.tv_nsec) / 1e6);
     assert_int_equal(w->n_edges, 10 * WIRE_STEPS_MAX - 55);
