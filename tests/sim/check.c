@@ -689,7 +689,7 @@ bool checker_at_rest(struct checker *c)
     effects_reset(&c->scratch);
     for (struct job *job = c->jobs; job; job = job->hh.next)
         if (!(job->expired && !job->created) &&
-            (!job->created || !job->accepted || !all_heard(job) || untold(job) ||
+            (!job->created || !(job->accepted || job->expired) || !all_heard(job) || untold(job) ||
              !(job->settled || parked_for_good(c, job))))
             return false;
     return true;

@@ -409,6 +409,14 @@ void clients_submit_again(struct world *w)
     }
 }
 
+/* What it wanted of the job until now it wants no more. */
+static void is_too_late(struct client_job *job)
+{
+    job->accepted = job->too_late = true;
+    for (struct command *c = job->commands; c; c = c->older)
+        c->answered = true;
+}
+
 static void hear_receipt(struct world *w, const Drover__V1__Receipt *m)
 {
     struct client_job *job = job_find(w, m->job_id);
@@ -421,7 +429,7 @@ static void hear_receipt(struct world *w, const Drover__V1__Receipt *m)
         job->accepted = true;
     if (job && m->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED &&
         strcmp(m->field, "complete_by") == 0)
-        job->accepted = job->too_late = true;
+        is_too_late(job);
 }
 
 static struct command *command_find(const struct world *w, const char *id)

@@ -395,8 +395,8 @@ static void draw_crowd(struct timeline *t, struct plan *plan)
     plan->begins_at_ms =
         timeline_chance(t, 50 * PERCENT) ? draw_ms(t, plan, SECOND, 20 * SECOND) : 0;
     plan->steers = plan->queries = plan->delayed = 0;
-    if (timeline_chance(t, 50 * PERCENT)) /* longer than copies of a Submit may wait */
-        plan->retention_ms = plan->pace * 600 * SECOND;
+    if (plan->faults.clock_jump == 0 && timeline_chance(t, 50 * PERCENT))
+        plan->retention_ms = plan->pace * 600 * SECOND; /* longer than copies of a Submit wait */
 }
 
 void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
