@@ -76,11 +76,13 @@ class Alerts(cluster.TestCase):
 
     def test_no_agent_is_one_cause(self):
         """An outage is told once; the next one, after somebody has served again, once more."""
-        for outage in (1, 2):
+        for outage in (0, 1, 2):
             jobs = self.submit(f"outage{outage}-", [wire.step("a", actor="hand", **SHORT)], JOBS)
             self.await_events(jobs, "unstarted")
-            self.await_alerts(outage)
+            self.await_alerts(max(outage, 1))
             self.serve(jobs)
+            if outage == 0:  # RabbitMQ may refuse what comes first to a new queue, and that is told, too
+                self.alerts.clear()
             self.assertEqual(["NO_AGENT"] * outage, [reason for _, reason, _ in self.alerts])
 
     def test_unroutable_is_one_cause(self):
