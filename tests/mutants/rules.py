@@ -24,6 +24,8 @@ POLICY = "tests/unit/test_policy"
 BREAKER = "tests/unit/test_breaker"
 EXAM = "tests/unit/test_store_exam"
 BUS = "tests/integration/test_bus"
+BUS_BROKER = "tests/integration/test_bus_broker"
+BUS_CONFIRMS = "tests/integration/test_bus_confirms"
 STORE = "tests/integration/test_store"
 
 RULES = {
@@ -2373,7 +2375,7 @@ RULES = {
             "common/io/bus_publisher.c",
             "m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT",
             "AMQP_DELIVERY_NONPERSISTENT",
-            f"{BUS} test_persistent",
+            f"{BUS_BROKER} test_persistent",
         ),
         "what the broker refuses counts as confirmed": (
             "common/io/bus_publisher.c",
@@ -2415,37 +2417,37 @@ RULES = {
             "common/io/bus_publisher.c",
             "    m->resent = m->sent;\n",
             "    m->resent = false;\n",
-            f"{BUS} test_frozen_broker",
+            f"{BUS_BROKER} test_frozen_broker",
         ),
         "what was on the wire when the connection broke is not sent again": (
             "common/io/bus_publisher.c",
             "    list_move_all(&p->wire, &p->waiting);\n    list_move_all(&p->waiting, &p->wire);\n",
             "    while (!list_empty(&p->wire))\n        settle(p, first(&p->wire), BUS_CONFIRMED);\n",
-            f"{BUS} test_frozen_broker",
+            f"{BUS_BROKER} test_frozen_broker",
         ),
         "a confirm that does not come is waited for": (
             "common/io/bus_publisher.c",
             "    if (!m || p->link.blocked)\n",
             "    if (!m || p->link.blocked || true)\n",
-            f"{BUS} test_no_confirms",
+            f"{BUS_CONFIRMS} test_no_confirms",
         ),
         "a confirm that does not come is waited for while others do": (
             "common/io/bus_publisher.c",
             "        if (m->passed || p->heard",
             "        if (p->heard",
-            f"{BUS} test_one_confirm_missing",
+            f"{BUS_CONFIRMS} test_one_confirm_missing",
         ),
         "a confirm is waited for as long as others come": (
             "common/io/bus_publisher.c",
             " || m->wired <= now - LONGEST * (int64_t)confirm_ms)",
             ")",
-            f"{BUS} test_confirm_missing_of_one_place",
+            f"{BUS_CONFIRMS} test_confirm_missing_of_one_place",
         ),
         "a confirm that an alarm holds up counts as missing": (
             "common/io/bus_publisher.c",
             "        p->held_up = now;\n",
             "        p->held_up = 0;\n",
-            f"{BUS} test_alarm_takes_long",
+            f"{BUS_CONFIRMS} test_alarm_takes_long",
         ),
         "a message that the broker closes the channel over is sent again and again": (
             "common/io/bus_publisher.c",
@@ -2485,7 +2487,7 @@ RULES = {
             "common/io/bus_topology.c",
             "text(name), passive, 1, 0, 0, arguments);",
             "text(name), passive, 0, 0, 0, arguments);",
-            f"{BUS} test_persistent",
+            f"{BUS_BROKER} test_persistent",
         ),
         "events cannot be listened to by a pattern": (
             "common/io/bus_topology.c",
@@ -2523,7 +2525,7 @@ RULES = {
             "common/io/bus.c",
             "    bus->stats.acked++;\n    hand_over_later(bus);\n",
             "    bus->stats.acked++;\n    if (!bus->stats.blocked)\n        hand_over_later(bus);\n",
-            f"{BUS} test_alarm_drains",
+            f"{BUS_CONFIRMS} test_alarm_drains",
         ),
         "a queue that is gone is consumed no more": (
             "common/io/bus_consumer.c",

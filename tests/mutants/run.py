@@ -53,6 +53,8 @@ PRELOADED = "tests/lib/synced.so"
 NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
 PROGRAMS = {  # that need servers of ours, or have their own
     "tests/integration/test_bus": True,
+    "tests/integration/test_bus_broker": True,
+    "tests/integration/test_bus_confirms": True,
     "tests/integration/test_store": False,
 }
 ALONE = pathlib.Path(__file__).with_name("alone.py")
