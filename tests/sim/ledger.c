@@ -53,8 +53,11 @@ static void read_entries(struct ledger *l, FILE *file)
     uint64_t digest;
 
     while (fgets(line, sizeof(line), file))
-        if (sscanf(line, "%" SCNx64 " %" SCNu64 "..%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
-                   &digest, &e.first, &e.last, &e.worlds, &e.simulated_ms, &e.cpu_ms) == 6 &&
+        if (sscanf(line,
+                   "%" SCNx64 " %" SCNu64 "..%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+                   " %" SCNu64 " %" SCNu64,
+                   &digest, &e.first, &e.last, &e.worlds, &e.simulated_ms, &e.cpu_us, &e.small,
+                   &e.small_us) == 8 &&
             digest == l->digest)
             keep(l, &e);
 }
@@ -101,8 +104,11 @@ void ledger_add(struct ledger *l, const struct ledger_entry *e)
 
     if (!file)
         die(l->path);
-    fprintf(file, "%016" PRIx64 " %" PRIu64 "..%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-            l->digest, e->first, e->last, e->worlds, e->simulated_ms, e->cpu_ms);
+    fprintf(file,
+            "%016" PRIx64 " %" PRIu64 "..%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+            " %" PRIu64 "\n",
+            l->digest, e->first, e->last, e->worlds, e->simulated_ms, e->cpu_us, e->small,
+            e->small_us);
     if (fclose(file))
         die(l->path);
     keep(l, e);

@@ -2,9 +2,9 @@
 /*
  * Ledger: which seeds a simulator has run, so that many of them can be run in pieces
  *
- * A text file with a line for each piece, "digest first..last worlds simulated-ms cpu-ms"; only
- * good ones are in it. The digest is of the program and of the store functions: what another one
- * has run does not count.
+ * A text file with a line for each piece, "digest first..last worlds simulated-ms cpu-us small
+ * cpu-us", where the last two tell of the small worlds; only good ones are in it. The digest is of
+ * the program and of the store functions: what another one has run does not count.
  */
 #pragma once
 
@@ -15,7 +15,9 @@ struct ledger_entry {
     uint64_t first, last; /* seeds */
     uint64_t worlds;
     uint64_t simulated_ms;
-    uint64_t cpu_ms;
+    uint64_t cpu_us;
+    uint64_t small; /* worlds, as plan_small() has it, and their share of cpu_us */
+    uint64_t small_us;
 };
 
 struct ledger;

@@ -56,7 +56,9 @@ struct totals {
     uint64_t worlds;
     uint64_t known; /* of these, from the ledger */
     uint64_t simulated_ms;
-    uint64_t cpu_ms;
+    uint64_t cpu_us;
+    uint64_t small; /* worlds, and their share of cpu_us */
+    uint64_t small_us;
     uint64_t failed;           /* worlds */
     uint64_t shown[FEATURES_]; /* by how many worlds */
 };
@@ -76,7 +78,8 @@ static double now_s(void)
 
 /* ---- one world ---- */
 
-static void run_world(const struct options *o, struct simstore *store, uint64_t seed,
+/* Return: whether it was a small one. */
+static bool run_world(const struct options *o, struct simstore *store, uint64_t seed,
                       struct decider *decider, FILE *trace, struct world_result *out)
 {
     struct timeline t;
@@ -87,6 +90,7 @@ static void run_world(const struct options *o, struct simstore *store, uint64_t 
     t.decider = decider;
     world_play(&(struct world_config){.plan = &plan, .timeline = &t, .store = store}, out);
     timeline_deinit(&t);
+    return plan_small(&plan);
 }
 
 static void print_tail(char *text, size_t len)
@@ -135,14 +139,18 @@ static bool run_seed(const struct options *o, struct simstore *store, uint64_t s
                      struct totals *totals)
 {
     struct world_result result, again;
+    bool small = run_world(o, store, seed, NULL, o->trace ? stdout : NULL, &result);
 
-    run_world(o, store, seed, NULL, o->trace ? stdout : NULL, &result);
     if (o->twice) {
         run_world(o, store, seed, NULL, NULL, &again);
         if (again.hash != result.hash && !*result.violation)
             snprintf(result.violation, sizeof(result.violation), "two runs differ");
     }
+    uint64_t us = (uint64_t)(clock_s(CLOCK_PROCESS_CPUTIME_ID) * 1e6) - totals->cpu_us;
+    totals->cpu_us += us;
     totals->worlds++;
+    totals->small += small;
+    totals->small_us += small ? us : 0;
     totals->simulated_ms += (uint64_t)result.simulated_ms;
     for (int i = 0; i < FEATURES_; i++)
         totals->shown[i] += result.seen[i];
@@ -274,16 +282,22 @@ static int run_follow(struct options *o, struct one *one)
 
 /* ---- many ---- */
 
+static double per_minute(uint64_t n, uint64_t us)
+{
+    return us > 0 ? (double)n * 60e6 / (double)us : 0;
+}
+
+/* @seconds: in which those that were run now ran, all shares side by side. */
 static void report(const struct totals *totals, double seconds)
 {
-    double cpu_s = totals->cpu_ms > 0 ? (double)totals->cpu_ms / 1000 : 0.001;
-
     printf(
-        "%" PRIu64 " worlds, %.0f in a minute of one core, %.1f simulated hours, %.0f in an hour "
-        "of one core, %" PRIu64 " failed; %" PRIu64 " run now, %.0f a minute\n",
-        totals->worlds, (double)totals->worlds * 60 / cpu_s, (double)totals->simulated_ms / 3.6e6,
-        (double)totals->simulated_ms / 1000 / cpu_s, totals->failed, totals->worlds - totals->known,
-        (double)(totals->worlds - totals->known) * 60 / seconds);
+        "%" PRIu64 " worlds, %.0f in a minute of one core, %" PRIu64
+        " small ones among them, %.0f; %.1f simulated hours, %.0f in an hour of one core, %" PRIu64
+        " failed; %" PRIu64 " run now, %.0f a minute\n",
+        totals->worlds, per_minute(totals->worlds, totals->cpu_us), totals->small,
+        per_minute(totals->small, totals->small_us), (double)totals->simulated_ms / 3.6e6,
+        per_minute(totals->simulated_ms, totals->cpu_us) * 60 / 3.6e6, totals->failed,
+        totals->worlds - totals->known, (double)(totals->worlds - totals->known) * 60 / seconds);
     fflush(stdout);
 }
 
@@ -308,7 +322,6 @@ static struct totals run_share(const struct options *o, unsigned n)
         shares->seeds[n] = seed;
         if (!run_seed(o, store, seed, &totals))
             shares->failed = true;
-        totals.cpu_ms = (uint64_t)(clock_s(CLOCK_PROCESS_CPUTIME_ID) * 1000);
         if (n == 0 && now_s() - told > REPORT_S) {
             told = now_s();
             report(&totals, told - began);
@@ -323,7 +336,9 @@ static void add(struct totals *to, const struct totals *from)
     to->worlds += from->worlds;
     to->known += from->known;
     to->simulated_ms += from->simulated_ms;
-    to->cpu_ms += from->cpu_ms;
+    to->cpu_us += from->cpu_us;
+    to->small += from->small;
+    to->small_us += from->small_us;
     to->failed += from->failed;
     for (int i = 0; i < FEATURES_; i++)
         to->shown[i] += from->shown[i];
@@ -398,12 +413,16 @@ static int run_pieces(const struct options *o, struct totals *totals)
                 .worlds = e.worlds,
                 .known = e.worlds,
                 .simulated_ms = e.simulated_ms,
-                .cpu_ms = e.cpu_ms,
+                .cpu_us = e.cpu_us,
+                .small = e.small,
+                .small_us = e.small_us,
             };
         } else if (!(status = run_range(&piece, &run))) {
             e.worlds = run.worlds;
             e.simulated_ms = run.simulated_ms;
-            e.cpu_ms = run.cpu_ms;
+            e.cpu_us = run.cpu_us;
+            e.small = run.small;
+            e.small_us = run.small_us;
             ledger_add(ledger, &e);
         }
         add(totals, &run);

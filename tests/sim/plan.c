@@ -353,7 +353,7 @@ static void draw_topology(struct timeline *t, struct plan *plan)
     plan->supervisors = timeline_chance(t, 20 * PERCENT) ? 5 : (uint32_t)timeline_between(t, 1, 2);
     plan->clients = (uint32_t)timeline_between(t, 1, 2);
     plan->actors = (uint32_t)timeline_between(t, 1, PLAN_ACTORS);
-    plan->jobs = (uint32_t)timeline_between(t, 1, 5);
+    plan->jobs = (uint32_t)timeline_between(t, 1, PLAN_FEW_JOBS);
     plan->prefetch = (uint32_t)timeline_between(t, 1, 20);
     plan->most_unconfirmed =
         timeline_chance(t, 50 * PERCENT) ? (uint32_t)timeline_between(t, 1, 8) : 1024;

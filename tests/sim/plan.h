@@ -17,6 +17,7 @@
 
 #define PLAN_DEFINITIONS 3
 #define PLAN_ACTORS 4
+#define PLAN_FEW_JOBS 5
 
 /* Rates are in millionths of the occasions named. */
 struct plan_faults {
@@ -114,6 +115,12 @@ struct plan {
     uint32_t step_events;
     int64_t client_retry_ms;
 };
+
+/* Whether it is one of few jobs of few steps: a large one takes up to a hundred times as long. */
+static inline bool plan_small(const struct plan *plan)
+{
+    return !plan->big && plan->jobs <= PLAN_FEW_JOBS;
+}
 
 /* Everything is in @t's arena and drawn from its chance. */
 void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed);
