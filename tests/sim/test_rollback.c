@@ -157,6 +157,24 @@ static void test_store_emptied(void **state)
     pair_expect(w, "B STORE_LOST ");
 }
 
+/* Nobody else knows what is gone: it is told until the broker takes it. */
+static void test_refused(void **state)
+{
+    struct pair *w = *state;
+    uint32_t kept = replay_calls(w->calls);
+
+    pair_submit(w, A, "j0");
+    lose_calls(w, kept, "second");
+    w->mood = NACKS;
+    pair_connect(w, A);
+    pair_expect(w, "A STORE_WENT_BACK , A JOB_LOST j0");
+    assert_false(scheduler_idle(w->peers[A]));
+    w->mood = CONFIRMS;
+    pair_pass(w, MINUTE);
+    pair_expect(w, "A STORE_WENT_BACK , A JOB_LOST j0");
+    assert_true(scheduler_idle(w->peers[A]));
+}
+
 static struct workflow *registered_new(void)
 {
     Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
@@ -251,6 +269,7 @@ int main(void)
         TEST(test_store_went_back_twice),
         TEST(test_settling_lost),
         TEST(test_store_emptied),
+        TEST(test_refused),
         TEST(test_workflows_come_back),
         TEST(test_unknown_notices_are_left),
         TEST(test_old_jobs_are_not_looked_for),

@@ -110,12 +110,15 @@ static void test_integers_are_exact(void **state)
     expect_written(SUBMIT, "{\"startAt\":1.5e3}", "{\"startAt\":\"1500\"}");
     expect_flaw(SUBMIT, "{\"startAt\":1.5}", "start_at");
     expect_flaw(SUBMIT, "{\"startAt\":1e300}", "start_at");
+    expect_flaw(SUBMIT, "{\"startAt\":-1e300}", "start_at");
     expect_flaw(SUBMIT, "{\"startAt\":\"9223372036854775808\"}", "start_at");
     expect_flaw(SUBMIT, "{\"startAt\":\"\"}", "start_at");
     expect_flaw(SUBMIT, "{\"startAt\":true}", "start_at");
     expect_flaw(SUBMIT, "{\"priority\":-1}", "priority");
     expect_flaw(SUBMIT, "{\"priority\":4294967296}", "priority");
+    expect_flaw(SUBMIT, "{\"priority\":\"4294967296\"}", "priority");
     expect_flaw(SUBMIT, "{\"priority\":\"1x\"}", "priority");
+    expect_flaw(SUBMIT, "{\"priority\":true}", "priority");
     expect_flaw(CONTROL, "{\"ifSeq\":\"18446744073709551616\"}", "if_seq");
     expect_flaw(CONTROL, "{\"ifSeq\":\"-1\"}", "if_seq");
     expect_flaw(CONTROL, "{\"recover\":{\"steps\":[1,-1,\"x\"]}}", "recover.steps[1]");
@@ -208,6 +211,7 @@ static void test_bytes(void **state)
     expect_flaw(PAYLOAD, "{\"data\":\"YQ=\"}", "data");
     expect_flaw(PAYLOAD, "{\"data\":\"====\"}", "data");
     expect_flaw(PAYLOAD, "{\"data\":\"YW Jj\"}", "data");
+    expect_flaw(PAYLOAD, "{\"data\":\"YW{j\"}", "data");
     expect_flaw(PAYLOAD, "{\"data\":1}", "data");
 }
 
@@ -267,6 +271,7 @@ static void test_types_of_json(void **state)
         "json",
         "text/json",
         "application/jso",
+        "application/jsox",
         "application/json5",
         "application/jsonx; charset=utf-8",
         "application/+json",

@@ -249,6 +249,8 @@ static void test_control(void **state)
         "\"commandId\":\"c\",\"retry\":{}",
         "\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"arguments\":{\"json\":1}}",
         "\"commandId\":\"c\",\"resolve\":{\"step\":\"a\",\"state\":\"DISABLED\"}",
+        "\"listJobs\":{\"workflow\":\"w\",\"since\":1,\"before\":2,\"labels\":[{\"name\":\"l\"}]}",
+        "\"listWorkflows\":{\"workflow\":\"w@1\",\"after\":\"w\"}",
         "\"commandId\":\"c\",\"migrate\":{\"workflow\":\"w@2\"}",
         "\"reason\":\"a command that this build does not know\"",
     };
@@ -259,13 +261,26 @@ static void test_control(void **state)
         {"\"commandId\":\"a b\",\"query\":{}", "command_id"},
         {"\"issuedAt\":-1,\"query\":{}", "issued_at"},
         {"\"reason\":\"a\\nb\",\"query\":{}", "reason"},
+        {"\"by\":\"\\t\",\"query\":{}", "by"},
         {"\"commandId\":\"c\",\"setDesired\":{}", "set_desired.desired"},
         {"\"commandId\":\"c\",\"setDesired\":{\"desired\":\"UNKNOWN\"}", "set_desired.desired"},
         {"\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\",\"\"]}", "retry.steps[1]"},
         {"\"commandId\":\"c\",\"retry\":{\"arguments\":{}}", "retry.arguments"},
         {"\"commandId\":\"c\",\"resolve\":{\"state\":\"ACTIVE\"}", "resolve.step"},
         {"\"commandId\":\"c\",\"resolve\":{\"step\":\"a\"}", "resolve.state"},
+        {"\"commandId\":\"c\",\"resolve\":{\"step\":\"a\",\"state\":\"ACTIVE\","
+         "\"result\":{\"contentType\":\"\\n\"}}",
+         "resolve.result.content_type"},
         {"\"commandId\":\"c\",\"migrate\":{}", "migrate.workflow"},
+        {"\"commandId\":\"c\",\"migrate\":{\"workflow\":\"w@9999999999999999999\"}",
+         "migrate.workflow"},
+        {"\"listJobs\":{\"workflow\":\"w@0\"}", "list_jobs.workflow"},
+        {"\"listJobs\":{\"since\":-1}", "list_jobs.since"},
+        {"\"listJobs\":{\"before\":-1}", "list_jobs.before"},
+        {"\"listJobs\":{\"labels\":[{}]}", "list_jobs.labels[0].name"},
+        {"\"listJobs\":{\"after\":\"\\n\"}", "list_jobs.after"},
+        {"\"listWorkflows\":{\"workflow\":\"a b\"}", "list_workflows.workflow"},
+        {"\"listWorkflows\":{\"after\":\"\\n\"}", "list_workflows.after"},
         {"\"recover\":{\"steps\":[10000]}", "recover.steps[0]"},
         {"\"query\":{},\"replyTo\":\"drover.x\"", "reply_to"},
     };
@@ -371,6 +386,7 @@ static void test_reply_items(void **state)
     expect_item(WIRE_REPLIES, "progress", REPLY ",\"fraction\":-1", "");
     expect_item(WIRE_REPLIES, "progress", REPLY ",\"fraction\":1.1", "progress[1].fraction");
     expect_item(WIRE_REPLIES, "progress", REPLY ",\"note\":\"\\n\"", "progress[1].note");
+    expect_item(WIRE_REPLIES, "progress", REPLY ",\"agent\":\"\\n\"", "progress[1].agent");
     expect_item(WIRE_REPLIES, "progress", "\"jobId\":\"a\",\"step\":\"s\"", "progress[1].token");
     expect_item(WIRE_PROGRESS_ANSWERS, "answers", REPLY ",\"wanted\":true", "");
     expect_item(WIRE_PROGRESS_ANSWERS, "answers", "\"wanted\":true", "answers[1].job_id");
@@ -384,6 +400,7 @@ static void test_request_items(void **state)
         {REQUEST ",\"results\":[{\"step\":\"b\",\"payload\":{\"json\":1}}],\"current\":\"UNKNOWN\"",
          ""},
         {REPLY, "requests[1].lock_ms"},
+        {REPLY ",\"lockMs\":9999999999999", "requests[1].lock_ms"},
         {REPLY ",\"lockMs\":1", "requests[1].actor"},
         {REPLY ",\"lockMs\":1,\"actor\":\"x\"", "requests[1].action"},
         {REPLY ",\"lockMs\":1,\"actor\":\"x\",\"action\":\"y\"", "requests[1].desired"},
@@ -528,6 +545,17 @@ static void test_bodies_that_are_none(void **state)
     }
 }
 
+/* What was made room for before the flaw was found is given back. */
+static void test_data_that_is_no_base64(void **state)
+{
+    struct problem problem;
+
+    assert_int_equal(
+        decode(WIRE_SUBMIT, bytes_str("{" ORDER ",\"input\":{\"data\":\"YQ=a\"}}"), &problem),
+        WIRE_E_INVALID);
+    assert_string_equal(problem.field, "input.data");
+}
+
 /* Two bodies glued together are one to protobuf: the rules see what came of it. */
 static void test_glued(void **state)
 {
@@ -663,6 +691,7 @@ int main(void)
         cmocka_unit_test(test_text_and_numbers_of_protobuf),
         cmocka_unit_test(test_cut_and_flipped),
         cmocka_unit_test(test_bodies_that_are_none),
+        cmocka_unit_test(test_data_that_is_no_base64),
         cmocka_unit_test(test_glued),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_memory_is_bounded),
