@@ -213,7 +213,7 @@ static void know_large(struct alone *w)
     Drover__V1__Workflow m = DROVER__V1__WORKFLOW__INIT;
     Drover__V1__Payload arguments = DROVER__V1__PAYLOAD__INIT;
     Drover__V1__Step steps[4], *list[4];
-    char names[4][2];
+    char names[4][12];
     uint8_t *text = calloc(1, WIRE_INPUT_MAX);
 
     assert_non_null(text);
