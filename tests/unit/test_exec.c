@@ -273,19 +273,21 @@ static ssize_t fail_as(enum pipe_failure failure)
 }
 
 /* In the place of libc's, for libuv as well. */
-__attribute__((visibility("default"))) ssize_t read(int fd, void *data, size_t len)
+#pragma GCC visibility push(default)
+ssize_t read(int fd, void *data, size_t len)
 {
     return fails_now(&reading.left, len) ? fail_as(reading.failure)
                                          : syscall(SYS_read, fd, data, len);
 }
 
-__attribute__((visibility("default"))) ssize_t write(int fd, const void *data, size_t len)
+ssize_t write(int fd, const void *data, size_t len)
 {
     if (!fails_now(&writing.left, len))
         return syscall(SYS_write, fd, data, len);
     return writing.failure == PIPE_SHORT ? syscall(SYS_write, fd, data, 1)
                                          : fail_as(writing.failure);
 }
+#pragma GCC visibility pop
 
 /* ---- exec ---- */
 
