@@ -884,7 +884,7 @@ RULES = {
             FUNCTIONS,
             "go_on_after_failure(job, next(recs) and 'w' or 'y')",
             "go_on_after_failure(job, 'w')",
-            "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
+            "tests/integration/test_functions.py Functions.test_retry_all_of_what_failed_for_good_and_the_end_laid_down",
         ),
         "what the end of a job laid down is no more parked": (
             FUNCTIONS,
