@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers that tests start: `dev` ends those whose test was killed, and finds them by their environment."""
+"""The servers that tests start: on ports that no other test has; `dev` ends those whose test was killed."""
 
 import os
 import pathlib
+import random
+import subprocess
 import sys
 import unittest
 
@@ -12,9 +14,31 @@ import servers
 import tap
 
 
+class Ports(unittest.TestCase):
+    def test_one_test_each(self):
+        """Also before a server listens: there are four, and two tests want two each."""
+        least = random.randrange(32000, 32768, 4)  # below those that the kernel takes
+        code = "\n".join((
+            "import sys",
+            f"sys.path.insert(0, {os.path.dirname(servers.__file__)!r})",
+            "import servers",
+            f"servers.PORTS = ({least}, {least + 4})",
+            "print(*servers.free_ports(2), flush=True)",
+            "sys.stdin.read()",
+        ))
+        command = [sys.executable, "-B", "-c", code]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as first:
+            with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as second:
+                given = first.stdout.readline().split() + second.stdout.readline().split()
+                second.stdin.close()
+            first.stdin.close()
+        self.assertEqual([str(least + i) for i in range(4)], sorted(given))
+
+
 class LeftBehind(unittest.TestCase):
     def test_environment(self):
-        """Still there when the server serves: Redis would write its title over it."""
+        """`dev` finds it by that. Still there when the server serves: Redis would write its title over it."""
         with servers.Redis() as redis:
             environment = pathlib.Path(f"/proc/{redis.process.pid}/environ").read_bytes().split(b"\0")
             self.assertTrue(f"PATH={os.environ['PATH']}".encode() in environment)

@@ -60,24 +60,42 @@ class ServerError(Exception):
 # --- ports, waiting, processes -------------------------------------------------------------------
 
 
-def free_ports(count):
-    """Ports that are free now, below the range from which the kernel takes ports of clients."""
-    held = []
+PORTS = (20000, 32000)  # below those that the kernel takes for clients
+_reservations = []  # until this process ends
+
+
+def _bind(candidate, address):
+    """Return: whether nobody else has it."""
     try:
-        while len(held) < count:
-            candidate = socket.socket()
-            try:
-                candidate.bind((HOST, random.SystemRandom().randrange(20000, 32000)))
-            except OSError as error:
-                candidate.close()
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                continue
-            held.append(candidate)
-        return [candidate.getsockname()[1] for candidate in held]
-    finally:
-        for candidate in held:
-            candidate.close()
+        candidate.bind(address)
+    except OSError as error:
+        candidate.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return False
+    return True
+
+
+def _reserve(port):
+    """Return: whether no other test has it, or will: its server may take a while to listen."""
+    reservation = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    if not _bind(reservation, f"\0drover-test-port-{port}"):
+        return False
+    _reservations.append(reservation)
+    return True
+
+
+def free_ports(count):
+    """Ports that are free now, and that no other test is given as long as this process lives."""
+    found = []
+    while len(found) < count:
+        port = random.SystemRandom().randrange(*PORTS)
+        if not _reserve(port):
+            continue
+        with socket.socket() as candidate:
+            if _bind(candidate, (HOST, port)):
+                found.append(port)
+    return found
 
 
 def wait_for(condition, what, timeout=START_TIMEOUT_S):
