@@ -279,7 +279,7 @@ class BadInput(Case):
 
     def job_fields(self, job_id):
         """All of a job's record that a reply could change."""
-        fields = self.c.store.job(job_id)
+        fields = self.c.store.job_at_rest(job_id)
         return {k: v for k, v in fields.items() if k not in ("updated", "locked_by")}
 
     def unchanged_by(self, job_id, act):

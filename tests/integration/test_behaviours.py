@@ -349,7 +349,7 @@ class Behaviours(Case):
         self.do("undo-a")
         self.end("job", wire.OUTCOME_CANCELLED)
         self.assertEqual(1, len(c.store.events("job", "turned")))
-        before = c.store.job("job")
+        before = c.store.job_at_rest("job")
         answer = c.client.control("job", cancel=wire.Cancel())
         self.assertEqual((wire.ANSWER_CODE_WRONG_STATE, "the job has ended as CANCELLED"),
                          (answer.code, answer.reason))

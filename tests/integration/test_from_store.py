@@ -67,7 +67,7 @@ class FromStore(cluster.TestCase):
         lists = [(), ("-p", "processing"), ("-l", "site=hh"), ("-n", "2")]
         listed = {words: self.steady(self.good("list", "-o", "json", *words)) if "-n" not in words else
                   self.drover("list", "-o", "json", *words) for words in lists}
-        before = {job: self.c.store.job(job) for job in jobs}
+        before = {job: self.c.store.job_at_rest(job) for job in jobs}
         histories = {job: self.good("history", job) for job in jobs}
         self.rabbit.stop()
         for job in jobs:

@@ -248,6 +248,11 @@ class Store:
     def job(self, job_id):
         return self.redis.hgetall(self.partition(job_id) + "job:" + job_id)
 
+    def job_at_rest(self, job_id):
+        """job(), once the store knows that all the job had to tell was told: clients hear it a moment before."""
+        return servers.wait_for(
+            lambda: (job := self.job(job_id)).get("owes", "0") == "0" and job, f"all of {job_id} to be told")
+
     def steps(self, job_id):
         """Index -> the words of the step's record, of all that were touched."""
         return {int(k): v.split() for k, v in self.job(job_id).items() if k.isdigit()}
