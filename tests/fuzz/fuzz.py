@@ -85,7 +85,10 @@ def read_json(path):
 
 
 def write_json(path, values):
-    path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+    """Whole, or not at all."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+    new.replace(path)
 
 
 class Figures:
@@ -150,6 +153,8 @@ class Run:
         now = self.worked()
         self.figures.minutes += now - self.last_look
         self.figures.quiet += now - self.last_look
+        if int(now * 60) > int(self.last_look * 60):  # whoever is killed goes on from a second before
+            self.figures.save()
         self.last_look = now
         return True
 

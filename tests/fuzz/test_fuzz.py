@@ -2,7 +2,9 @@
 """fuzz.py against fuzzers that are shell scripts: what it tells of them, and with what status it ends"""
 
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +13,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
+import servers
 import tap
 
 SAYS = 'echo "#%d NEW    cov: %d ft: 9 corp: 3/9b" >&2; '
@@ -25,13 +28,17 @@ class Fuzz(unittest.TestCase):
         self.build = pathlib.Path(folder.name)
         (self.build / "tests/fuzz").mkdir(parents=True)
 
-    def fuzz(self, script, *arguments):
-        """A target whose fuzzer does that. Return: status, the row of figures, the lines behind it."""
+    def command(self, script, *arguments):
+        """A target whose fuzzer does that. Return: how to run it."""
         fuzzer = self.build / "tests/fuzz/fuzz_json"
         fuzzer.write_text(f"#!/bin/sh\n{script}\n")
         fuzzer.chmod(0o755)
+        return [sys.executable, "-B", HERE / "fuzz.py", "--build", self.build, *arguments, "json"]
+
+    def fuzz(self, script, *arguments):
+        """Return: status, the row of figures, the lines behind it."""
         done = subprocess.run(
-            [sys.executable, "-B", HERE / "fuzz.py", "--build", self.build, *arguments, "json"],
+            self.command(script, *arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -57,6 +64,18 @@ class Fuzz(unittest.TestCase):
         for executions in "5", "10":
             _, row, _ = self.fuzz(SAYS % (5, 7) + "exit 0")
             self.assertEqual(row[1:3], [executions, "7"])
+
+    def test_goes_on_where_it_was_killed(self):
+        run = subprocess.Popen(self.command(SAYS % (5, 7) + GOES_ON), stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            servers.wait_for(lambda: (self.build / "found/json.json").exists(), "figures to be saved")
+        finally:
+            os.killpg(run.pid, signal.SIGKILL)  # the fuzzer as well
+            run.wait()
+        self.assertGreater(self.known()["minutes"], 0)
+        _, row, _ = self.fuzz(SAYS % (5, 7) + GOES_ON, "--minutes", "0.01")
+        self.assertEqual(row[1:3], ["10", "7"])
 
     def test_other_code_begins_anew(self):
         self.fuzz(SAYS % (5, 7) + "exit 0")
