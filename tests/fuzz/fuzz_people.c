@@ -4,15 +4,17 @@
  * is
  *
  *     a  an answer    r  a receipt    i  recorded workflows to import
+ *
  *     h  what is answered to `drover history`, a line an answer; w to `why`, f to `watch`, n to
  *        `wait`, g to `get`, l to `list`, c to `cancel`; before it a letter says the output: t a
- *        table, l JSON lines, j JSON, i ids
+ *        table, l JSON lines, j JSON, i ids; in upper case, that all is asked for, of the store
  *
  * What is shown holds no character that would steer a terminal, and what is to be JSON is that;
  * what is imported is lines that need an id to be a Submit each, and nothing is wrong with its
  * workflow but that it may go in circles.
  */
 #include <assert.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -205,8 +207,17 @@ static void try_command(int (*run)(const struct args *args), struct bytes input)
     static const char outputs[] = {
         [OUTPUT_TABLE] = 't', [OUTPUT_JSON] = 'j', [OUTPUT_JSONL] = 'l', [OUTPUT_ID] = 'i'};
     char letter = (char)fuzz_byte(&input), *job = (char *)"job-1", *text, *complaints;
-    const char *at = memchr(outputs, letter, sizeof(outputs));
-    struct args args = {.operands = &job, .n_operands = 1, .follow = true};
+    const char *at = memchr(outputs, tolower(letter), sizeof(outputs));
+    bool all = isupper(letter);
+    struct args args = {
+        .operands = &job,
+        .n_operands = 1,
+        .follow = !all,
+        .data = all,
+        .from_store = all,
+        .labels = {"a=b", "c="},
+        .n_labels = all ? 2 : 0,
+    };
     CLEANUP(buf_deinit) struct buf told = {0}, complained = {0};
     size_t size, complaints_size;
     FILE *out, *err;

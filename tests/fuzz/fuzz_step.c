@@ -2,9 +2,11 @@
 /*
  * Fuzz: what an agent makes of a step; the first byte says what the rest is
  *
- *     u, h  the template of a URL, of a header, and behind NULs arguments, input and a result, for
- * it r     a batch of requests, for templates that hold every name p     what a program tells of
- * its progress; the next byte says in what pieces
+ *     u, h  a template of a URL, of a header; behind NULs arguments, input and a result for it
+ *
+ *     r     a batch of requests, for templates that hold every name, and with each kind of body
+ *
+ *     p     what a program tells of its progress; the next byte says in what pieces
  *
  * No value changes what a template means: there are as many delimiters as it has itself.
  */
@@ -77,17 +79,24 @@ static void document_check(const struct http_request *made)
     json_decref(document);
 }
 
-static void make(const char *url, const char *header, const Drover__V1__StepRequest *request)
+static void make(const char *url, const char *header, enum http_body body,
+                 const Drover__V1__StepRequest *request)
 {
     char *headers[] = {(char *)header, NULL};
     struct http_action action = {
-        .method = (char *)"POST", .url = (char *)url, .headers = headers, .target = (char *)TARGET};
+        .method = (char *)"POST",
+        .url = (char *)url,
+        .headers = headers,
+        .target = (char *)TARGET,
+        .body = body,
+    };
     struct http_request made = {0};
     struct problem problem = {0};
 
     if (http_request_make(&made, &action, request, &problem) == 0) {
         request_check(&made, &action);
-        document_check(&made);
+        if (body == HTTP_BODY_DOCUMENT || body == HTTP_BODY_REQUEST)
+            document_check(&made);
     } else {
         fuzz_check_problem(&problem);
     }
@@ -134,12 +143,19 @@ static void try_templates(struct bytes input, bool is_url)
     request.results = results;
     request.n_results = 1;
     if (is_url)
-        make(template, "X: y", &request);
+        make(template, "X: y", HTTP_BODY_DOCUMENT, &request);
     else
-        make(TARGET, template, &request);
+        make(TARGET, template, HTTP_BODY_DOCUMENT, &request);
 }
 
 /* ---- requests ---- */
+
+static void try_request(const Drover__V1__StepRequest *request)
+{
+    for (int body = HTTP_BODY_DOCUMENT; body <= HTTP_BODY_NONE; body++)
+        make(TARGET "/${job}?s=${step}&a=${arguments}", "X: ${input} ${results.a}",
+             (enum http_body)body, request);
+}
 
 static void try_requests(struct bytes body)
 {
@@ -151,8 +167,7 @@ static void try_requests(struct bytes body)
         return;
     for (size_t i = 0; i < m.requests->n_requests; i++)
         if (wire_check_request(m.requests, i, &problem) == 0)
-            make(TARGET "/${job}?s=${step}&a=${arguments}", "X: ${input} ${results.a}",
-                 m.requests->requests[i]);
+            try_request(m.requests->requests[i]);
 }
 
 /* ---- progress ---- */
