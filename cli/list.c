@@ -134,29 +134,30 @@ static void show_end(struct list *l)
     }
 }
 
-/* Page after page, until there are as many as were asked for. */
+/* Page after page, until there are as many as were asked for. What was heard before a page that
+ * fails is shown, and how to go on. */
 static int list(struct list *l, int64_t deadline)
 {
     uint64_t limit = l->args->limit ? (uint64_t)l->args->limit : LIMIT_DEFAULT;
+    int r;
 
     snprintf(l->next, sizeof(l->next), "%s", l->args->after ? l->args->after : "");
     do {
         CLEANUP(wire_free) struct wire_message answer = {0};
         uint64_t left = limit - l->shown;
-        int r = list_page(l->session, l->args, l->next,
-                          left < WIRE_LIST_MAX ? (uint32_t)left : WIRE_LIST_MAX, deadline, &answer);
 
+        r = list_page(l->session, l->args, l->next,
+                      left < WIRE_LIST_MAX ? (uint32_t)left : WIRE_LIST_MAX, deadline, &answer);
+        r = r ? session_complain(l->session, r) : control_exit(answer.answer);
         if (r)
-            return session_complain(l->session, r);
-        r = control_exit(answer.answer);
-        if (r)
-            return r;
+            break;
         for (size_t i = 0; i < answer.answer->n_jobs && l->shown < limit; i++)
             show(l, answer.answer->jobs[i]);
         snprintf(l->next, sizeof(l->next), "%s", answer.answer->next);
     } while (*l->next && l->shown < limit);
-    show_end(l);
-    return CLI_OK;
+    if (r == CLI_OK || l->shown > 0)
+        show_end(l);
+    return r;
 }
 
 int cli_list(const struct args *args)
