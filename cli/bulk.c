@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
@@ -16,6 +15,7 @@
 #include "cli/control.h"
 #include "cli/list.h"
 #include "cli/steer.h"
+#include "cli/terminal.h"
 #include "cli/view.h"
 #include "model/json.h"
 
@@ -246,7 +246,7 @@ int bulk(const struct steering *steering)
     struct bulk b = {.steering = steering,
                      .args = steering->args,
                      .deadline = cli_deadline(steering->args, 0),
-                     .progress = isatty(STDERR_FILENO)};
+                     .progress = terminal_is(stderr)};
     int code = CLI_OK, r = cli_connect(b.args, &s);
 
     if (r)

@@ -4,8 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "cli/terminal.h"
 #include "cli/view.h"
 
 void cli_complain(const char *format, ...)
@@ -33,8 +33,7 @@ int cli_problem(int error, const struct problem *problem)
 
 bool cli_color(const struct args *args, FILE *to)
 {
-    return view_color_wanted(isatty(fileno(to)), args->no_color, getenv("NO_COLOR"),
-                             getenv("TERM"));
+    return view_color_wanted(terminal_is(to), args->no_color, getenv("NO_COLOR"), getenv("TERM"));
 }
 
 int cli_outcome(Drover__V1__Outcome outcome)

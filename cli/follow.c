@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
@@ -21,6 +19,7 @@
 #include "cli/get.h"
 #include "cli/job.h"
 #include "cli/submit.h"
+#include "cli/terminal.h"
 #include "cli/view.h"
 #include "model/json.h"
 
@@ -30,8 +29,6 @@
 #define QUERY_MS 10000   /* for one status; then the screen says that nobody answers */
 #define RECENT_MS 5000   /* how long a step that came to rest stays among the interesting ones */
 #define OTHER_LINES 3    /* of the screen: title, summary, cursor */
-#define SCREEN_LINES 24  /* where the terminal does not tell */
-#define SCREEN_COLUMNS 80
 
 /* What was last shown of a step. Times are monotonic ms, 0: never. */
 struct seen {
@@ -163,12 +160,18 @@ static FILE *changes_to(const struct follow *f)
     return f->args->output == OUTPUT_TABLE ? f->progress : stdout;
 }
 
+/* NULL for a step that a job of so many steps cannot have. */
+static struct seen *seen_of(const struct follow *f, const Drover__V1__StepStatus *step)
+{
+    return step->index < f->n_seen ? &f->seen[step->index] : NULL;
+}
+
 static void take_step(struct follow *f, const Drover__V1__StepStatus *step, struct buf *out)
 {
-    struct seen *seen = &f->seen[step->index];
+    struct seen *seen = seen_of(f, step);
     int64_t now = clock_monotonic_ms();
 
-    if (seen->state == step->state && seen->attempt == step->attempt)
+    if (!seen || (seen->state == step->state && seen->attempt == step->attempt))
         return;
     if (not_begun(seen->state) && !not_begun(step->state) && !at_rest(step->state))
         seen->began = now;
@@ -185,16 +188,16 @@ static void take_status(struct follow *f)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
     const Drover__V1__JobStatus *status = status_of(f);
+    size_t total = status->steps_total < WIRE_STEPS_MAX ? status->steps_total : WIRE_STEPS_MAX;
 
-    if (f->n_seen < status->steps_total) {
+    if (f->n_seen < total) {
         free(f->seen);
-        f->seen = calloc(status->steps_total, sizeof(*f->seen));
-        f->n_seen = f->seen ? status->steps_total : 0;
+        f->seen = or_abort(calloc(total, sizeof(*f->seen)));
+        f->n_seen = total;
     }
     f->changed = false;
     for (size_t i = 0; i < status->n_steps; i++)
-        if (status->steps[i]->index < f->n_seen)
-            take_step(f, status->steps[i], &out);
+        take_step(f, status->steps[i], &out);
     fputs(buf_str(&out), changes_to(f));
     fflush(changes_to(f));
 }
@@ -203,7 +206,7 @@ static void take_status(struct follow *f)
 
 static int64_t elapsed(const struct seen *seen, int64_t now)
 {
-    if (seen->began == 0)
+    if (!seen || seen->began == 0)
         return VIEW_UNTIMED;
     return (seen->rested ? seen->rested : now) - seen->began;
 }
@@ -211,7 +214,7 @@ static int64_t elapsed(const struct seen *seen, int64_t now)
 /* The lower, the more a step deserves a line. */
 static int rank(const struct seen *seen, int64_t now)
 {
-    if (not_begun(seen->state))
+    if (!seen || not_begun(seen->state))
         return 2;
     if (!at_rest(seen->state) || seen->state == DROVER__V1__STEP_STATE__STEP_STATE_FAILED)
         return 0;
@@ -229,7 +232,7 @@ static size_t choose(const struct follow *f, const Drover__V1__JobStatus *status
         lines = lines > 1 ? lines - 1 : 0; /* for saying how many are left */
     for (int r = 0; r < RANKS; r++) {
         for (size_t i = 0; i < status->n_steps && lines > 0; i++) {
-            if (rank(&f->seen[status->steps[i]->index], now) != r)
+            if (rank(seen_of(f, status->steps[i]), now) != r)
                 continue;
             chosen[i] = true;
             lines--;
@@ -274,14 +277,14 @@ static void put_steps(const struct follow *f, size_t lines, size_t columns, int6
     CLEANUP(table_deinit) struct table t = {.columns = VIEW_STEP_COLUMNS};
     CLEANUP(buf_deinit) struct buf text = {0};
     const Drover__V1__JobStatus *status = status_of(f);
-    CLEANUP(free) bool *chosen = calloc(status->n_steps + 1, sizeof(bool));
-    size_t left = chosen ? choose(f, status, lines, chosen, now) : 0;
+    CLEANUP(free) bool *chosen = or_abort(calloc(status->n_steps + 1, sizeof(bool)));
+    size_t left = choose(f, status, lines, chosen, now);
 
     view_step_titles(&t, true);
-    for (size_t i = 0; chosen && i < status->n_steps; i++)
+    for (size_t i = 0; i < status->n_steps; i++)
         if (chosen[i])
             view_step_cells(&t, status->steps[i], status,
-                            elapsed(&f->seen[status->steps[i]->index], now));
+                            elapsed(seen_of(f, status->steps[i]), now));
     table_print(&t, cli_color(f->args, f->progress), columns, out);
     if (left > 0) {
         buf_printf(&text, "and %zu more", left);
@@ -292,20 +295,17 @@ static void put_steps(const struct follow *f, size_t lines, size_t columns, int6
 static void draw(struct follow *f)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
-    struct winsize size = {.ws_row = SCREEN_LINES, .ws_col = SCREEN_COLUMNS};
+    struct terminal_size size = terminal_size(f->progress);
     int64_t now = clock_monotonic_ms();
     size_t start;
 
-    (void)ioctl(fileno(f->progress), TIOCGWINSZ, &size);
-    if (f->n_seen < status_of(f)->steps_total)
-        return; /* out of memory: the end is told all the same */
     if (f->drawn > 0)
         buf_printf(&out, "\033[%zuA", f->drawn);
     buf_puts(&out, "\r\033[J");
     start = out.len;
-    put_steps(f, size.ws_row > OTHER_LINES ? size.ws_row - OTHER_LINES : 1, size.ws_col, now, &out);
+    put_steps(f, size.lines > OTHER_LINES ? size.lines - OTHER_LINES : 1, size.columns, now, &out);
     if (!ended(status_of(f)) || !summary_is_result(f))
-        put_summary(f, size.ws_col, now, &out);
+        put_summary(f, size.columns, now, &out);
     f->drawn = 0;
     for (size_t i = start; i < out.len; i++)
         f->drawn += out.data[i] == '\n';
@@ -452,20 +452,13 @@ static int submit_it(struct session *s, const Drover__V1__Submit *job, const str
     return r;
 }
 
-static bool terminal(FILE *to)
-{
-    const char *term = getenv("TERM");
-
-    return isatty(fileno(to)) && term && *term && strcmp(term, "dumb") != 0;
-}
-
 /* @f: says where progress goes, and whether the job is known to be there. */
 static int follow_job(struct follow *f, const struct args *args, struct session *s, const char *job)
 {
     f->args = args;
     f->session = s;
     f->job = job;
-    f->live = args->output == OUTPUT_TABLE && terminal(f->progress);
+    f->live = args->output == OUTPUT_TABLE && terminal_redraws(f->progress);
     f->began = clock_monotonic_ms();
     return follow(f, cli_deadline(args, 0));
 }

@@ -7,7 +7,8 @@
  *
  *     h  what is answered to `drover history`, a line an answer; w to `why`, f to `watch`, n to
  *        `wait`, g to `get`, l to `list`, c to `cancel`; before it a letter says the output: t a
- *        table, l JSON lines, j JSON, i ids; in upper case, that all is asked for, of the store
+ *        table, s one on a screen, l JSON lines, j JSON, i ids; in upper case, that all is asked
+ *        for, of the store
  *
  * What is shown holds no character that would steer a terminal, and what is to be JSON is that;
  * what is imported is lines that need an id to be a Submit each, and nothing is wrong with its
@@ -24,6 +25,7 @@
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/import.h"
+#include "cli/terminal.h"
 #include "cli/view.h"
 #include "fuzz.h"
 #include "model/wire.h"
@@ -82,13 +84,15 @@ static void try_receipt(struct bytes body)
 
 /* ---- commands that ask ---- */
 
-/* In the place of cli/session.c and cli/connect.c: who is asked says a line each time, and is gone
- * when there are no more. */
+/* In the place of cli/session.c, cli/connect.c and cli/terminal.c: who is asked says a line each
+ * time, and is gone when there are no more. */
 struct session {
     struct bytes lines;
 };
 
 static struct session peer;
+static bool on_screen; /* what is told goes to one ... */
+#define SCREEN 4       /* ... which is an output of its own here */
 
 int cli_connect(const struct args *args, struct session **out)
 {
@@ -155,6 +159,51 @@ int session_complain(const struct session *s, int error)
     return CLI_UNREACHABLE;
 }
 
+bool terminal_is(FILE *to)
+{
+    return on_screen;
+}
+
+bool terminal_redraws(FILE *to)
+{
+    return on_screen;
+}
+
+/* So small that not all steps have room. */
+struct terminal_size terminal_size(FILE *to)
+{
+    return (struct terminal_size){.lines = 8, .columns = 40};
+}
+
+/* Of a sequence that draws anew (up some lines, to their beginning; clear what is below) or
+ * colours; 0 for all else. */
+static size_t drawing_length(const char *text)
+{
+    size_t digits;
+
+    if (strncmp(text, "\r\033[J", 4) == 0)
+        return 4;
+    if (strncmp(text, "\033[", 2) != 0)
+        return 0;
+    digits = strspn(text + 2, "0123456789");
+    return digits > 0 && (text[2 + digits] == 'A' || text[2 + digits] == 'm') ? 2 + digits + 1 : 0;
+}
+
+static void check_screen(struct buf *told)
+{
+    CLEANUP(buf_deinit) struct buf plain = {0};
+    const char *text = buf_str(told);
+
+    for (size_t i = 0; i < told->len;) {
+        size_t drawing = drawing_length(text + i);
+
+        if (drawing == 0)
+            buf_putc(&plain, text[i++]);
+        i += drawing;
+    }
+    check_lines(&plain);
+}
+
 static void check_json(struct bytes text)
 {
     json_t *json = json_loadb((const char *)text.data, text.len, JSON_ALLOW_NUL, NULL);
@@ -164,11 +213,14 @@ static void check_json(struct bytes text)
 }
 
 /* What JSON there is is whole: one value, or one a line. */
-static void check_told(const struct buf *told, enum output output)
+static void check_told(struct buf *told, enum output output)
 {
     struct bytes lines = buf_bytes(told);
 
-    check_lines(told);
+    if (on_screen)
+        check_screen(told);
+    else
+        check_lines(told);
     if (output == OUTPUT_JSON && told->len > 0)
         check_json(lines);
     while (output == OUTPUT_JSONL && lines.len > 0)
@@ -204,8 +256,11 @@ static const struct {
 
 static void try_command(int (*run)(const struct args *args), struct bytes input)
 {
-    static const char outputs[] = {
-        [OUTPUT_TABLE] = 't', [OUTPUT_JSON] = 'j', [OUTPUT_JSONL] = 'l', [OUTPUT_ID] = 'i'};
+    static const char outputs[] = {[OUTPUT_TABLE] = 't',
+                                   [OUTPUT_JSON] = 'j',
+                                   [OUTPUT_JSONL] = 'l',
+                                   [OUTPUT_ID] = 'i',
+                                   [SCREEN] = 's'};
     char letter = (char)fuzz_byte(&input), *job = (char *)"job-1", *text, *complaints;
     const char *at = memchr(outputs, tolower(letter), sizeof(outputs));
     bool all = isupper(letter);
@@ -224,8 +279,11 @@ static void try_command(int (*run)(const struct args *args), struct bytes input)
 
     if (!at)
         return;
-    args.output = (enum output)(at - outputs);
+    on_screen = at - outputs == SCREEN;
+    args.output = on_screen ? OUTPUT_TABLE : (enum output)(at - outputs);
     peer.lines = input;
+    setenv("TERM", "xterm", true);
+    unsetenv("NO_COLOR");
     out = capture(&stdout, &text, &size);
     err = capture(&stderr, &complaints, &complaints_size);
     run(&args);

@@ -73,7 +73,8 @@ static void request_check(const struct http_request *made, const struct http_act
 
 static void document_check(const struct http_request *made)
 {
-    json_t *document = json_loadb((const char *)made->body.data, made->body.len, 0, NULL);
+    json_t *document =
+        json_loadb((const char *)made->body.data, made->body.len, JSON_ALLOW_NUL, NULL);
 
     assert(json_is_object(document));
     json_decref(document);
