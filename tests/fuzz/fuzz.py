@@ -3,6 +3,7 @@
 """Fuzzes the decoders, one after the other, and says how far that has come
 
     fuzz.py [--build DIR] [--minutes N] [--until-quiet N] [TARGET...]
+    fuzz.py [--build DIR] --vary N [TARGET...]
     fuzz.py [--build DIR] --keep [TARGET...]
 
 Each target runs for N minutes (1), or until N minutes have brought no new edge, and goes on where the
@@ -10,8 +11,9 @@ same code stopped before: what it found is in DIR/found/TARGET, its figures so f
 DIR/found/TARGET.json. Minutes are those that it had a processor: a machine that is busy with other work
 makes a run longer, not thinner. Edges are those of what is compiled here: libraries are not instrumented. What
 crashes, hangs, leaks or makes a sanitizer speak is kept, told with the command that replays it, and
-ends with status 1. --keep takes the fewest inputs that reach all edges found into tests/fuzz/corpus, and
-the figures into tests/fuzz/figures.json: another clone goes on from there.
+ends with status 1. --vary tries N variations of the inputs with names (vary.py), some 1000 a second;
+those that reach new edges are found, and a later run begins with them. --keep takes the fewest inputs that reach all edges found into
+tests/fuzz/corpus, and the figures into tests/fuzz/figures.json: another clone goes on from there.
 """
 
 import argparse
@@ -26,6 +28,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+
+import vary
 
 HERE = pathlib.Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
@@ -53,6 +57,20 @@ class Target:
         environment = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
         kept = f"-artifact_prefix={self.found}-"
         return ["env", *environment, str(self.binary), *LIMITS, kept, *map(str, arguments)]
+
+    def merge(self, into, *others):
+        """Adds to one folder what reaches edges that nothing in it does, the fewest. Return: their paths."""
+        before = {path.name for path in into.iterdir()}
+        subprocess.run(
+            self.command("-merge=1", "-use_counters=0", into, *others),
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+        return [path for path in into.iterdir() if path.name not in before]
+
+    def named(self):
+        """The inputs that people have made, or that show a bug."""
+        return [path for path in sorted(self.corpus.iterdir()) if not MADE.match(path.name)]
 
     def findings(self):
         """What libFuzzer has kept, and when: crash-…, leak-…, oom-…, timeout-…"""
@@ -199,30 +217,43 @@ def fuzz(target, options):
     return target.tell(known) and good
 
 
+def copied(paths, folder):
+    """Return: the folder, made to hold copies."""
+    folder.mkdir()
+    for path in paths:
+        shutil.copy(path, folder)
+    return folder
+
+
+def try_variations(target, most):
+    """So many. Return: as fuzz()."""
+    known = target.findings()
+    tried = 0
+    with tempfile.TemporaryDirectory() as folder:
+        there = copied([*target.corpus.iterdir(), *target.found.iterdir()], pathlib.Path(folder, "there"))
+        varied = copied([], pathlib.Path(folder, "varied"))
+        inputs = [path.read_bytes() for path in target.named()]
+        for tried, data in enumerate(vary.variations(inputs, most), start=1):
+            (varied / hashlib.sha1(data).hexdigest()).write_bytes(data)
+        new = target.merge(there, varied)
+        for path in new:
+            shutil.copy(path, target.found)
+    print(f"{target.name:<10} {tried} variations, {len(new)} inputs found", flush=True)
+    return target.tell(known)
+
+
 def keep(target):
     """The named inputs stay; of the others the fewest that reach what those do not. Return: as fuzz()."""
     known = target.findings()
     made = [path for path in target.corpus.iterdir() if MADE.match(path.name)]
     with tempfile.TemporaryDirectory() as folder:
-        named, others = pathlib.Path(folder, "named"), pathlib.Path(folder, "others")
-        named.mkdir()
-        others.mkdir()
-        for path in target.corpus.iterdir():
-            if path not in made:
-                shutil.copy(path, named)
-        for path in [*made, *target.found.iterdir()]:
-            if path.stat().st_size <= INPUT_MAX:
-                shutil.copy(path, others)
-        subprocess.run(
-            target.command("-merge=1", "-use_counters=0", named, others),
-            check=True,
-            stderr=subprocess.DEVNULL,
-        )
-        kept = {path.name for path in named.iterdir()}
-        for path in named.iterdir():
+        named = copied(target.named(), pathlib.Path(folder, "named"))
+        small = [path for path in [*made, *target.found.iterdir()] if path.stat().st_size <= INPUT_MAX]
+        kept = target.merge(named, copied(small, pathlib.Path(folder, "others")))
+        for path in kept:
             shutil.copy(path, target.corpus)
         for path in made:
-            if path.name not in kept:
+            if path.name not in {path.name for path in kept}:
                 path.unlink()
     Figures(target).keep()
     sizes = [path.stat().st_size for path in target.corpus.iterdir()]
@@ -241,6 +272,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build-fuzz")
     parser.add_argument("--minutes", type=float, help="of each target; with --until-quiet at most")
     parser.add_argument("--until-quiet", type=float, metavar="MINUTES", help="without a new edge")
+    parser.add_argument("--vary", type=int, metavar="N", help="try N variations of the inputs with names")
     parser.add_argument("--keep", action="store_true", help="take what was found into tests/fuzz/corpus")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=" ".join(known))
     options = parser.parse_args()
@@ -250,6 +282,8 @@ def main():
     if not options.minutes and not options.until_quiet:
         options.minutes = 1
     targets = [Target(pathlib.Path(os.path.relpath(options.build)), name) for name in options.targets or known]
+    if options.vary:
+        return 0 if all([try_variations(target, options.vary) for target in targets]) else 1
     if options.keep:
         return 0 if all([keep(target) for target in targets]) else 1
     print("target       executions    edges   features   corpus   minutes    quiet", flush=True)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 
 import servers
 import tap
+import vary
 
 SAYS = 'echo "#%d NEW    cov: %d ft: 9 corp: 3/9b" >&2; '
 FINDS = 'touch "$(echo "$@" | sed "s/.*-artifact_prefix=\\([^ ]*\\).*/\\1/")crash-1"; exit 77'
@@ -96,6 +97,32 @@ class Fuzz(unittest.TestCase):
     def test_a_finding_of_before_is_not_told_again(self):
         self.fuzz(SAYS % (5, 7) + FINDS)
         self.assertEqual(self.fuzz(SAYS % (6, 7) + "exit 0")[::2], (0, []))
+
+    def test_variations_that_reach_new_edges_are_found(self):
+        takes_one = 'while [ $# -gt 2 ]; do shift; done; cp "$2/$(ls "$2" | head -n 1)" "$1"'
+        done = subprocess.run(self.command(takes_one, "--vary", "100"), stdout=subprocess.PIPE, text=True,
+                              check=True)
+        self.assertRegex(done.stdout, r"^json +\d+ variations, 1 inputs found\n$")
+        self.assertEqual(len(list((self.build / "found/json").iterdir())), 1)
+
+    def test_a_variation_that_is_a_finding_is_a_failure(self):
+        done = subprocess.run(self.command(FINDS.replace("exit 77", "exit 0"), "--vary", "100"),
+                              stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, "replay with: .*/found/json-crash-1")
+
+    def test_each_word_is_varied(self):
+        varied = set(vary.variations([b'r{"steps_total":"3"}\nend'], most=10**6))
+        for text in (b'r{"steps_total":"4294967295"}\nend', b'r{"steps_total":"\\u0000"}\nend',
+                     b'r{"steps_total":null}\nend', b'r{"job_id":"3"}\nend', b'r{:"3"}\nend',
+                     b'r{"steps_total":"3""3"}\nend', b'r{"steps_total":', b'r{"steps_total":"3"}\n-1',
+                     b'r{"steps_total":"3"}end'):
+            self.assertIn(text, varied)
+
+    def test_variations_are_the_same_each_time_and_so_many(self):
+        first, again = (list(vary.variations([b"a 1", b"b 2"], most=500)) for _ in range(2))
+        self.assertEqual(first, again)
+        self.assertTrue(400 < len(first) < 600)
 
     def test_a_fuzzer_that_ends_badly_is_a_failure(self):
         self.assertEqual(self.fuzz("exit 1")[0], 1)
