@@ -28,8 +28,8 @@
  *                 have, given the step to somebody else. The reply is then DEFER, uncounted; a
  *                 handler that ends well all the same is believed
  *   ON crowding   all slots taken, some by runs that were acknowledged early: want no more, and
- * give back what waits, until a slot comes free ON drain      start nothing new, give back what
- * waits; finish what runs
+ *                 give back what waits, until a slot comes free
+ *   ON drain      start nothing new, give back what waits; finish what runs
  *
  * One file each: on_requests.c, suspects.c, run.c, requeue.c, replies.c.
  */
