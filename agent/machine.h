@@ -202,6 +202,8 @@ void runs_start(struct agent *a);
 void run_done(struct agent *a, uint64_t id, const struct agent_result *result);
 void run_progress(struct agent *a, uint64_t id, double fraction, const char *note);
 void run_unwanted(struct agent *a, struct run *run);
+/* ms from one Progress to the next: at most its lease, whoever asked for more. */
+int64_t run_heartbeat(const struct run *run);
 /* The broker has taken the Progress that was published at @sent. */
 void run_renewed(struct agent *a, uint64_t id, int64_t sent);
 /* Its lease is over: nothing is said. */

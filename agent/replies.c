@@ -170,7 +170,7 @@ void progress_publish(struct agent *a, const struct run *run)
     m = replies_message(a, p->id, &body, run->delivery->message.json);
     set_headers(a, m, run);
     m->reply_to = "amq.rabbitmq.reply-to";
-    m->not_after = a->now + request->heartbeat_ms;
+    m->not_after = a->now + run_heartbeat(run);
     m->expires = true;
     m->transient = true;
 }

@@ -158,12 +158,19 @@ static void try(struct agent *a, struct run *run)
     tell_driver(a, run, AGENT_START);
 }
 
+int64_t run_heartbeat(const struct run *run)
+{
+    const Drover__V1__StepRequest *request = run->seen.request;
+
+    return request->heartbeat_ms < request->lock_ms ? request->heartbeat_ms : request->lock_ms;
+}
+
 static void on_beat(struct agent *a, struct timer *t)
 {
     struct run *run = container_of(t, struct run, beat);
 
     progress_publish(a, run);
-    timer_set(a, &run->beat, a->now + run->seen.request->heartbeat_ms, on_beat);
+    timer_set(a, &run->beat, a->now + run_heartbeat(run), on_beat);
 }
 
 static void start(struct agent *a, struct run *run)
@@ -377,7 +384,7 @@ void run_renewed(struct agent *a, uint64_t id, int64_t sent)
     HASH_FIND(by_id, a->runs, &id, sizeof(id), run);
     if (!run || (run->state != RUN_RUNNING && run->state != RUN_BACKOFF))
         return;
-    run->held_until = sent + MACHINE_HEARTBEATS * run->seen.request->heartbeat_ms;
+    run->held_until = sent + MACHINE_HEARTBEATS * run_heartbeat(run);
     watch_lease(a, run);
 }
 

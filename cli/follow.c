@@ -160,7 +160,7 @@ static FILE *changes_to(const struct follow *f)
     return f->args->output == OUTPUT_TABLE ? f->progress : stdout;
 }
 
-/* NULL for a step that a job of so many steps cannot have. */
+/* NULL for a step beyond all that the job has had. */
 static struct seen *seen_of(const struct follow *f, const Drover__V1__StepStatus *step)
 {
     return step->index < f->n_seen ? &f->seen[step->index] : NULL;
@@ -188,11 +188,11 @@ static void take_status(struct follow *f)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
     const Drover__V1__JobStatus *status = status_of(f);
-    size_t total = status->steps_total < WIRE_STEPS_MAX ? status->steps_total : WIRE_STEPS_MAX;
+    size_t total = get_steps_total(status);
 
-    if (f->n_seen < total) {
-        free(f->seen);
-        f->seen = or_abort(calloc(total, sizeof(*f->seen)));
+    if (f->n_seen < total) { /* at first, and where it has migrated to more */
+        f->seen = or_abort(reallocarray(f->seen, total, sizeof(*f->seen)));
+        memset(f->seen + f->n_seen, 0, (total - f->n_seen) * sizeof(*f->seen));
         f->n_seen = total;
     }
     f->changed = false;

@@ -67,6 +67,11 @@ static int add_page(struct session *s, const char *job, bool with_data, int64_t 
     return *more ? move_steps(status, page.answer->status) : 0;
 }
 
+uint32_t get_steps_total(const Drover__V1__JobStatus *status)
+{
+    return status->steps_total < WIRE_STEPS_MAX ? status->steps_total : WIRE_STEPS_MAX;
+}
+
 int get_status(struct session *s, const char *job, bool with_data, int64_t deadline,
                struct wire_message *answer)
 {
@@ -77,7 +82,8 @@ int get_status(struct session *s, const char *job, bool with_data, int64_t deadl
     if (r)
         return r;
     status = answer->answer->status;
-    while (r == 0 && more && status && status->n_steps > 0 && status->n_steps < status->steps_total)
+    while (r == 0 && more && status && status->n_steps > 0 &&
+           status->n_steps < get_steps_total(status))
         r = add_page(s, job, with_data, deadline, status, &more);
     if (r)
         wire_free(answer);

@@ -18,3 +18,6 @@
  */
 int get_status(struct session *s, const char *job, bool with_data, int64_t deadline,
                struct wire_message *answer);
+
+/* How many steps the status says there are; never more than a job can have. */
+uint32_t get_steps_total(const Drover__V1__JobStatus *status);

@@ -315,6 +315,8 @@ void step_events_tell(struct scheduler *s, struct op *op, const struct ops_drive
         const struct ops_request *request = &driven->requests[i];
         Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
 
+        if (request->step >= w->n_steps)
+            continue;
         m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_STEP;
         m.job_id = op->job;
         m.workflow = (char *)w->full_name;

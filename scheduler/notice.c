@@ -57,8 +57,11 @@ static void set_results(struct scheduler *s, Drover__V1__JobEvent *m, const stru
     m->results = effects_alloc(s->out, job->n_results * sizeof(*m->results));
     m->results_left_out = effects_alloc(s->out, job->n_results * sizeof(char *));
     for (uint32_t i = 0; i < job->n_results; i++) {
-        char *name = (char *)w->steps[job->results[i].step].name;
+        uint32_t step = job->results[i].step;
+        char *name = step < w->n_steps ? (char *)w->steps[step].name : NULL;
 
+        if (!name)
+            continue;
         if (job->results[i].payload.len == 0) {
             m->results_left_out[m->n_results_left_out++] = name;
             continue;

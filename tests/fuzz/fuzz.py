@@ -3,7 +3,7 @@
 """Fuzzes the decoders, one after the other, and says how far that has come
 
     fuzz.py [--build DIR] [--minutes N] [--until-quiet N] [TARGET...]
-    fuzz.py [--build DIR] --vary N [TARGET...]
+    fuzz.py [--build DIR] --vary N [--seed N] [TARGET...]
     fuzz.py [--build DIR] --keep [TARGET...]
 
 Each target runs for N minutes (1), or until N minutes have brought no new edge, and goes on where the
@@ -11,9 +11,10 @@ same code stopped before: what it found is in DIR/found/TARGET, its figures so f
 DIR/found/TARGET.json. Minutes are those that it had a processor: a machine that is busy with other work
 makes a run longer, not thinner. Edges are those of what is compiled here: libraries are not instrumented. What
 crashes, hangs, leaks or makes a sanitizer speak is kept, told with the command that replays it, and
-ends with status 1. --vary tries N variations of the inputs with names (vary.py), some 1000 a second;
-those that reach new edges are found, and a later run begins with them. --keep takes the fewest inputs that reach all edges found into
-tests/fuzz/corpus, and the figures into tests/fuzz/figures.json: another clone goes on from there.
+ends with status 1. --vary tries about N variations of the inputs with names (vary.py), others with each seed,
+some 1000 a second; what reaches new edges is found, and a later run begins with it; leaks are not seen.
+--keep takes the fewest inputs that reach all edges found into tests/fuzz/corpus, and the figures into
+tests/fuzz/figures.json: another clone goes on from there.
 """
 
 import argparse
@@ -225,15 +226,15 @@ def copied(paths, folder):
     return folder
 
 
-def try_variations(target, most):
-    """So many. Return: as fuzz()."""
+def try_variations(target, about, seed):
+    """About so many. Return: as fuzz()."""
     known = target.findings()
     tried = 0
     with tempfile.TemporaryDirectory() as folder:
         there = copied([*target.corpus.iterdir(), *target.found.iterdir()], pathlib.Path(folder, "there"))
         varied = copied([], pathlib.Path(folder, "varied"))
         inputs = [path.read_bytes() for path in target.named()]
-        for tried, data in enumerate(vary.variations(inputs, most), start=1):
+        for tried, data in enumerate(vary.variations(inputs, about, seed), start=1):
             (varied / hashlib.sha1(data).hexdigest()).write_bytes(data)
         new = target.merge(there, varied)
         for path in new:
@@ -249,12 +250,11 @@ def keep(target):
     with tempfile.TemporaryDirectory() as folder:
         named = copied(target.named(), pathlib.Path(folder, "named"))
         small = [path for path in [*made, *target.found.iterdir()] if path.stat().st_size <= INPUT_MAX]
-        kept = target.merge(named, copied(small, pathlib.Path(folder, "others")))
-        for path in kept:
-            shutil.copy(path, target.corpus)
+        others = copied(small, pathlib.Path(folder, "others"))
         for path in made:
-            if path.name not in {path.name for path in kept}:
-                path.unlink()
+            path.unlink()
+        for path in target.merge(named, others):
+            shutil.copy(path, target.corpus)
     Figures(target).keep()
     sizes = [path.stat().st_size for path in target.corpus.iterdir()]
     print(f"{target.name:<10} {len(sizes)} inputs, {sum(sizes)} bytes", flush=True)
@@ -272,8 +272,10 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build-fuzz")
     parser.add_argument("--minutes", type=float, help="of each target; with --until-quiet at most")
     parser.add_argument("--until-quiet", type=float, metavar="MINUTES", help="without a new edge")
-    parser.add_argument("--vary", type=int, metavar="N", help="try N variations of the inputs with names")
-    parser.add_argument("--keep", action="store_true", help="take what was found into tests/fuzz/corpus")
+    parser.add_argument("--seed", type=int, default=1, help="of the variations (1)")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--vary", type=int, metavar="N", help="try about N variations of inputs with names")
+    other.add_argument("--keep", action="store_true", help="take what was found into tests/fuzz/corpus")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=" ".join(known))
     options = parser.parse_args()
     for name in options.targets:
@@ -282,8 +284,8 @@ def main():
     if not options.minutes and not options.until_quiet:
         options.minutes = 1
     targets = [Target(pathlib.Path(os.path.relpath(options.build)), name) for name in options.targets or known]
-    if options.vary:
-        return 0 if all([try_variations(target, options.vary) for target in targets]) else 1
+    if options.vary is not None:
+        return 0 if all([try_variations(t, options.vary, options.seed) for t in targets]) else 1
     if options.keep:
         return 0 if all([keep(target) for target in targets]) else 1
     print("target       executions    edges   features   corpus   minutes    quiet", flush=True)

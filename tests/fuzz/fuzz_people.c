@@ -91,8 +91,8 @@ struct session {
 };
 
 static struct session peer;
-static bool on_screen; /* what is told goes to one ... */
-#define SCREEN 4       /* ... which is an output of its own here */
+static bool on_screen;         /* what is told goes to one ... */
+#define SCREEN (OUTPUT_ID + 1) /* ... which is an output of its own here */
 
 int cli_connect(const struct args *args, struct session **out)
 {
@@ -175,18 +175,21 @@ struct terminal_size terminal_size(FILE *to)
     return (struct terminal_size){.lines = 8, .columns = 40};
 }
 
-/* Of a sequence that draws anew (up some lines, to their beginning; clear what is below) or
- * colours; 0 for all else. */
+/* Of what we write ourselves to draw anew (up some lines, then clear what is below) or to colour; 0
+ * for all else. */
 static size_t drawing_length(const char *text)
 {
+    static const char *const drawings[] = {"\r\033[J", "\033[0m",  "\033[1m",  "\033[2m",
+                                           "\033[31m", "\033[32m", "\033[33m", "\033[34m"};
     size_t digits;
 
-    if (strncmp(text, "\r\033[J", 4) == 0)
-        return 4;
+    for (size_t i = 0; i < array_size(drawings); i++)
+        if (strncmp(text, drawings[i], strlen(drawings[i])) == 0)
+            return strlen(drawings[i]);
     if (strncmp(text, "\033[", 2) != 0)
         return 0;
     digits = strspn(text + 2, "0123456789");
-    return digits > 0 && (text[2 + digits] == 'A' || text[2 + digits] == 'm') ? 2 + digits + 1 : 0;
+    return digits > 0 && strncmp(text + 2 + digits, "A\r\033[J", 5) == 0 ? 2 + digits + 1 : 0;
 }
 
 static void check_screen(struct buf *told)

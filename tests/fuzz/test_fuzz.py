@@ -112,16 +112,17 @@ class Fuzz(unittest.TestCase):
         self.assertRegex(done.stdout, "replay with: .*/found/json-crash-1")
 
     def test_each_word_is_varied(self):
-        varied = set(vary.variations([b'r{"steps_total":"3"}\nend'], most=10**6))
+        varied = set(vary.variations([b'r{"steps_total":"3"}\nend'], about=10**6, seed=1))
         for text in (b'r{"steps_total":"4294967295"}\nend', b'r{"steps_total":"\\u0000"}\nend',
                      b'r{"steps_total":null}\nend', b'r{"job_id":"3"}\nend', b'r{:"3"}\nend',
                      b'r{"steps_total":"3""3"}\nend', b'r{"steps_total":', b'r{"steps_total":"3"}\n-1',
                      b'r{"steps_total":"3"}end'):
             self.assertIn(text, varied)
 
-    def test_variations_are_the_same_each_time_and_so_many(self):
-        first, again = (list(vary.variations([b"a 1", b"b 2"], most=500)) for _ in range(2))
+    def test_variations_are_the_same_with_the_same_seed_and_about_so_many(self):
+        first, again, other = (list(vary.variations([b"a 1", b"b 2"], 500, seed)) for seed in (1, 1, 2))
         self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
         self.assertTrue(400 < len(first) < 600)
 
     def test_a_fuzzer_that_ends_badly_is_a_failure(self):

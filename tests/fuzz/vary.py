@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variations of an input: each of its words left out, doubled, and replaced by what may break its reader
+"""Variations of inputs: one word left out, doubled, cut off there, or replaced by what may break the reader
 
 A fuzzer changes bytes, and seldom comes upon a whole word that means something where it stands: the
 number of steps of a job as four thousand millions, a character that JSON writes as \\u0000. Words are
@@ -12,7 +12,8 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SOURCES = ("agent/*.c", "cli/*.c", "common/*/*.c", "tests/fuzz/*.c", "proto/drover/v1/*.proto")
-LITERAL = re.compile(rb'"((?:[^"\\\n]|\\.){1,40})"')
+LITERAL = re.compile(rb'"((?:[^"\\\n]|\\.)*)"')
+WORD_MAX = 40  # bytes
 NAME = re.compile(rb"\b[a-z][a-z0-9_]{1,40}(?= =)")  # a field of a message
 WORD = re.compile(rb'"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.+-]+|[^\x00-\x7f]+|[\x00\n]')
 
@@ -41,7 +42,7 @@ def words_known():
     for pattern in SOURCES:
         for path in ROOT.glob(pattern):
             found.update((NAME if path.suffix == ".proto" else LITERAL).findall(path.read_bytes()))
-    return sorted(word for word in found if b"%" not in word and b"\\" not in word)
+    return sorted(w for w in found if 0 < len(w) <= WORD_MAX and b"%" not in w and b"\\" not in w)
 
 
 def places(inputs):
@@ -55,15 +56,15 @@ def places(inputs):
     return list(found.values())
 
 
-def variations(inputs, most, seed=1):
-    """Yields so many of them at most, drawn evenly."""
-    at, words, json = places(inputs), [*NUMBERS, *BYTES, *words_known()], JSON
-    share = most / max(1, len(at) * (3 + len(json) + len(words)))
+def variations(inputs, about, seed):
+    """Yields about so many, drawn evenly, or all where they are fewer; other ones with each seed."""
+    at, words = places(inputs), [*NUMBERS, *BYTES, *words_known()]
+    share = about / max(1, len(at) * (3 + len(JSON) + len(words)))
     chance = random.Random(seed)
     for text, begin, end in at:
         head, word, tail = text[:begin], text[begin:end], text[end:]
         quote = b'"' if word.startswith(b'"') else b""
-        put = [b"", word + word, *json, *(quote + other + quote for other in words)]
+        put = [b"", word + word, *JSON, *(quote + other + quote for other in words)]
         for varied in (head, *(head + new + tail for new in put)):
             if chance.random() < share:
                 yield varied

@@ -1062,6 +1062,12 @@ RULES = {
             "        timer_set(a, &run->beat, a->now + request->heartbeat_ms, on_beat);",
             f"{AGENT} test_heartbeats",
         ),
+        "a heartbeat may be longer than its lease": (
+            "agent/run.c",
+            "    return request->heartbeat_ms < request->lock_ms ? request->heartbeat_ms : request->lock_ms;\n",
+            "    return request->heartbeat_ms;\n",
+            f"{AGENT} test_heartbeat_beyond_the_lease",
+        ),
         "a heartbeat renews nothing": (
             FUNCTIONS,
             "    set_state(job, i, rec, 'R', min(limit, now + 3 * t.heartbeat))\n",
@@ -2116,6 +2122,20 @@ RULES = {
             "    s->stats.store_repeats++;\n    if (heap_set(&s->timers, &op->timer, when))\n        abort();\n}\n\n"
             "static void call_again(struct scheduler *s, struct op *op)\n{\n",
             f"{SUSPECTS} test_copies",
+        ),
+    },
+    "An answer of the store that names what is not there leads nowhere": {
+        "the event of an end names a step that is not there": (
+            "scheduler/notice.c",
+            "        char *name = step < w->n_steps ? (char *)w->steps[step].name : NULL;\n",
+            "        char *name = (char *)w->steps[step].name;\n",
+            f"{INTAKE} test_answers_with_unknown_steps",
+        ),
+        "the event of a step is one of a step that is not there": (
+            "scheduler/event.c",
+            "        if (request->step >= w->n_steps)\n            continue;\n",
+            "",
+            f"{INTAKE} test_answers_with_unknown_steps",
         ),
     },
     "Who gives a command is told what became of it": {

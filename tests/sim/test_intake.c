@@ -506,7 +506,7 @@ static void test_answers_with_unknown_steps(void **state)
 {
     struct alone *w = *state;
     CLEANUP(wire_free) struct wire_message answer = {0};
-    char words[400];
+    char words[600];
 
     alone_submit(
         w, "{\"jobId\": \"j\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": \"x\"}, "
@@ -520,6 +520,27 @@ static void test_answers_with_unknown_steps(void **state)
     w->times = 1;
     alone_control(w, "{\"jobId\": \"j\", \"recover\": {}}");
     alone_expect(w, "request b, alert DEADLINE, ack");
+    snprintf(words, sizeof(words),
+             "DRIVEN %s 1700000000000 9 0 0 1 1 1 0 0 "
+             "2 7 A D 1 1 one 0 1000 0 0 0 0   1 A D 1 1 two 0 1000 0 0 0 0      0 0",
+             answer.answer->status->definition);
+    w->instead = (struct alone_answer){"drive", STORE_OK, words};
+    w->times = 1;
+    alone_control(w, "{\"jobId\": \"j\", \"recover\": {}}");
+    alone_expect(w, "request b, event {\"kind\":\"EVENT_KIND_STEP\",\"jobId\":\"j\",\"seq\":\"9\","
+                    "\"at\":\"1700000000000\",\"step\":\"b\",\"stepState\":\"STEP_STATE_RUNNING\","
+                    "\"attempt\":1,\"stepsTotal\":1,\"stepsOpen\":1}, ack");
+    snprintf(words, sizeof(words),
+             "FOUND 1700000000000 %s A A PROCESSED SUCCEEDED   1 12 2 0 1 1 0 0 me 0         json  "
+             "SUCCEEDED PROCESSED 1 1700000000000 0   0 2 7 xx 1 ",
+             answer.answer->status->definition);
+    w->instead = (struct alone_answer){"inspect", STORE_OK, words};
+    w->times = 2;
+    alone_control(w, "{\"jobId\": \"j\", \"notify\": {\"seq\": 12}}");
+    alone_expect(
+        w, "event {\"kind\":\"EVENT_KIND_SETTLED\",\"jobId\":\"j\",\"seq\":\"12\","
+           "\"at\":\"1700000000000\",\"turn\":1,\"phase\":\"PHASE_PROCESSED\","
+           "\"outcome\":\"OUTCOME_SUCCEEDED\",\"resultsLeftOut\":[\"b\"],\"stepsTotal\":2}, ack");
 }
 
 /* Then nobody can say what the job's steps are called. */

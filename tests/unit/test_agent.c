@@ -865,6 +865,21 @@ static void test_heartbeats(void **state)
     expect(w, "1199: reply a=x\n");
 }
 
+/* No scheduler asks for such a one. */
+static void test_heartbeat_beyond_the_lease(void **state)
+{
+    struct world *w = *state;
+
+    until(w, 10);
+    deliver(w, 1, {.step = "a", .lock = 1000, .heartbeat = INT64_MAX});
+    all_confirmed(w);
+    until(w, 1009);
+    expect(w, "10: start a\n10: progress a -1.00 \n");
+    succeed(w, "a", "x");
+    turn_ends(w);
+    expect(w, "1009: reply a=x\n");
+}
+
 /* The broker is away, or reads nothing: soon the store will give the step to somebody else. */
 static void test_cut_off(void **state)
 {
@@ -1168,6 +1183,7 @@ int main(void)
         TEST(test_two_bad_among_good),
         TEST(test_nothing_good),
         TEST(test_heartbeats),
+        TEST(test_heartbeat_beyond_the_lease),
         TEST(test_cut_off),
         TEST(test_cut_off_between_tries),
         TEST(test_headers),
