@@ -9,6 +9,9 @@
 #include "model/history.h"
 #include "scheduler/machine.h"
 
+/* Behind all entries that there can be, and exact as a number of the store's: 2^53. */
+#define FROM_MAX (UINT64_C(1) << 53)
+
 static void history_answer(struct scheduler *s, struct op *op, const struct ops_history *found,
                            const struct workflow *w)
 {
@@ -27,8 +30,9 @@ static void history_call(struct scheduler *s, struct op *op)
     const Drover__V1__History *q = op->item->message.control->history;
     uint32_t most =
         q->max_entries && q->max_entries < WIRE_PAGE_MAX ? q->max_entries : WIRE_PAGE_MAX;
+    uint64_t from = q->from_seq < FROM_MAX ? q->from_seq : FROM_MAX;
 
-    ops_inspect_history(s->out, op_call_id(s, op), op->partition, op->job, q->from_seq, most);
+    ops_inspect_history(s->out, op_call_id(s, op), op->partition, op->job, from, most);
 }
 
 static void history_answered(struct scheduler *s, struct op *op, struct ops_reader *r)

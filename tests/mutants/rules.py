@@ -1845,8 +1845,8 @@ RULES = {
     "Who asks page by page is told of everything, in order, as it is": {
         "a page of a history begins an entry late": (
             "scheduler/history.c",
-            "op->job, q->from_seq, most);",
-            "op->job, q->from_seq + 1, most);",
+            "op->job, from, most);",
+            "op->job, from + 1, most);",
         ),
         "a page of a list leaves out its last": (
             "common/model/listing.c",
@@ -2139,6 +2139,12 @@ RULES = {
         ),
     },
     "Who gives a command is told what became of it": {
+        "a history is asked for from any number on": (
+            "scheduler/history.c",
+            "q->from_seq < FROM_MAX ? q->from_seq : FROM_MAX;",
+            "q->from_seq;",
+            "tests/sim/test_questions test_history_from_far_ahead",
+        ),
         "nobody is told that a definition is gone": (
             "scheduler/definition.c",
             "        if (op->item->message.type == WIRE_CONTROL)\n",

@@ -82,6 +82,85 @@ static void test_history(void **state)
     assert_int_equal(none.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB);
 }
 
+/* Nobody has numbers that high; who asks for what comes behind them is told that there is nothing.
+ */
+static void test_history_from_far_ahead(void **state)
+{
+    static const char *const numbers[] = {"19", "9007199254740993", "9223372036854775807",
+                                          "9223372036854775808", "18446744073709551615"};
+    struct alone *w = *state;
+
+    alone_submit(w, SUBMIT("j", ""));
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        CLEANUP(wire_free) struct wire_message answer = {0};
+        char question[100];
+
+        snprintf(question, sizeof(question),
+                 "{\"jobId\": \"j\", \"history\": {\"fromSeq\": \"%s\"}}", numbers[i]);
+        alone_ask(w, question, &answer);
+        assert_int_equal(answer.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE);
+        assert_int_equal(answer.answer->n_history, 0);
+        assert_int_equal(answer.answer->history_first, 1);
+    }
+}
+
+/* Whoever asks with the largest numbers that fit is answered. */
+static void test_large_numbers(void **state)
+{
+#define I64 "\"9223372036854775807\""
+#define U64 "\"18446744073709551615\""
+#define U32 "4294967295"
+    static const struct {
+        Drover__V1__AnswerCode code;
+        const char *question;
+    } asked[] = {
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE,
+         "\"jobId\": \"j\", \"query\": {\"fromStep\": " U32 ", \"maxSteps\": " U32 "}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE,
+         "\"jobId\": \"j\", \"query\": {\"fromStep\": " U32 ", \"withData\": true}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE,
+         "\"jobId\": \"j\", \"history\": {\"fromSeq\": " U64 ", \"maxEntries\": " U32 "}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE,
+         "\"listJobs\": {\"since\": " I64 ", \"before\": " I64 ", \"limit\": " U32 "}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE,
+         "\"listJobs\": {\"before\": " I64 ", \"limit\": " U32 "}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE, "\"listJobs\": {\"since\": " I64 "}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED,
+         "\"jobId\": \"j\", \"issuedAt\": " I64 ", \"ifSeq\": " U64
+         ", \"commandId\": \"0\", \"pause\": {}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE,
+         "\"jobId\": \"j\", \"issuedAt\": " I64 ", \"commandId\": \"1\", \"pause\": {}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE,
+         "\"jobId\": \"j\", \"issuedAt\": " I64 ", \"commandId\": \"2\", \"resume\": {}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED,
+         "\"jobId\": \"j\", \"issuedAt\": " I64 ", \"commandId\": \"3\", \"retry\": {}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE,
+         "\"jobId\": \"j\", \"issuedAt\": " I64 ", \"commandId\": \"4\", \"setDesired\": "
+         "{\"desired\": \"DISABLED\"}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED,
+         "\"jobId\": \"j\", \"issuedAt\": " I64 ", \"commandId\": \"5\", \"cancel\": {}"},
+        {DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE,
+         "\"jobId\": \"k\", \"query\": {\"maxSteps\": " U32 ", \"withData\": true}"},
+    };
+    struct alone *w = *state;
+
+    alone_submit(w, SUBMIT("j", ""));
+    alone_submit(w, SUBMIT("k", ", \"startAt\": \"253402300799998\", \"completeBy\": "
+                                "\"253402300799999\", \"priority\": 9"));
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        CLEANUP(wire_free) struct wire_message answer = {0};
+        char question[300];
+
+        snprintf(question, sizeof(question), "{%s}", asked[i].question);
+        alone_ask(w, question, &answer);
+        assert_int_equal(answer.answer->code, asked[i].code);
+    }
+    w->story.len = 0;
+    alone_control(w, "{\"jobId\": \"j\", \"notify\": {\"seq\": " U64 "}}");
+    alone_control(w, "{\"jobId\": \"j\", \"recover\": {\"steps\": [0, 9999]}}");
+    alone_expect(w, "ack, ack");
+}
+
 /* ---- ListJobs ---- */
 
 /* The jobs of an answer, and behind a bar where the next page begins. */
@@ -345,6 +424,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_history),
+        TEST(test_history_from_far_ahead),
+        TEST(test_large_numbers),
         TEST(test_list),
         TEST(test_list_too_large),
         TEST(test_workflows),
