@@ -140,6 +140,7 @@ class Run:
         self.target, self.figures = target, figures
         self.before = figures.executions
         self.last_look = 0.0
+        self.begun = False  # it has read what was found before, which may reach edges that no run has seen
         self.output = []  # its last lines
         self.rest = b""
         self.process = subprocess.Popen(
@@ -153,6 +154,7 @@ class Run:
         status = STATUS.match(line)
         if not status:
             return
+        self.begun = True
         executions, edges, features, corpus = map(int, status.groups())
         f = self.figures
         f.executions = self.before + executions
@@ -204,7 +206,7 @@ def fuzz(target, options):
     try:
         while run.look():
             quiet = options.until_quiet and figures.quiet >= options.until_quiet
-            if quiet or figures.minutes >= end:
+            if run.begun and (quiet or figures.minutes >= end):
                 break
     finally:
         good = run.end()

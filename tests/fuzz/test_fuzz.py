@@ -78,6 +78,18 @@ class Fuzz(unittest.TestCase):
         _, row, _ = self.fuzz(SAYS % (5, 7) + GOES_ON, "--minutes", "0.01")
         self.assertEqual(row[1:3], ["10", "7"])
 
+    def test_edges_that_came_otherwise_are_news(self):
+        """To a fuzzer that takes its time to read what is there."""
+        edges = self.build / "edges"
+        says = f'sleep 1.5; echo "#5 INITED cov: $(cat {edges}) ft: 9 corp: 3/9b" >&2; ' + GOES_ON
+        minutes = []
+        for there in "7", "8", "8":
+            edges.write_text(there)
+            self.fuzz(says, "--until-quiet", "0.01")
+            minutes.append(self.known()["minutes"])
+        self.assertGreaterEqual(minutes[1], minutes[0] + 0.01)
+        self.assertLess(minutes[2], minutes[1] + 0.01)
+
     def test_other_code_begins_anew(self):
         self.fuzz(SAYS % (5, 7) + "exit 0")
         _, row, _ = self.fuzz(SAYS % (3, 2) + "exit 0")
