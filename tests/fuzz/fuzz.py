@@ -253,9 +253,10 @@ def keep(target):
         named = copied(target.named(), pathlib.Path(folder, "named"))
         small = [path for path in [*made, *target.found.iterdir()] if path.stat().st_size <= INPUT_MAX]
         others = copied(small, pathlib.Path(folder, "others"))
+        kept = target.merge(named, others)
         for path in made:
             path.unlink()
-        for path in target.merge(named, others):
+        for path in kept:
             shutil.copy(path, target.corpus)
     Figures(target).keep()
     sizes = [path.stat().st_size for path in target.corpus.iterdir()]

@@ -513,21 +513,14 @@ static void test_answers_with_unknown_steps(void **state)
            "{\"name\": \"b\", \"actor\": \"x\", \"after\": [\"a\"]}]}}");
     query(w, &answer);
     snprintf(words, sizeof(words),
-             "DRIVEN %s 1700000000000 9 0 0 0 1 1 0 2 7 A NO_AGENT 9 4294967295 A DEADLINE 9 "
+             "DRIVEN %s 1700000000000 9 0 0 1 1 1 0 2 7 A NO_AGENT 9 4294967295 A DEADLINE 9 "
              "2 7 A D 1 1 one 0 1000 0 0 0 0   1 A D 1 1 two 0 1000 0 0 0 0      0 0",
              answer.answer->status->definition);
     w->instead = (struct alone_answer){"drive", STORE_OK, words};
     w->times = 1;
     alone_control(w, "{\"jobId\": \"j\", \"recover\": {}}");
-    alone_expect(w, "request b, alert DEADLINE, ack");
-    snprintf(words, sizeof(words),
-             "DRIVEN %s 1700000000000 9 0 0 1 1 1 0 0 "
-             "2 7 A D 1 1 one 0 1000 0 0 0 0   1 A D 1 1 two 0 1000 0 0 0 0      0 0",
-             answer.answer->status->definition);
-    w->instead = (struct alone_answer){"drive", STORE_OK, words};
-    w->times = 1;
-    alone_control(w, "{\"jobId\": \"j\", \"recover\": {}}");
-    alone_expect(w, "request b, event {\"kind\":\"EVENT_KIND_STEP\",\"jobId\":\"j\",\"seq\":\"9\","
+    alone_expect(w, "request b, alert DEADLINE, event "
+                    "{\"kind\":\"EVENT_KIND_STEP\",\"jobId\":\"j\",\"seq\":\"9\","
                     "\"at\":\"1700000000000\",\"step\":\"b\",\"stepState\":\"STEP_STATE_RUNNING\","
                     "\"attempt\":1,\"stepsTotal\":1,\"stepsOpen\":1}, ack");
     snprintf(words, sizeof(words),
