@@ -29,6 +29,8 @@ ONE = "--schedulers 1 --agents 1 --supervisors 1"  # of each; two where nothing 
 
 SMALL = [
     "--steps 3",
+    f"--steps 3 {ONE}",
+    f"--steps 1 {ONE}",
     f"--steps 3 {ONE} --flips 1",
     f"--steps 3 {ONE} --budget lost=1",
     f"--steps 1 {ONE} --budget doubled=1",
