@@ -41,6 +41,8 @@ SMALL = [
     f"--steps 1 {ONE} --budget cut=1 --struck agent",
     "--steps 1 --budget crash=1 --struck agent-1",
     f"--steps 1 {ONE} --budget refused=1",
+    f"--steps 1 {ONE} --budget store=1",
+    f"--steps 1 {ONE} --budget crash=1 --struck agent",
 ]
 
 LARGE = [
