@@ -46,6 +46,15 @@ const struct agent_actor *actor_find(const struct agent *a, const char *name)
     return &plain;
 }
 
+/* A message is no more than can be begun at once, each actor with its share of the slots. */
+static unsigned batch_of(const struct agent_config *config, const struct agent_actor *actor)
+{
+    unsigned slots = config->concurrency / (unsigned)config->n_actors;
+    unsigned batch = actor->batch < slots ? actor->batch : slots;
+
+    return batch > 1 ? batch : 0;
+}
+
 static int copy_config(struct agent_config *to, const struct agent_config *from)
 {
     struct agent_actor *actors = calloc(from->n_actors + 1, sizeof(*actors));
@@ -59,6 +68,7 @@ static int copy_config(struct agent_config *to, const struct agent_config *from)
     for (; to->n_actors < from->n_actors; to->n_actors++) {
         actors[to->n_actors] = from->actors[to->n_actors];
         actors[to->n_actors].name = strdup(from->actors[to->n_actors].name);
+        actors[to->n_actors].batch = batch_of(from, &from->actors[to->n_actors]);
         if (!actors[to->n_actors].name)
             return -ENOMEM;
     }

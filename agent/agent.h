@@ -16,6 +16,8 @@
  *                 a token that is here already, or has been answered, is no second run
  *   ON suspect    Requests that the broker delivers again, and that we have not read before: an
  *                 agent may have died of them. Acknowledged first, then read, one at a time
+ *   ON company    a request that came with others, and got no slot for a moment, is DEFER: another
+ *                 agent may have one
  *   ON result     gather the reply; replies of one turn travel together, at most AGENT_REPLIES
  *   ON failure    transient, lease_retries left, no long pause asked for, and as much time as the
  *                 last try took: again, within the same lease; else reply. A try that is deferred
@@ -110,6 +112,7 @@ struct agent_actor {
     const char *name;
     unsigned lease_retries; /* further tries within one lease after a transient failure */
     int64_t early_ack_ms;   /* a lease this long is acknowledged when its handler starts; 0: none */
+    unsigned batch;         /* requests that it takes in one message; 0: one */
 };
 
 struct agent_config {

@@ -345,11 +345,11 @@ static int read_breaker(struct agent_served *served, const config_setting_t *gro
 static int read_actor(struct agent_setup *setup, const config_setting_t *at,
                       struct problem *problem)
 {
-    static const char *const keys[] = {"name",    "handler", "lease_retries", "ack", "breaker",
-                                       "actions", NULL};
+    static const char *const keys[] = {"name",  "handler", "lease_retries", "ack",
+                                       "batch", "breaker", "actions",       NULL};
     struct agent_served *served = &setup->actors[setup->n_actors++];
     const struct kind *kind = NULL;
-    int64_t lease_retries = 0;
+    int64_t lease_retries = 0, batch = WIRE_BATCH_MAX;
     bool early = false;
     int r = tree_keys(at, keys, problem);
 
@@ -370,7 +370,10 @@ static int read_actor(struct agent_setup *setup, const config_setting_t *at,
     if (!r)
         r = tree_choice(at, "ack", "late", "early", &early, problem);
     if (!r)
+        r = tree_int(at, "batch", 1, WIRE_BATCH_MAX, &batch, problem);
+    if (!r)
         r = read_breaker(served, at, problem);
+    served->actor.batch = (unsigned)batch;
     served->actor.lease_retries = (unsigned)lease_retries;
     served->actor.early_ack_ms = early ? 1 : 0;
     return r ? r : read_actions(served, kind, at, problem);

@@ -7,6 +7,7 @@
  *             { name = "payments"; handler = "exec";
  *               lease_retries = 0;          # further tries within one lease
  *               ack = "late";               # or "early": when the handler starts
+ *               batch = 8;                  # requests in one message, where they are short
  *               actions = (
  *                   { name = "charge";      # "*": any that is not listed
  *                     command = ["/usr/bin/charge", "--json"];

@@ -98,6 +98,7 @@ void reply_set(struct agent *a, struct run *run, const struct agent_result *resu
     run->reply.token = request->token;
     run->reply.agent = (char *)a->config.name;
     run->reply.duration_ms = a->now - run->started;
+    run->reply.batch = actor_find(a, request->actor)->batch;
     if (result->ok)
         set_result(run, result);
     else

@@ -10,7 +10,9 @@
 #include "base/log.h"
 
 #define RETRY_DOUBLINGS_MAX 6
-#define PATIENCE_MS 10000 /* or half the lease, in which a request may wait here for a slot */
+#define PATIENCE_MS 10000      /* or half the lease, in which a request may wait here for a slot */
+#define COMPANY_PATIENCE_MS 50 /* of one that came with others: an agent elsewhere may be free */
+#define COMPANY_AGAIN_MS 1
 #define PAUSE_MAX_MS PATIENCE_MS /* in which a run may keep its slot and do nothing */
 
 /* ---- birth and end ---- */
@@ -36,11 +38,17 @@ static void follow(struct run *run, struct delivery *d)
 static void on_deadline(struct agent *a, struct timer *t);
 static void on_no_slot(struct agent *a, struct timer *t);
 
-static int64_t patience(const Drover__V1__StepRequest *request)
+static bool in_company(const struct run *run)
 {
-    int64_t half = request->lock_ms / 2;
+    return run->delivery->message.requests->n_requests > 1;
+}
 
-    return half < PATIENCE_MS ? half : PATIENCE_MS;
+static int64_t patience(const struct run *run)
+{
+    int64_t most = in_company(run) ? COMPANY_PATIENCE_MS : PATIENCE_MS;
+    int64_t half = run->seen.request->lock_ms / 2;
+
+    return half < most ? half : most;
 }
 
 static int64_t stop_time(const struct agent *a, const struct run *run)
@@ -85,7 +93,7 @@ void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest 
     list_init(&run->followers);
     HASH_ADD(by_id, a->runs, seen.id, sizeof(run->seen.id), run);
     HASH_ADD_KEYPTR(by_token, a->runs_by_token, request->token, strlen(request->token), run);
-    timer_set(a, &run->deadline, d->received + patience(request), on_no_slot);
+    timer_set(a, &run->deadline, d->received + patience(run), on_no_slot);
     run->state = RUN_WAITING;
     list_append(&a->waiting, &run->link);
     a->stats.waiting++;
@@ -318,6 +326,7 @@ void run_defer(struct agent *a, struct run *run)
         .class = "NO_SLOT",
         .message = "all slots of the agent are taken",
         .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
+        .retry_after_ms = in_company(run) ? COMPANY_AGAIN_MS : 0,
     };
 
     a->stats.waiting--;

@@ -67,9 +67,9 @@ def load(stack, jobs=2000, window=WINDOW, steps=5, **more):
 
 
 @contextlib.contextmanager
-def drover(options, agents=1, schedulers=1, redis=(), **settings):
+def drover(options, agents=1, schedulers=1, redis=(), batch=8, **settings):
     """Servers, daemons of each role, warm."""
-    with Stack(options, redis) as stack:
+    with Stack(options, redis, batch) as stack:
         for number in range(schedulers):
             stack.start_daemon("scheduler", number or "", **settings)
         stack.start_daemon("supervisor", **settings)
@@ -125,6 +125,17 @@ def throughput(options):
     with drover(options, redis=("--appendfsync", "always")) as stack:
         loops, always = in_turn(options, lambda: bare(stack, jobs=1000), lambda: load(stack))
         lines.append(line_of("throughput-always", always, loops))
+    return lines
+
+
+def batch(options):
+    """Requests in company: the same load with agents that take one, two, four, eight in a message"""
+    lines = []
+    for size in (1, 2, 4, 8):
+        with drover(options, batch=size) as stack:
+            loops, runs = in_turn(options, lambda: bare(stack), lambda: load(stack, jobs=4000))
+            lines.append(line_of(f"batch-{size}", runs, loops, p50_ms=middle(runs)["p50_ms"],
+                                 cpu_us=total(runs)))
     return lines
 
 
@@ -302,7 +313,7 @@ def growth(options):
 
 
 MEASURES = {
-    "limit": limit, "throughput": throughput, "latency": latency, "fanout": fanout, "wide": wide,
+    "limit": limit, "throughput": throughput, "batch": batch, "latency": latency, "fanout": fanout, "wide": wide,
     "backlog": backlog, "payload": payload, "agents": agents, "schedulers": schedulers,
     "idle": idle, "store-memory": store_memory, "growth": growth, "find": find.measure,
     "instructions": instructions.measure,

@@ -22,7 +22,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 CONFIG = f"""
 scheduler = {{ workflows = "{ROOT}/workflows"; }};
-agent = {{ concurrency = 64; actors = ( {{ name = "bench"; handler = "builtin"; }} ); }};
+agent = {{ concurrency = 64; actors = ( {{ name = "bench"; handler = "builtin"; batch = %d; }} ); }};
 """
 
 
@@ -57,7 +57,8 @@ class Stack:
     """Servers, and processes that are stopped with them. Processes of one role are named alike, but
     for a number behind: scheduler, scheduler2."""
 
-    def __init__(self, options, redis=()):
+    def __init__(self, options, redis=(), batch=8):
+        self.batch = batch
         self.build = options.build
         self.queue = options.queue
         self.processes = {}
@@ -116,7 +117,7 @@ class Stack:
 
     def start_daemon(self, role, number="", **settings):
         config = pathlib.Path(self.folder.name) / "drover.cfg"
-        config.write_text(CONFIG)
+        config.write_text(CONFIG % self.batch)
         words = [f"--set={name.replace('__', '.')}={value}" for name, value in settings.items()]
         return self.start(f"{role}{number}", self.build / role / f"drover-{role}", "--config",
                           config, *words, ready="bus_up")

@@ -185,33 +185,6 @@ static void set_counts(Drover__V1__StepRequest *m, const struct ops_request *r,
     m->complete_by = driven->complete_by;
 }
 
-/* @again: it was sent before, so that this one finds no agent proves nothing. */
-static void send(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, int64_t not_after,
-                 bool again)
-{
-    Drover__V1__StepRequest *list[] = {m};
-    Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
-    struct bus_message *message;
-
-    body.requests = list;
-    body.n_requests = 1;
-    message = op_publish(s, op, &body.base, false, again ? NULL : m->token);
-    message->exchange = "drover.tasks";
-    message->key = message->actor = effects_str(s->out, m->actor);
-    message->message_id = m->token;
-    message->job = effects_str(s->out, m->job_id);
-    message->step = effects_str(s->out, m->step);
-    message->attempt = m->attempt;
-    message->traceparent = *m->traceparent ? m->traceparent : NULL;
-    message->not_after = not_after;
-    message->expires = true;
-    message->resent = again;
-    message->mandatory = true;
-    s->stats.dispatched++;
-    log_debug("step_dispatched", LOG_S("job", m->job_id), LOG_S("step", m->step),
-              LOG_I("attempt", m->attempt), LOG_S("token", m->token));
-}
-
 /* An undo is told what the do gave; a do may still have a result from an earlier turn. */
 static void set_forward_result(Drover__V1__StepRequest *m, const struct ops_driven *driven,
                                const struct common *c, const struct ops_request *r)
@@ -230,6 +203,7 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
     Drover__V1__StepRequest m = DROVER__V1__STEP_REQUEST__INIT;
     Drover__V1__Payload *edited = ops_payload(r->arguments);
     Drover__V1__Error *last = ops_unpack(&drover__v1__error__descriptor, r->last_error);
+    size_t size;
 
     set_identity(s, &m, op, r, w);
     set_counts(&m, r, driven);
@@ -246,11 +220,12 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
         m.n_labels = c->labels->n_labels;
         m.labels = c->labels->labels;
     }
-    if (drover__v1__step_request__get_packed_size(&m) > WIRE_MESSAGE_MAX - 64)
+    size = drover__v1__step_request__get_packed_size(&m);
+    if (size > WIRE_MESSAGE_MAX - 64)
         record_new(s, op->item, OP_UNSENDABLE, op->job, m.token, "INPUT_TOO_LARGE",
                    "arguments, input and results together exceed the message limit");
     else
-        send(s, op, &m, op->answered_at + r->wait, r->again);
+        dispatch(s, op, &m, size, op->answered_at + r->wait, r->again);
     if (last)
         drover__v1__error__free_unpacked(last, NULL);
     if (edited)

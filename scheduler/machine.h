@@ -41,6 +41,13 @@
 #define MACHINE_NOTICE_TRIES 5        /* then the notice is a dead letter */
 #define MACHINE_UNCONFIRMED_BYTES (16 << 20) /* published: requests beyond wait for room */
 
+/* Requests in company: up to WIRE_BATCH_MAX, of so much work and size. */
+#define MACHINE_BATCH_US 5000
+#define MACHINE_BATCH_BYTES (32 * WIRE_KIB)
+#define MACHINE_SLOW_MS 1000    /* what takes longer, or tells of no batch, counts as that */
+#define MACHINE_TEMPO_FADES 8   /* an eighth with each reply: 200 ms are slow for 33 more */
+#define MACHINE_TEMPOS_MAX 1024 /* actions that are known */
+
 /* What was accepted is remembered as long as a store that comes back may have lost it: everysec and
  * a slow disk, or a replica that lags. */
 #define MACHINE_ACCEPTED_MS 10000
@@ -115,10 +122,11 @@ struct op {
     char *submitter; /* owned */
     char *reason;    /* of a dead letter; owned */
     struct op_record record;
-    char token[WIRE_TOKEN_MAX + 1]; /* record, where no message holds it */
-    struct buf buf;                 /* encoded input or result */
-    struct buf buf2;                /* encoded labels or error */
-    struct buf index;               /* submit: its labels, as the store finds jobs by them */
+    char token[WIRE_TOKEN_MAX + 1];     /* record, where no message holds it */
+    struct buf buf;                     /* encoded input or result */
+    struct buf buf2;                    /* encoded labels or error */
+    struct buf index;                   /* submit: its labels, as the store finds jobs by them */
+    const Drover__V1__StepReply *reply; /* record: NULL where no agent has told */
     const Drover__V1__Progress *progress;
     struct alert *alert;     /* owned */
     unsigned look;           /* which one ... */
@@ -146,13 +154,41 @@ struct call {
     struct op *ops[];
 };
 
-/* One publish without an outcome. */
+/* Who waits for the outcome of a publish. */
+struct part {
+    struct op *op;
+    char token[WIRE_TOKEN_MAX + 1]; /* of a request: what to record where it is returned */
+};
+
+/* One message without an outcome: for one op or, of requests, several. */
 struct publish {
     uint64_t id;
     UT_hash_handle hh;
-    struct op *op;
     size_t bytes;
-    char token[WIRE_TOKEN_MAX + 1]; /* of a request: what to record where it is returned */
+    unsigned n;
+    struct part parts[];
+};
+
+#define TEMPO_KEY (2 * ID_NAME_MAX + 2) /* "actor/action" and a NUL */
+
+/* How fast an action was of late. */
+struct tempo {
+    UT_hash_handle hh;
+    int64_t took_us; /* the longest; it fades */
+    unsigned batch;  /* requests of its actor that its agent would take in one message */
+    char key[TEMPO_KEY];
+};
+
+/* Requests for one actor that leave together. */
+struct batch {
+    struct list link; /* in scheduler.batches */
+    struct publish *publish;
+    struct buf body;
+    int64_t cost_us;
+    int64_t not_after;
+    char actor[ID_NAME_MAX + 1];
+    char step[ID_NAME_MAX + 1]; /* of the first, as the next */
+    char traceparent[WIRE_TRACEPARENT_MAX + 1];
 };
 
 struct definition {
@@ -203,6 +239,9 @@ struct scheduler {
     unsigned most_unconfirmed;
     size_t unconfirmed_bytes;       /* of their bodies */
     struct list stalled;            /* ops with requests that wait for room */
+    struct list batches;            /* requests that leave with the next flush ... */
+    int64_t dispatched;             /* ... and when the last one was */
+    struct tempo *tempos;           /* oldest first */
     char life[ID_TOKEN_LEN + 1];    /* of this process */
     struct list suspects;           /* ops of deliveries that wait until ... */
     struct item *suspect;           /* ... this one is dealt with; NULL: none is */
@@ -259,6 +298,14 @@ void op_record(struct scheduler *s, struct op *op);
 struct bus_message *op_publish(struct scheduler *s, struct op *op, const ProtobufCMessage *body,
                                bool json, const char *token);
 
+/* The same in its parts, for a message of several ops; @room: at most so many. */
+struct publish *publish_new(struct scheduler *s, unsigned room);
+void publish_part(struct scheduler *s, struct publish *p, struct op *op, const char *token,
+                  size_t bytes);
+struct bus_message *publish_send(struct scheduler *s, struct publish *p,
+                                 const ProtobufCMessageDescriptor *type, struct bytes body,
+                                 bool json);
+
 /* Gives a delivery up: out to drover.dead with a reason, then ack. */
 void item_dead(struct scheduler *s, struct item *item, const char *reason);
 
@@ -289,6 +336,16 @@ void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const
 /* What record, drive, submit and steer answer: requests, alerts, notices, more (driven.c). */
 void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                struct workflow *w);
+
+/* Requests (dispatch.c): publishes one, alone or in company; those that were gathered; forgets
+ * them.
+ * @size: bytes. @again: it was sent before. */
+void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, size_t size,
+              int64_t not_after, bool again);
+void dispatch_flush(struct scheduler *s);
+void dispatch_free(struct scheduler *s);
+/* A reply was recorded: how long that action takes, and whether its agents take several. */
+void tempo_heard(struct scheduler *s, const struct workflow *w, const Drover__V1__StepReply *m);
 
 /* Events (event.c). To everybody who listens, under the key "<workflow>.<word>"; @w: NULL for none.
  */

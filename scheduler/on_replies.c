@@ -90,6 +90,7 @@ static void reply(struct scheduler *s, struct item *item, const Drover__V1__Step
 {
     struct op *op = op_new(s, item, m->job_id);
 
+    op->reply = m;
     op->record.job = op->job;
     op->record.token = m->token;
     op->record.redelivered = item->redelivered;

@@ -147,6 +147,8 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
     switch (driven->code) {
     case OPS_RECORDED:
         s->stats.recorded++;
+        if (op->reply && w)
+            tempo_heard(s, w, op->reply);
         break;
     case OPS_UNKNOWN_JOB:
         s->stats.unknown++;
@@ -215,26 +217,48 @@ static void flush(struct scheduler *s)
 
 /* ---- publishing ---- */
 
+struct publish *publish_new(struct scheduler *s, unsigned room)
+{
+    struct publish *p = or_abort(calloc(1, sizeof(*p) + room * sizeof(*p->parts)));
+
+    p->id = ++s->last_id;
+    HASH_ADD(hh, s->publishes, id, sizeof(p->id), p);
+    return p;
+}
+
+void publish_part(struct scheduler *s, struct publish *p, struct op *op, const char *token,
+                  size_t bytes)
+{
+    struct part *part = &p->parts[p->n++];
+
+    part->op = op;
+    op->open++;
+    if (token)
+        memcpy(part->token, token, strnlen(token, WIRE_TOKEN_MAX));
+    p->bytes += bytes;
+    s->unconfirmed_bytes += bytes;
+}
+
+struct bus_message *publish_send(struct scheduler *s, struct publish *p,
+                                 const ProtobufCMessageDescriptor *type, struct bytes body,
+                                 bool json)
+{
+    struct bus_message *m = &effects_add(s->out, EFFECT_PUBLISH, p->id)->publish;
+
+    m->body = body;
+    m->content_type = wire_content_type(json);
+    m->type = type ? type->name : NULL;
+    return m;
+}
+
 struct bus_message *op_publish(struct scheduler *s, struct op *op, const ProtobufCMessage *body,
                                bool json, const char *token)
 {
-    struct publish *p = or_abort(calloc(1, sizeof(*p)));
+    struct publish *p = publish_new(s, 1);
     struct bytes packed = body ? wire_pack(s->out, body, json) : BYTES_EMPTY;
-    struct effect *e;
 
-    p->id = ++s->last_id;
-    p->op = op;
-    op->open++;
-    if (token)
-        memcpy(p->token, token, strnlen(token, WIRE_TOKEN_MAX));
-    p->bytes = packed.len;
-    s->unconfirmed_bytes += p->bytes;
-    HASH_ADD(hh, s->publishes, id, sizeof(p->id), p);
-    e = effects_add(s->out, EFFECT_PUBLISH, p->id);
-    e->publish.body = packed;
-    e->publish.content_type = wire_content_type(json);
-    e->publish.type = body ? body->descriptor->name : NULL;
-    return &e->publish;
+    publish_part(s, p, op, token, packed.len);
+    return publish_send(s, p, body ? body->descriptor : NULL, packed, json);
 }
 
 void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body)
@@ -296,30 +320,36 @@ void item_dead(struct scheduler *s, struct item *item, const char *reason)
     op_unref(s, op);
 }
 
+static void part_told(struct scheduler *s, const struct part *part, enum bus_outcome outcome)
+{
+    struct op *op = part->op;
+
+    if (outcome == BUS_RETURNED || outcome == BUS_NACKED) {
+        op->returned = true;
+        if (part->token[0]) {
+            s->stats.unroutable++;
+            record_new(s, op->item, outcome == BUS_RETURNED ? OP_UNROUTABLE : OP_REFUSED, op->job,
+                       part->token, NULL, NULL);
+        }
+    } else if (outcome == BUS_UNSENT && part->token[0]) {
+        s->stats.unstarted++; /* nobody can have it: no death to be counted */
+        record_new(s, op->item, OP_UNSENT, op->job, part->token, NULL, NULL);
+    }
+    op_unref(s, op);
+}
+
 static void on_outcome(struct scheduler *s, uint64_t id, enum bus_outcome outcome)
 {
     struct publish *p;
-    struct op *op;
 
     HASH_FIND(hh, s->publishes, &id, sizeof(id), p);
     if (!p)
         return;
     HASH_DEL(s->publishes, p);
     s->unconfirmed_bytes -= p->bytes;
-    op = p->op;
-    if (outcome == BUS_RETURNED || outcome == BUS_NACKED) {
-        op->returned = true;
-        if (p->token[0]) {
-            s->stats.unroutable++;
-            record_new(s, op->item, outcome == BUS_RETURNED ? OP_UNROUTABLE : OP_REFUSED, op->job,
-                       p->token, NULL, NULL);
-        }
-    } else if (outcome == BUS_UNSENT && p->token[0]) {
-        s->stats.unstarted++; /* nobody can have it: no death to be counted */
-        record_new(s, op->item, OP_UNSENT, op->job, p->token, NULL, NULL);
-    }
+    for (unsigned i = 0; i < p->n; i++)
+        part_told(s, &p->parts[i], outcome);
     free(p);
-    op_unref(s, op);
     driven_resume_stalled(s);
 }
 
@@ -600,7 +630,8 @@ int scheduler_new(struct scheduler **out, const char *name, const struct rng *se
     }
     s->rng = *seed;
     s->most_unconfirmed = most_unconfirmed;
-    s->flushed = -MACHINE_PACE_MS;
+    s->flushed = s->dispatched = -MACHINE_PACE_MS;
+    list_init(&s->batches);
     list_init(&s->items);
     list_init(&s->stalled);
     list_init(&s->accepted);
@@ -622,9 +653,13 @@ struct scheduler *scheduler_free(struct scheduler *s)
     s->out = NULL;
     HASH_ITER(hh, s->publishes, publish, next_publish) {
         HASH_DEL(s->publishes, publish);
-        publish->op->then = NULL;
-        if (--publish->op->open == 0)
-            op_free(s, publish->op);
+        for (unsigned i = 0; i < publish->n; i++) {
+            struct op *op = publish->parts[i].op;
+
+            op->then = NULL;
+            if (--op->open == 0)
+                op_free(s, op);
+        }
         free(publish);
     }
     HASH_ITER(hh, s->calls, call, next_call) {
@@ -648,6 +683,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     for (size_t i = 0; i < s->n_registered; i++)
         workflow_unref(s->registered[i]);
     definitions_free(s);
+    dispatch_free(s);
     asked_free(s);
     rollback_free(s);
     heap_deinit(&s->timers);
@@ -658,19 +694,23 @@ struct scheduler *scheduler_free(struct scheduler *s)
     return NULL;
 }
 
+/* When what was gathered is to leave, or what would be due before that. */
+static int64_t flush_time(const struct scheduler *s, bool gathered, int64_t last, int64_t next)
+{
+    int64_t when = last + MACHINE_PACE_MS > s->now ? last + MACHINE_PACE_MS : s->now;
+
+    return gathered && when < next ? when : next;
+}
+
 static int64_t next_tick(const struct scheduler *s)
 {
     const struct heap_node *n = heap_first(&s->timers);
-
     int64_t next = n ? n->when : INT64_MAX;
 
     if (s->suspect && s->suspect_until < next)
         next = s->suspect_until;
-    int64_t flush_at = s->flushed + MACHINE_PACE_MS;
-
-    if (s->gathered == 0 || flush_at > next)
-        return next;
-    return flush_at > s->now ? flush_at : s->now;
+    next = flush_time(s, s->gathered > 0, s->flushed, next);
+    return flush_time(s, !list_empty(&s->batches), s->dispatched, next);
 }
 
 int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
@@ -699,6 +739,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
         on_timers(s);
         suspects_tick(s);
         flush(s);
+        dispatch_flush(s);
         break;
     }
     return next_tick(s);

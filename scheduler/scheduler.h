@@ -24,7 +24,7 @@
  *
  * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c (steer.c, migrate.c; the
  * questions in list.c, history.c, catalog.c), suspects.c, notice.c, rollback.c. What the store has
- * decided is carried out in driven.c and event.c; scheduler.c carries work along, see machine.h.
+ * decided is carried out in driven.c, dispatch.c and event.c; scheduler.c carries work along, see machine.h.
  */
 #pragma once
 
@@ -80,7 +80,8 @@ struct scheduler_event {
 struct scheduler_stats {
     uint64_t submits, created, already, conflicts, rejected;
     uint64_t recorded, stale, unknown;
-    uint64_t dispatched; /* requests published */
+    uint64_t dispatched; /* requests published ... */
+    uint64_t messages;   /* ... in so many messages */
     uint64_t settled;
     uint64_t unstarted, unroutable;
     uint64_t recovered; /* Recover commands */
@@ -117,7 +118,8 @@ int scheduler_register(struct scheduler *s, struct workflow *w);
  * @out: effects are appended
  *
  * Records are gathered and leave, one call for each partition, with a SCHEDULER_TICK: the first at
- * once, those that come within a millisecond of it together.
+ * once, those that come within a millisecond of it together. So do requests for one actor whose
+ * agents take several.
  *
  * Return: the monotonic ms of the next SCHEDULER_TICK needed, INT64_MAX for none.
  */

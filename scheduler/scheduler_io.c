@@ -111,6 +111,7 @@ static const struct metric figures[] = {
     {"conflicts", METRIC_COUNTER, AT(conflicts), "Submits under the id of another job"},
     {"rejected", METRIC_COUNTER, AT(rejected), "Submits and Controls refused as invalid"},
     {"dispatched", METRIC_COUNTER, AT(dispatched), "requests published to agents"},
+    {"messages", METRIC_COUNTER, AT(messages), "messages that carried them"},
     {"recorded", METRIC_COUNTER, AT(recorded), "replies recorded"},
     {"stale", METRIC_COUNTER, AT(stale), "replies too late or repeated, not recorded"},
     {"unknown", METRIC_COUNTER, AT(unknown), "replies for jobs that are not in the store"},

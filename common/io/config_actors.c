@@ -15,6 +15,8 @@ static const struct {
     {"lease_retries", "further tries within one lease; default: 2 for http, else 0"},
     {"ack", "late (default): with the reply, but of a long lease when the handler starts "
             "(agent.consumer_timeout); early: always then"},
+    {"batch", "requests that may share a message where they were short of late, 1 to 8; default: "
+              "8, but no more than the agent works on at a time"},
     {"actions", "a list of groups, one for each action; builtin has its own and needs none"},
     {"builtin", "builtin: the one that does an action of another name"},
     {"command", "exec: the program and its arguments; there is no shell"},

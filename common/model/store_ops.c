@@ -327,8 +327,7 @@ const char *op_kind_name(char kind)
     return NULL;
 }
 
-/* A token begins with the number of its step. */
-static int64_t token_step(struct bytes token)
+int64_t ops_token_step(struct bytes token)
 {
     const uint8_t *dot = token.len > 0 ? memchr(token.data, '.', token.len) : NULL;
 
@@ -345,7 +344,7 @@ static bool about_record(const struct bytes *args, int n, int i, struct ops_abou
     name = record[0].len == 1 ? op_kind_name((char)record[0].data[0]) : NULL;
     out->what = name ? bytes_str(name) : BYTES_EMPTY;
     out->job = record[1];
-    out->step = token_step(record[2]);
+    out->step = ops_token_step(record[2]);
     return true;
 }
 
@@ -379,7 +378,7 @@ bool ops_about(const char *function, const struct bytes *args, int n, int i, str
     if (strcmp(function, "suspect") == 0)
         out->what = args[2];
     if (strcmp(function, "renew") == 0)
-        out->step = token_step(args[1]);
+        out->step = ops_token_step(args[1]);
     return true;
 }
 

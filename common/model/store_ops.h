@@ -212,6 +212,9 @@ struct ops_about {
     struct bytes other; /* what is no job: a cause of alerts, the digest of a message */
 };
 
+/* The number of its step, which a token begins with; -1 where it is none. */
+int64_t ops_token_step(struct bytes token);
+
 /* @i: a record has several. Return: false where there is no such one. */
 bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out);
 

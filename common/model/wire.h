@@ -53,6 +53,7 @@
 #define WIRE_TRACEPARENT_MAX 128
 #define WIRE_CONTENT_TYPE_MAX 128
 #define WIRE_TOKEN_MAX 64
+#define WIRE_BATCH_MAX 8 /* requests that a scheduler puts into one message */
 #define WIRE_REASON_MAX 1024
 #define WIRE_BY_MAX 128
 #define WIRE_NOTE_MAX 1024

@@ -50,6 +50,7 @@ local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for a
 local CONTINUED = 1000           -- ms in which whoever left a cursor goes on with it
 local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this often
 local WAIT_SLACK = 1000          -- ms by which an unstarted request may come back early
+local AT_ONCE = 10               -- ms; a shorter deferral is none
 local COMMANDS_KEPT = 16         -- of a job, with their answers
 local TRIES_MAX = 1000           -- of a job, as its workflow can say
 local NO_STEP = 4294967295       -- where an alert or an answer is about none
@@ -1472,6 +1473,9 @@ local function on_failure(job, i, rec, op)
   end
   if overtaken(job, rec) or rec.current == job.desired then -- an undo that was never sent: it is there
     rest(job, i, rec, op.fresh)
+  elseif op.kind == 'F' and rec.attempt == 1 and moving(job) and op.retry_after > 0
+    and op.retry_after < AT_ONCE then
+    lock(job, i, rec, rec.asked, op.fresh) -- by this call: no timer is as fine. Once, or it could go round for ever
   elseif op.kind == 'F' then
     local wait = op.retry_after > 0 and op.retry_after or t.initial
     back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))

@@ -91,10 +91,15 @@ static void call(struct alone *w, const struct effect *e)
 static void say_request(struct alone *w, struct bytes body)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
+    CLEANUP(buf_deinit) struct buf steps = {0};
 
     assert_int_equal(wire_decode(WIRE_REQUESTS, body, NULL, &m, NULL), 0);
     snprintf(w->token, sizeof(w->token), "%s", m.requests->requests[0]->token);
-    say(w, "request ", bytes_str(m.requests->requests[0]->step));
+    for (size_t i = 0; i < m.requests->n_requests; i++) {
+        buf_puts(&steps, i > 0 ? " " : "");
+        buf_puts(&steps, m.requests->requests[i]->step);
+    }
+    say(w, "request ", buf_bytes(&steps));
 }
 
 static void say_event(struct alone *w, struct bytes body)

@@ -2,9 +2,9 @@
 /*
  * Alone: one scheduler over the simulated store, to be asked and told by hand
  *
- * What it says is kept as text, one thing after the other: "request s1" (a step), "reply {…}" and
- * "dead REASON {…}" (bodies as they are, so ask in JSON), "event {…}", "alert REASON", "ack". The
- * broker takes all of it, or what outcome says.
+ * What it says is kept as text, one thing after the other: "request s1" (a step, or all of those
+ * that travel together), "reply {…}" and "dead REASON {…}" (bodies as they are, so ask in JSON),
+ * "event {…}", "alert REASON", "ack". The broker takes all of it, or what outcome says.
  */
 #pragma once
 

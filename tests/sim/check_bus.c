@@ -85,32 +85,45 @@ void check_suspect(struct checker *c, uint32_t partition, const struct bytes *ar
 /* What is for routing, and for people, says what the body says; and nothing lets the broker lose
  * it. */
 static void check_properties(struct checker *c, const struct bus_message *m,
-                             const struct token *token)
+                             const struct token *token, bool alone)
 {
     const struct workflow_step *step = &token->w->steps[token->step];
     const char *actor = token->back ? step->revert.actor : step->forward.actor;
 
     require(c, m->mandatory && m->expires && !m->transient, "I1 %s: a request that may be lost",
             token->job->id);
+    require(c, strcmp(m->key, actor) == 0, "I10 %s: a request for step %u goes out to %s",
+            token->job->id, token->step, m->key);
+    require(c, alone || (token->attempt == 1 && !m->resent),
+            "M2 %s: another try of step %u travels with others", token->job->id, token->step);
     require(c,
-            strcmp(m->key, actor) == 0 && strcmp(m->job, token->job->id) == 0 &&
-                strcmp(m->step, step->name) == 0 && m->attempt == token->attempt,
-            "I10 %s: a request for step %u goes out as %s/%s, attempt %" PRId64 ", to %s",
-            token->job->id, token->step, m->job, m->step, (int64_t)m->attempt, m->key);
+            alone ? strcmp(m->job, token->job->id) == 0 && strcmp(m->step, step->name) == 0 &&
+                        m->attempt == token->attempt
+                  : !m->job && !m->step && m->attempt == 0,
+            "I10 %s: a request for step %u goes out as %s/%s, attempt %" PRId64, token->job->id,
+            token->step, m->job, m->step, (int64_t)m->attempt);
 }
 
 static void published_requests(struct checker *c, const struct bus_message *m,
                                enum bus_outcome outcome)
 {
-    struct token *token = check_token_ever(c, bytes_str(m->message_id));
+    CLEANUP(wire_free) struct wire_message body = {0};
 
-    if (!token) {
-        checker_fail(c, "I10 a request with a token that was never minted");
+    if (wire_decode(WIRE_REQUESTS, m->body, NULL, &body, NULL)) {
+        checker_fail(c, "I10 requests that nobody can read");
         return;
     }
-    check_properties(c, m, token);
-    token->published = true;
-    token->routed |= outcome == BUS_CONFIRMED;
+    for (size_t i = 0; i < body.requests->n_requests; i++) {
+        struct token *token = check_token_ever(c, bytes_str(body.requests->requests[i]->token));
+
+        if (!token) {
+            checker_fail(c, "I10 a request with a token that was never minted");
+            return;
+        }
+        check_properties(c, m, token, body.requests->n_requests == 1);
+        token->published = true;
+        token->routed |= outcome == BUS_CONFIRMED;
+    }
 }
 
 static const char *outcome_name(Drover__V1__Outcome outcome)

@@ -673,6 +673,8 @@ static void set_wait(const struct checker *c, struct step *step, double wait, do
     step->not_after = c->store_now + (most > least ? most : least);
 }
 
+#define AT_ONCE_MS 10 /* a deferral of a first attempt that asks for less */
+
 /* A failure may have had an effect, and the n-th waits initial × coefficient^(n-1) at least. */
 static void on_failed(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
@@ -707,6 +709,8 @@ static void on_deferred(struct checker *c, struct job *job, uint32_t i, const st
     step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
     set_wait(c, step, (double)(r->retry_after > 0 ? r->retry_after : policy->initial_interval_ms),
              policy->jitter, 0);
+    if (r->token->attempt == 1 && r->retry_after > 0 && r->retry_after < AT_ONCE_MS)
+        step->not_before = 0; /* the call that records it sends it out again, if the job goes on */
 }
 
 /* Whether an agent has had the request that came back, and died with it, nobody can tell. */

@@ -270,6 +270,8 @@ void grid_publishes(const struct process *p, const struct bus_message *m)
     CLEANUP(wire_free) struct wire_message body = {0};
     const Drover__V1__Control *control;
 
+    if (p->role == ROLE_SCHEDULER && strcmp(m->exchange, "drover.tasks") == 0 && !m->message_id)
+        timeline_note(p->world->t, FEATURE_COMPANY);
     if (p->role != ROLE_SUPERVISOR || p->world->plan->supervisors == 1 ||
         wire_decode(WIRE_CONTROL, m->body, NULL, &body, NULL))
         return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan.h"
 
+#include "model/wire.h"
 #include "store.h"
 
 #define PERCENT 10000 /* millionths */
@@ -343,6 +344,8 @@ static void draw_handlers(struct timeline *t, const struct plan *plan, struct pl
     h->waits = rate(t, 50 * PERCENT);
     h->slow = rate(t, 10 * PERCENT);
     h->most_ms = draw_ms(t, plan, 1, 1500);
+    if (plan->batch > 0 && timeline_chance(t, 60 * PERCENT))
+        h->most_ms = timeline_between(t, 0, 2); /* so short that they travel in company */
 }
 
 static void draw_topology(struct timeline *t, struct plan *plan)
@@ -358,6 +361,10 @@ static void draw_topology(struct timeline *t, struct plan *plan)
     plan->most_unconfirmed =
         timeline_chance(t, 50 * PERCENT) ? (uint32_t)timeline_between(t, 1, 8) : 1024;
     plan->concurrency = (uint32_t)timeline_between(t, 1, 4);
+    if (timeline_chance(t, 40 * PERCENT)) {
+        plan->batch = (uint32_t)timeline_between(t, 2, WIRE_BATCH_MAX);
+        plan->concurrency = plan->actors * (uint32_t)timeline_between(t, 2, 4);
+    }
     plan->lease_retries = (uint32_t)timeline_between(t, 0, 2);
     plan->early_ack_ms = timeline_chance(t, 20 * PERCENT) ? draw_ms(t, plan, 100, 3000) : 0;
     plan->election = timeline_chance(t, 70 * PERCENT);

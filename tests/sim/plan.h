@@ -98,6 +98,7 @@ struct plan {
     uint32_t prefetch;
     uint32_t most_unconfirmed; /* publishes of a scheduler, before requests wait for room */
     uint32_t concurrency;
+    uint32_t batch; /* requests that an agent takes in one message; 0: one */
     uint32_t lease_retries;
     int64_t early_ack_ms;
     bool election;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "model/wire.h"
 #include "parts.h"
 
 #define MILLION 1000000
@@ -69,6 +70,16 @@ static void count_copy(struct world *w, struct bytes what)
         poison_find(w, what)->copies++;
 }
 
+static void count_tokens(struct world *w, struct bytes body)
+{
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    if (wire_decode(WIRE_REQUESTS, body, NULL, &m, NULL))
+        return;
+    for (size_t i = 0; i < m.requests->n_requests; i++)
+        count_copy(w, bytes_str(m.requests->requests[i]->token));
+}
+
 void poison_published(struct world *w, const struct bus_message *m)
 {
     char digest[ID_DIGEST_LEN + 1];
@@ -77,8 +88,8 @@ void poison_published(struct world *w, const struct bus_message *m)
         return;
     id_digest(m->body, digest);
     count_copy(w, bytes_str(digest));
-    if (m->message_id)
-        count_copy(w, bytes_str(m->message_id));
+    if (strcmp(m->exchange, "drover.tasks") == 0)
+        count_tokens(w, m->body);
 }
 
 bool poison_handler(struct process *p, const char *token)

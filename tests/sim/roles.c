@@ -176,6 +176,7 @@ static void agent_born(struct process *p)
             .name = effects_printf(&w->t->arena, "a%u", (unsigned)i),
             .lease_retries = w->plan->lease_retries,
             .early_ack_ms = w->plan->early_ack_ms,
+            .batch = w->plan->batch,
         };
     ok(agent_new(&p->agent, &config, &rng));
     p->link.direct_source = AGENT_ANSWERS;
@@ -472,6 +473,8 @@ void role_replies(struct process *p, struct bytes body)
 
         while (h && (h->life != p->life || strcmp(h->token, m.replies->replies[i]->token) != 0))
             h = h->older;
+        if (found_no_slot(m.replies->replies[i]) && m.replies->replies[i]->error->retry_after_ms)
+            timeline_note(p->world->t, FEATURE_COMPANY_GIVEN_BACK);
         if (h && !found_no_slot(m.replies->replies[i]) && process_now(p) > h->deadline)
             checker_fail(p->world->checker, "I4 %s replies to %s after its lease", p->name,
                          h->label);

@@ -60,6 +60,8 @@ static void tell_reply(struct world *w, const Drover__V1__StepReply *m)
         buf_puts(&w->story, "(nothing done)");
     if (m->error && m->error->retry_after_ms > 0)
         buf_printf(&w->story, "+%d", (int)m->error->retry_after_ms);
+    if (m->batch > 0)
+        buf_printf(&w->story, " takes %u", (unsigned)m->batch);
 }
 
 static void tell_replies(struct world *w, const struct bus_message *m)
@@ -742,6 +744,63 @@ static void test_waiting_for_a_slot(void **state)
     expect(w, "2000: reply a=x\n5000: stop b\n5000: stop d\n");
 }
 
+/* Another agent may have a slot: it comes back for that, and soon. */
+static void test_company_without_a_slot(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000},
+            {.step = "c", .lock = 5000}, {.step = "d", .lock = 60});
+    until(w, 49);
+    expect(w, "0: start a\n0: start b\n30: reply d!NO_SLOT(deferred)+1\n");
+    outcome(w, BUS_CONFIRMED);
+    until(w, 200);
+    expect(w, "50: reply c!NO_SLOT(deferred)+1\n");
+    outcome(w, BUS_CONFIRMED);
+    succeed(w, "a", "x");
+    succeed(w, "b", "y");
+    turn_ends(w);
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "200: reply a=x b=y\n200: ack 1\n");
+}
+
+/* Short work goes through a slot one behind the other. */
+static void test_company_takes_turns(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000},
+            {.step = "c", .lock = 5000}, {.step = "d", .lock = 5000});
+    until(w, 40);
+    succeed(w, "a", "x");
+    succeed(w, "b", "y");
+    until(w, 100);
+    expect(w, "0: start a\n0: start b\n40: start c\n40: start d\n40: reply a=x b=y\n");
+}
+
+/* What its share of the slots can begin at once. */
+static void test_what_it_takes_at_once(void **state)
+{
+    static const struct agent_actor actors[] = {
+        {.name = "short", .batch = 8}, {.name = "wide", .batch = 2}, {.name = "plain"}};
+    const struct agent_config config = {
+        .name = "tester", .concurrency = 9, .actors = actors, .n_actors = 3};
+    struct world *w = *state;
+    struct rng seed;
+
+    rng_seed(&seed, 1);
+    agent_free(w->agent);
+    assert_int_equal(agent_new(&w->agent, &config, &seed), 0);
+    deliver(w, 1, {.step = "a", .lock = 5000, .actor = "short"},
+            {.step = "b", .lock = 5000, .actor = "wide"}, {.step = "c", .lock = 5000});
+    succeed(w, "a", "x");
+    succeed(w, "b", "y");
+    fail_as(w, "c", "E", DROVER__V1__VERDICT__VERDICT_PERMANENT);
+    turn_ends(w);
+    expect(w, "0: start a\n0: start b\n0: start c\n"
+              "0: reply a=x takes 3 b=y takes 2 c!E(permanent)\n");
+}
+
 /* The process stood still for the whole of a lease: its slot comes free before anybody asks for the
  * time. */
 static void test_no_start_past_the_lease(void **state)
@@ -1177,6 +1236,9 @@ int main(void)
         TEST(test_no_retry_without_time),
         TEST(test_duplicate_token),
         TEST(test_waiting_for_a_slot),
+        TEST(test_company_without_a_slot),
+        TEST(test_company_takes_turns),
+        TEST(test_what_it_takes_at_once),
         TEST(test_no_start_past_the_lease),
         TEST(test_returned_reply),
         TEST(test_one_bad_among_good),

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Requests on their way out
+ *
+ * Short work travels in company: requests for one actor that leave within a millisecond share a
+ * message, where its agents say that they take several (StepReply.batch) and the action was fast of
+ * late. Who gets the message does one behind the other, so it holds a few milliseconds of work at
+ * the most, by what each took when it was last done: a slow one counts at once, and fades. What was
+ * not measured yet, is slow, large, or no first try travels alone, and leaves at once.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "scheduler/machine.h"
+
+/* ---- how long it takes ---- */
+
+static unsigned tempo_key(char key[TEMPO_KEY], const char *actor, const char *action)
+{
+    return (unsigned)snprintf(key, TEMPO_KEY, "%s/%s", actor, action);
+}
+
+static struct tempo *tempo_find(const struct scheduler *s, const char *actor, const char *action)
+{
+    char key[TEMPO_KEY];
+    unsigned len = tempo_key(key, actor, action);
+    struct tempo *t;
+
+    HASH_FIND(hh, s->tempos, key, len, t);
+    return t;
+}
+
+static struct tempo *tempo_new(struct scheduler *s, const char *actor, const char *action)
+{
+    struct tempo *t = or_abort(calloc(1, sizeof(*t)));
+    unsigned len = tempo_key(t->key, actor, action);
+
+    if (HASH_COUNT(s->tempos) >= MACHINE_TEMPOS_MAX) {
+        struct tempo *oldest = s->tempos;
+
+        HASH_DEL(s->tempos, oldest);
+        free(oldest);
+    }
+    HASH_ADD(hh, s->tempos, key, len, t);
+    return t;
+}
+
+static void heard(struct scheduler *s, const struct workflow_dispatch *d,
+                  const Drover__V1__StepReply *m)
+{
+    struct tempo *t = tempo_find(s, d->actor, d->action);
+    bool slow = m->batch < 2 || m->duration_ms < 0 || m->duration_ms > MACHINE_SLOW_MS;
+    int64_t took_us = 1000 * (slow ? MACHINE_SLOW_MS : m->duration_ms);
+
+    if (!t && slow)
+        return; /* what nobody knows of travels alone as well */
+    if (!t)
+        t = tempo_new(s, d->actor, d->action);
+    t->batch = m->batch;
+    t->took_us -= t->took_us / MACHINE_TEMPO_FADES;
+    if (t->took_us < took_us)
+        t->took_us = took_us;
+}
+
+void tempo_heard(struct scheduler *s, const struct workflow *w, const Drover__V1__StepReply *m)
+{
+    int64_t number = ops_token_step(bytes_str(m->token));
+    const struct workflow_step *step;
+
+    if (number < 0 || number >= w->n_steps)
+        return;
+    step = &w->steps[number];
+    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE)
+        heard(s, &step->forward, m);
+    if (m->error || m->achieved == DROVER__V1__STATE__STATE_DISABLED)
+        heard(s, &step->revert, m); /* a failure does not tell of which it is one */
+}
+
+/* What it counts in a batch of MACHINE_BATCH_US; more than half of that: it travels alone. */
+static int64_t cost_of(const struct scheduler *s, const Drover__V1__StepRequest *m)
+{
+    const struct tempo *t = tempo_find(s, m->actor, m->action);
+    unsigned room = t && t->batch < WIRE_BATCH_MAX ? t->batch : WIRE_BATCH_MAX;
+
+    if (!t || t->batch < 2)
+        return MACHINE_BATCH_US;
+    return t->took_us > MACHINE_BATCH_US / room ? t->took_us : MACHINE_BATCH_US / room;
+}
+
+/* ---- messages ---- */
+
+static void address(struct scheduler *s, struct bus_message *message, const char *actor,
+                    int64_t not_after)
+{
+    message->exchange = "drover.tasks";
+    message->key = message->actor = effects_str(s->out, actor);
+    message->not_after = not_after;
+    message->expires = true;
+    message->mandatory = true;
+    s->stats.messages++;
+}
+
+/* @again: it was sent before, so that this one finds no agent proves nothing. */
+static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
+                       int64_t not_after, bool again)
+{
+    Drover__V1__StepRequest *list[] = {m};
+    Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
+    struct bus_message *message;
+
+    body.requests = list;
+    body.n_requests = 1;
+    message = op_publish(s, op, &body.base, false, again ? NULL : m->token);
+    address(s, message, m->actor, not_after);
+    message->message_id = m->token;
+    message->job = effects_str(s->out, m->job_id);
+    message->step = effects_str(s->out, m->step);
+    message->attempt = m->attempt;
+    message->traceparent = *m->traceparent ? m->traceparent : NULL;
+    message->resent = again;
+}
+
+/* ---- in company ---- */
+
+static struct batch *batch_free(struct batch *b)
+{
+    list_remove(&b->link);
+    buf_deinit(&b->body);
+    free(b);
+    return NULL;
+}
+
+static struct batch *batch_find(struct scheduler *s, const char *actor)
+{
+    list_foreach(l, &s->batches) {
+        struct batch *b = list_entry(l, struct batch, link);
+
+        if (strcmp(b->actor, actor) == 0)
+            return b;
+    }
+    return NULL;
+}
+
+static struct batch *batch_new(struct scheduler *s, const Drover__V1__StepRequest *m,
+                               int64_t not_after)
+{
+    struct batch *b = or_abort(calloc(1, sizeof(*b)));
+
+    b->publish = publish_new(s, WIRE_BATCH_MAX);
+    b->not_after = not_after;
+    snprintf(b->actor, sizeof(b->actor), "%s", m->actor);
+    snprintf(b->step, sizeof(b->step), "%s", m->step);
+    snprintf(b->traceparent, sizeof(b->traceparent), "%s", m->traceparent);
+    list_append(&s->batches, &b->link);
+    return b;
+}
+
+static void batch_send(struct scheduler *s, struct batch *b)
+{
+    const struct part *first = &b->publish->parts[0];
+    struct bus_message *message = publish_send(s, b->publish, &drover__v1__requests__descriptor,
+                                               effects_copy(s->out, buf_or_abort(&b->body)), false);
+
+    address(s, message, b->actor, b->not_after);
+    if (b->publish->n == 1) {
+        message->message_id = effects_str(s->out, first->token);
+        message->job = effects_str(s->out, first->op->job);
+        message->step = effects_str(s->out, b->step);
+        message->attempt = 1;
+        message->traceparent = *b->traceparent ? effects_str(s->out, b->traceparent) : NULL;
+    }
+    batch_free(b);
+}
+
+/* Requests one behind the other in memory are Requests of them all. */
+static void batch_add(struct scheduler *s, struct batch *b, struct op *op,
+                      Drover__V1__StepRequest *m, int64_t cost_us)
+{
+    Drover__V1__StepRequest *list[] = {m};
+    Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
+    size_t before = b->body.len;
+
+    body.requests = list;
+    body.n_requests = 1;
+    (void)wire_encode(&body.base, false, &b->body);
+    publish_part(s, b->publish, op, m->token, buf_or_abort(&b->body).len - before);
+    b->cost_us += cost_us;
+    if (b->publish->n == WIRE_BATCH_MAX || b->cost_us + cost_us > MACHINE_BATCH_US)
+        batch_send(s, b);
+}
+
+static void send_in_company(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
+                            int64_t not_after, int64_t cost_us)
+{
+    struct batch *b = batch_find(s, m->actor);
+
+    /* the broker keeps them together: no longer than any of them may wait, and no less */
+    if (b && (b->cost_us + cost_us > MACHINE_BATCH_US || not_after < b->not_after ||
+              not_after > b->not_after + MACHINE_PACE_MS)) {
+        batch_send(s, b);
+        b = NULL;
+    }
+    batch_add(s, b ? b : batch_new(s, m, not_after), op, m, cost_us);
+}
+
+void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, size_t size,
+              int64_t not_after, bool again)
+{
+    int64_t cost_us = cost_of(s, m);
+    bool small = size <= MACHINE_BATCH_BYTES / WIRE_BATCH_MAX;
+
+    if (m->attempt == 1 && !again && small && cost_us <= MACHINE_BATCH_US / 2)
+        send_in_company(s, op, m, not_after, cost_us);
+    else
+        send_alone(s, op, m, not_after, again);
+    s->stats.dispatched++;
+    log_debug("step_dispatched", LOG_S("job", m->job_id), LOG_S("step", m->step),
+              LOG_I("attempt", m->attempt), LOG_S("token", m->token));
+}
+
+/* The first leaves at once; those that follow within a moment travel together. */
+void dispatch_flush(struct scheduler *s)
+{
+    if (list_empty(&s->batches) || s->now < s->dispatched + MACHINE_PACE_MS)
+        return;
+    s->dispatched = s->now;
+    while (!list_empty(&s->batches))
+        batch_send(s, list_entry(s->batches.next, struct batch, link));
+}
+
+void dispatch_free(struct scheduler *s)
+{
+    struct tempo *t, *next;
+
+    HASH_ITER(hh, s->tempos, t, next) {
+        HASH_DEL(s->tempos, t);
+        free(t);
+    }
+    list_foreach_safe(l, &s->batches)
+        batch_free(list_entry(l, struct batch, link));
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Requests in company: which share a message, and what becomes of them together
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "alone.h"
+
+#define FAN 10
+
+/* What an agent says that did it in so many ms, and takes so many requests in one message. */
+static const char *done(struct alone *w, int batch, int took)
+{
+    static char said[120];
+
+    snprintf(said, sizeof(said),
+             "\"achieved\": \"STATE_ACTIVE\", \"batch\": %d, \"durationMs\": \"%d\"", batch, took);
+    return said;
+}
+
+static void step_append(struct buf *json, const char *name, const char *actor, bool waits)
+{
+    buf_printf(json, "%s{\"name\": \"%s\", \"actor\": \"%s\", \"action\": \"do\"%s}",
+               waits ? ", " : "", name, actor, waits ? ", \"after\": [\"root\"]" : "");
+}
+
+/* A step, and ten that wait for it, of which every @nth is of another actor. */
+static void submit_fan(struct alone *w, const char *job, int nth)
+{
+    CLEANUP(buf_deinit) struct buf json = {0};
+
+    buf_printf(&json, "{\"jobId\": \"%s\", \"definition\": {\"steps\": [", job);
+    step_append(&json, "root", "hand", false);
+    for (int i = 0; i < FAN; i++)
+        step_append(&json, (char[]){(char)('a' + i), '\0'}, nth && i % nth == 0 ? "foot" : "hand",
+                    true);
+    buf_puts(&json, "]}}");
+    alone_submit(w, buf_str(&json));
+}
+
+/* The root of a fan is done: whatever waited for it goes out. */
+static void fan_out(struct alone *w, const char *job, int nth, const char *said)
+{
+    submit_fan(w, job, nth);
+    w->story.len = 0;
+    alone_serve(w, job, "root", said);
+}
+
+/* A job of one step is done. */
+static void do_one(struct alone *w, const char *said)
+{
+    static int n;
+    CLEANUP(buf_deinit) struct buf json = {0};
+    char job[16];
+
+    snprintf(job, sizeof(job), "one%d", n++);
+    buf_printf(&json, "{\"jobId\": \"%s\", \"definition\": {\"steps\": [", job);
+    step_append(&json, "only", "hand", false);
+    buf_puts(&json, "]}}");
+    alone_submit(w, buf_str(&json));
+    alone_serve(w, job, "only", said);
+}
+
+/* ---- who travels with whom ---- */
+
+static void test_short_ones_travel_together(void **state)
+{
+    struct alone *w = *state;
+
+    fan_out(w, "j", 0, done(w, 8, 0));
+    alone_expect(w, "request a b c d e f g h, request i j, ack");
+    assert_true(scheduler_idle(w->scheduler));
+}
+
+/* No more than its agent takes. */
+static void test_as_many_as_the_agent_takes(void **state)
+{
+    struct alone *w = *state;
+
+    fan_out(w, "j", 0, done(w, 3, 0));
+    alone_expect(w, "request a b c, request d e f, request g h i, request j, ack");
+    fan_out(w, "k", 0, done(w, 1000, 0));
+    alone_expect(w, "request a b c d e f g h, request i j, ack");
+}
+
+/* An agent of another make says nothing of it. */
+static void test_alone_where_nothing_is_said(void **state)
+{
+    static const char each[] = "request a, request b, request c, request d, request e, request f,"
+                               " request g, request h, request i, request j, ack";
+    struct alone *w = *state;
+
+    fan_out(w, "j", 0, "\"achieved\": \"STATE_ACTIVE\"");
+    alone_expect(w, each);
+    do_one(w, done(w, 8, 0));
+    fan_out(w, "k", 0, "\"achieved\": \"STATE_ACTIVE\""); /* from now on this one may get it too */
+    alone_expect(w, each);
+    fan_out(w, "l", 0, done(w, 8, 0));
+    alone_expect(w, each);
+}
+
+/* Five milliseconds of work, by what it took. */
+static void test_as_much_work_as_is_short(void **state)
+{
+    struct alone *w = *state;
+
+    fan_out(w, "j", 0, done(w, 8, 1));
+    alone_expect(w, "request a b c d e, request f g h i j, ack");
+    fan_out(w, "k", 0, done(w, 8, 2));
+    alone_expect(w, "request a b, request c d, request e f, request g h, request i j, ack");
+    fan_out(w, "l", 0, done(w, 8, 3));
+    alone_expect(w, "request a, request b, request c, request d, request e, request f, request g,"
+                    " request h, request i, request j, ack");
+}
+
+/* One slow run counts at once, and is forgotten slowly. */
+static void test_a_slow_one_is_remembered(void **state)
+{
+    struct alone *w = *state;
+
+    do_one(w, done(w, 8, 0));
+    do_one(w, done(w, 8, 200));
+    for (int i = 0; i < 31; i++)
+        do_one(w, done(w, 8, 0));
+    fan_out(w, "j", 0, done(w, 8, 0));
+    alone_expect(w, "request a, request b, request c, request d, request e, request f, request g,"
+                    " request h, request i, request j, ack");
+    fan_out(w, "k", 0, done(w, 8, 0));
+    alone_expect(w, "request a b, request c d, request e f, request g h, request i j, ack");
+}
+
+/* So does one that has failed. */
+static void test_a_slow_failure_is_remembered(void **state)
+{
+    struct alone *w = *state;
+
+    do_one(w, done(w, 8, 0));
+    do_one(w, "\"batch\": 8, \"durationMs\": \"30000\","
+              " \"error\": {\"class\": \"TIMEOUT\", \"verdict\": \"VERDICT_TRANSIENT\"}");
+    fan_out(w, "j", 0, done(w, 8, 0));
+    alone_expect(w, "request a, request b, request c, request d, request e, request f, request g,"
+                    " request h, request i, request j, ack");
+}
+
+/* Each actor has a queue of its own; and of the other nothing is known. */
+static void test_each_actor_by_itself(void **state)
+{
+    struct alone *w = *state;
+
+    fan_out(w, "j", 4, done(w, 8, 0));
+    alone_expect(w, "request a, request e, request i, request b c d f g h j, ack");
+}
+
+/* ---- what becomes of them ---- */
+
+/* No queue takes the message: that is recorded of each. */
+static void test_returned_together(void **state)
+{
+    struct alone *w = *state;
+    struct scheduler_stats stats;
+
+    submit_fan(w, "j", 0);
+    w->unroutable = true;
+    alone_serve(w, "j", "root", done(w, 8, 0));
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.unroutable, FAN);
+    assert_int_equal(stats.dispatched, 1 + FAN);
+    assert_int_equal(stats.messages, 1 + 2);
+    assert_true(scheduler_idle(w->scheduler));
+}
+
+/* The reply waits for its ack until every message that it has led to is confirmed. */
+static void test_acknowledged_when_all_are_confirmed(void **state)
+{
+    struct alone *w = *state;
+
+    submit_fan(w, "j", 0);
+    alone_confirm(w);
+    w->story.len = 0;
+    w->silent = true;
+    alone_serve(w, "j", "root", done(w, 8, 0));
+    alone_expect(w, "request a b c d e f g h, request i j");
+    alone_confirm(w);
+    alone_expect(w, "ack");
+}
+
+/* One that got no slot goes out again with the answer to its deferral, and alone. */
+static void test_what_comes_back_travels_alone(void **state)
+{
+    struct alone *w = *state;
+
+    fan_out(w, "j", 0, done(w, 8, 0));
+    w->story.len = 0;
+    alone_serve(w, "j", "i",
+                "\"batch\": 8, \"error\": {\"class\": \"NO_SLOT\","
+                " \"verdict\": \"VERDICT_DEFER\", \"retryAfterMs\": \"1\"}");
+    alone_expect(w, "request i, ack");
+    alone_serve(w, "j", "i",
+                "\"batch\": 8, \"error\": {\"class\": \"NO_SLOT\","
+                " \"verdict\": \"VERDICT_DEFER\", \"retryAfterMs\": \"1\"}");
+    alone_expect(w, "ack"); /* the second time it waits for the supervisor, like any other */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_short_ones_travel_together),
+        TEST(test_as_many_as_the_agent_takes),
+        TEST(test_alone_where_nothing_is_said),
+        TEST(test_as_much_work_as_is_short),
+        TEST(test_a_slow_one_is_remembered),
+        TEST(test_a_slow_failure_is_remembered),
+        TEST(test_each_actor_by_itself),
+        TEST(test_returned_together),
+        TEST(test_acknowledged_when_all_are_confirmed),
+        TEST(test_what_comes_back_travels_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
