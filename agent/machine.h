@@ -60,6 +60,7 @@ struct delivery {
     bool repeated; /* delivered or sent before */
     bool left;     /* to the broker: never acknowledged, delivered to another agent */
     bool acked;    /* before its time: see suspects.c */
+    bool counted;  /* by the broker, for a run that has a slot */
     int64_t received;
     struct wire_message message;
     struct bytes body; /* of a dead letter; owned */
@@ -81,6 +82,7 @@ struct run {
     struct list link; /* in agent.waiting, or in agent.replies[] */
     struct delivery *delivery;
     bool unseen;                    /* by the broker: acknowledged, and has a slot */
+    bool hidden;                    /* from it, as its delivery counts for another one */
     bool settled;                   /* the delivery does not wait for this run any more */
     const struct agent_result *cut; /* short: what is said in place of a failure; NULL: it is not */
     struct list followers;          /* struct follower: deliveries of the same token */
@@ -147,7 +149,9 @@ struct agent {
     struct suspect *suspect; /* the one that is */
     struct timer alone;
     struct list waiting; /* for a slot */
-    unsigned unseen;     /* runs with a slot that the broker counts no more */
+    unsigned unseen;     /* runs with a slot that the broker counts no more ... */
+    unsigned hidden;     /* ... or never did: they came with others */
+    bool freed;          /* a slot, in this step */
     struct timer crowded;
     bool paused;            /* no more deliveries are wanted */
     struct list replies[2]; /* for the turn's end; [1] as JSON */

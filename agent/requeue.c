@@ -3,9 +3,10 @@
  * Giving back: what waits here without a slot, another agent may begin at once
  *
  * The prefetch keeps the broker from sending more than there are slots, but for runs that were
- * acknowledged when they began: it knows nothing of those. Where they have a part in all slots
- * being taken, and none has come free for a moment, the agent wants no more, and gives back what
- * waits.
+ * acknowledged when they began, and those that came with others in one message: it knows nothing of
+ * these. Where they have a part in all slots being taken for a moment, the agent wants no more, and
+ * gives back what waits. Work that came in company is short: as long as slots come free, and are
+ * taken again, nothing is wrong.
  */
 #include "agent/machine.h"
 
@@ -48,13 +49,18 @@ static void on_crowded(struct agent *a, struct timer *t)
 void slots_watch(struct agent *a)
 {
     bool free_slot = a->stats.running < a->config.concurrency;
+    bool waits = !list_empty(&a->waiting) || !list_empty(&a->suspects);
+    bool crowded = !free_slot && (a->unseen > 0 || (a->hidden > 0 && waits));
 
-    if (a->draining)
-        return;
-    if (free_slot || a->unseen == 0)
+    if (a->draining) {
         timer_stop(a, &a->crowded);
-    else if (!a->paused && !heap_holds(&a->crowded.node))
+        return;
+    }
+    if (!crowded || (a->freed && a->unseen == 0))
+        timer_stop(a, &a->crowded);
+    if (crowded && !a->paused && !heap_holds(&a->crowded.node))
         timer_set(a, &a->crowded, a->now + MOMENT_MS, on_crowded);
+    a->freed = false;
     if (a->paused && free_slot)
         want(a, true);
     else if (a->paused)

@@ -200,7 +200,10 @@ static void start(struct agent *a, struct run *run)
     if (early > 0 && request->lock_ms >= early)
         settle(a, run);
     run->unseen = run->settled || run->delivery->acked;
+    run->hidden = !run->unseen && run->delivery->counted;
+    run->delivery->counted |= !run->unseen;
     a->unseen += run->unseen;
+    a->hidden += run->hidden;
 }
 
 void runs_start(struct agent *a)
@@ -213,6 +216,9 @@ static void leave_slot(struct agent *a, struct run *run)
 {
     a->stats.running--;
     a->unseen -= run->unseen;
+    a->hidden -= run->hidden;
+    run->delivery->counted &= run->unseen || run->hidden;
+    a->freed = true;
     timer_stop(a, &run->deadline);
     timer_stop(a, &run->beat);
     timer_stop(a, &run->again);

@@ -556,7 +556,8 @@ static void test_suspects_without_a_slot(void **state)
 {
     struct world *w = *state;
 
-    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000});
+    deliver(w, 1, {.step = "a", .lock = 5000});
+    deliver(w, 9, {.step = "b", .lock = 5000});
     w->redelivered = true;
     deliver(w, 2, {.step = "c", .lock = 5000});
     until(w, 1000);
@@ -570,7 +571,7 @@ static void test_suspects_without_a_slot(void **state)
     succeed(w, "c", "z");
     turn_ends(w);
     all_confirmed(w);
-    expect(w, "1020: requeue 3\n1020: reply b=y c=z\n1020: ack 1\n");
+    expect(w, "1020: requeue 3\n1020: reply b=y c=z\n1020: ack 1\n1020: ack 9\n");
     assert_true(agent_idle(w->agent));
 }
 
@@ -726,7 +727,8 @@ static void test_waiting_for_a_slot(void **state)
 {
     struct world *w = *state;
 
-    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000});
+    deliver(w, 1, {.step = "a", .lock = 5000});
+    deliver(w, 9, {.step = "b", .lock = 5000});
     deliver(w, 2, {.step = "c", .lock = 1000});
     deliver(w, 3, {.step = "d", .lock = 5000});
     until(w, 500);
@@ -776,6 +778,38 @@ static void test_company_takes_turns(void **state)
     succeed(w, "b", "y");
     until(w, 100);
     expect(w, "0: start a\n0: start b\n40: start c\n40: start d\n40: reply a=x b=y\n");
+}
+
+/* The broker counts one message where two slots are taken, and would send more. */
+static void test_company_that_stays(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000});
+    deliver(w, 2, {.step = "c", .lock = 5000});
+    until(w, 99);
+    expect(w, "0: start a\n0: start b\n");
+    until(w, 150);
+    expect(w, "100: pause\n100: requeue 2\n");
+    succeed(w, "a", "x");
+    until(w, 160);
+    expect(w, "150: consume\n150: reply a=x\n");
+}
+
+/* As long as slots come free the others have their turn. */
+static void test_company_moves_on(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000});
+    deliver(w, 2, {.step = "c", .lock = 5000});
+    deliver(w, 3, {.step = "d", .lock = 5000});
+    until(w, 90);
+    succeed(w, "a", "x");
+    until(w, 189);
+    expect(w, "0: start a\n0: start b\n90: start c\n90: reply a=x\n");
+    until(w, 200);
+    expect(w, "190: pause\n190: requeue 3\n");
 }
 
 /* What its share of the slots can begin at once. */
@@ -1098,7 +1132,8 @@ static void test_no_pause_for_a_moment(void **state)
 {
     struct world *w = *state;
 
-    deliver(w, 1, {.step = "a", .lock = 50000}, {.step = "b", .lock = 50000});
+    deliver(w, 1, {.step = "a", .lock = 50000});
+    deliver(w, 9, {.step = "b", .lock = 50000});
     deliver(w, 2, {.step = "c", .lock = 50000, .actor = "early"});
     until(w, 1000);
     expect(w, "0: start a\n0: start b\n");
@@ -1238,6 +1273,8 @@ int main(void)
         TEST(test_waiting_for_a_slot),
         TEST(test_company_without_a_slot),
         TEST(test_company_takes_turns),
+        TEST(test_company_moves_on),
+        TEST(test_company_that_stays),
         TEST(test_what_it_takes_at_once),
         TEST(test_no_start_past_the_lease),
         TEST(test_returned_reply),
