@@ -119,6 +119,7 @@ struct agent_config {
     const char *name;                 /* shown in replies; copied */
     unsigned concurrency;             /* runs at a time */
     int64_t retry_ms;                 /* before another try within a lease, default 100 */
+    bool transient;                   /* replies: what is lost, a lease brings back */
     int64_t reply_margin_ms;          /* a run is stopped this long before its lease ends */
     const struct agent_actor *actors; /* copied; for an actor that is not here all is 0 */
     size_t n_actors;

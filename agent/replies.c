@@ -242,6 +242,7 @@ static void send_replies(struct agent *a, struct publish *p)
     body.n_replies = p->n;
     m = replies_message(a, p->id, &body, p->runs[0]->delivery->message.json);
     m->mandatory = true;
+    m->transient = a->config.transient;
     m->not_after = earliest_deadline(p);
     if (p->n == 1)
         set_headers(a, m, p->runs[0]);

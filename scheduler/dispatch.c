@@ -99,6 +99,7 @@ static void address(struct scheduler *s, struct bus_message *message, const char
     message->not_after = not_after;
     message->expires = true;
     message->mandatory = true;
+    message->transient = s->transient;
     s->stats.messages++;
 }
 

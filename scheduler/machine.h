@@ -237,6 +237,7 @@ struct scheduler {
     struct call *calls;
     struct publish *publishes;
     unsigned most_unconfirmed;
+    bool transient;                 /* requests */
     size_t unconfirmed_bytes;       /* of their bodies */
     struct list stalled;            /* ops with requests that wait for room */
     struct list batches;            /* requests that leave with the next flush ... */

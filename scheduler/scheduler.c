@@ -616,20 +616,21 @@ int scheduler_register(struct scheduler *s, struct workflow *w)
 
 /* ---- the machine ---- */
 
-int scheduler_new(struct scheduler **out, const char *name, const struct rng *seed,
-                  unsigned most_unconfirmed)
+int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
+                  const struct rng *seed)
 {
     struct scheduler *s = calloc(1, sizeof(*s));
 
     if (!s)
         return -ENOMEM;
-    s->name = strdup(name);
+    s->name = strdup(config->name);
     if (!s->name) {
         free(s);
         return -ENOMEM;
     }
     s->rng = *seed;
-    s->most_unconfirmed = most_unconfirmed;
+    s->most_unconfirmed = config->most_unconfirmed;
+    s->transient = config->transient;
     s->flushed = s->dispatched = -MACHINE_PACE_MS;
     list_init(&s->batches);
     list_init(&s->items);

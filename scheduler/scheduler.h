@@ -24,7 +24,8 @@
  *
  * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c (steer.c, migrate.c; the
  * questions in list.c, history.c, catalog.c), suspects.c, notice.c, rollback.c. What the store has
- * decided is carried out in driven.c, dispatch.c and event.c; scheduler.c carries work along, see machine.h.
+ * decided is carried out in driven.c, dispatch.c and event.c; scheduler.c carries work along, see
+ * machine.h.
  */
 #pragma once
 
@@ -95,16 +96,21 @@ struct scheduler_stats {
 
 #define SCHEDULER_UNCONFIRMED 1024
 
+struct scheduler_config {
+    const char *name; /* shown as locked_by; copied */
+    unsigned
+        most_unconfirmed; /* publishes without an outcome, from which on requests wait; from 1 */
+    bool transient;       /* requests, which the store can have made again */
+};
+
 /**
  * scheduler_new() - create
- * @name: shown as locked_by; copied
  * @seed: seeds the tokens; from the kernel, or the simulation's
- * @most_unconfirmed: publishes without an outcome, from which on requests wait; from 1
  *
  * Return: 0 or -ENOMEM.
  */
-int scheduler_new(struct scheduler **out, const char *name, const struct rng *seed,
-                  unsigned most_unconfirmed);
+int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
+                  const struct rng *seed);
 
 /* Accepts NULL; returns NULL. */
 struct scheduler *scheduler_free(struct scheduler *s);

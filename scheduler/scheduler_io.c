@@ -166,7 +166,13 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
     *out = io;
     bus.queues = queues;
     bus.n_queues = (int)array_size(queues);
-    r = scheduler_new(&io->machine, config->name, seed, SCHEDULER_UNCONFIRMED);
+    r = scheduler_new(&io->machine,
+                      &(struct scheduler_config){
+                          .name = config->name,
+                          .most_unconfirmed = SCHEDULER_UNCONFIRMED,
+                          .transient = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
+                      },
+                      seed);
     if (!r && *config->scheduler.workflows)
         r = workflow_files_read(config->scheduler.workflows, register_workflow, io);
     if (!r && *config->scheduler.alert_command)

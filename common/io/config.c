@@ -104,6 +104,7 @@ static const char *listen_fault(const char *text)
 #define STORE_READERS (STORE_USERS | CONFIG_CLI) /* --from-store */
 
 static const char *const queue_types[] = {"quorum", "classic", NULL};
+static const char *const step_messages[] = {"persistent", "transient", NULL};
 static const char *const durabilities[] = {"fast", "strict", NULL};
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const formats[] = {"text", "json", NULL};
@@ -134,6 +135,10 @@ static const struct setting settings[] = {
      .text = "messages a scheduler works on at a time"},
     {"rabbitmq.queue_type", WORD, ALL, AT(rabbitmq.queue_type), "quorum", .words = queue_types,
      .text = "of the queues that are declared"},
+    {"rabbitmq.step_messages", WORD, CONFIG_SCHEDULER | CONFIG_AGENT, AT(rabbitmq.step_messages),
+     "persistent", .words = step_messages,
+     .text = "transient: a classic queue need not write requests and replies to disk; a broker that "
+             "restarts costs the steps under way a lease"},
     {"rabbitmq.declare", BOOLEAN, ALL, AT(rabbitmq.declare), "true",
      .text = "declare exchanges and queues; else they must be there"},
 

@@ -49,6 +49,11 @@ enum config_queue_type {
     CONFIG_CLASSIC,
 };
 
+enum config_step_messages {
+    CONFIG_PERSISTENT,
+    CONFIG_TRANSIENT,
+};
+
 /* Texts are never NULL; "" where not given. */
 struct config {
     const char *name; /* of this process among its like; default <host>-<pid> */
@@ -63,6 +68,7 @@ struct config {
         int64_t heartbeat_ms; /* whole seconds */
         int64_t prefetch;     /* of the scheduler */
         int queue_type;       /* enum config_queue_type */
+        int step_messages;    /* enum config_step_messages */
         bool declare;
     } rabbitmq;
     struct {

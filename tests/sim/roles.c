@@ -47,7 +47,8 @@ static void scheduler_born(struct process *p)
     struct rng rng = rng_of(p);
     uint64_t life = p->life;
 
-    ok(scheduler_new(&p->scheduler, p->name, &rng, w->plan->most_unconfirmed));
+    ok(scheduler_new(&p->scheduler,
+                     &(struct scheduler_config){p->name, w->plan->most_unconfirmed, false}, &rng));
     for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
         if (w->definitions[i].registered)
             ok(scheduler_register(p->scheduler, w->definitions[i].workflow));

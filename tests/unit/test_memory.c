@@ -513,7 +513,8 @@ static int do_scheduler(const void *input, struct result *out)
 {
     const struct rng seed = {{1}};
     struct scheduler *s = NULL;
-    int r = scheduler_new(&s, "s", &seed, 10);
+    int r =
+        scheduler_new(&s, &(struct scheduler_config){.name = "s", .most_unconfirmed = 10}, &seed);
 
     if (r)
         return s ? -EPROTO : r;

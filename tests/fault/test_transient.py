@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rabbitmq.step_messages costs where the broker restarts: with `transient` each request and each
+reply that was in a queue costs its step one lease, with `persistent` nothing; no job is lost by either."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import cluster
+import servers
+import tap
+import wire
+
+JOBS = 20
+WAIT_MS = 15_000  # the restart is over by then
+LOCK_MS = 1_000
+
+
+class Transient(cluster.TestCase):
+    own_servers = True
+    words = "transient"
+    losses = 1  # of each message that the broker held
+
+    def begin(self, **counts):
+        kind = {"rabbitmq": {"queue_type": "classic", "step_messages": self.words}}
+        return self.cluster(settings=dict.fromkeys(("scheduler", "agent", "supervisor"), kind), **counts)
+
+    def submit(self, c):
+        for number in range(JOBS):
+            step = wire.step("s", lock_ms=LOCK_MS, wait_ms=WAIT_MS)
+            c.client.submit(wire.submit(f"job{number}", [step]))
+
+    def await_requests(self, c, count):
+        servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == count, f"{count} requests to wait")
+
+    def restart(self, c):
+        self.rabbit.restart()
+        c.await_ready()
+
+    def check(self, c):
+        """Every job ends well, and each step has lost one lease, or none."""
+        jobs = [f"job{number}" for number in range(JOBS)]
+        for end in c.client.all_settled(jobs, timeout=120):
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, end.outcome)
+        for event, times in (("expired", self.losses), ("dispatched", 1 + self.losses), ("done", 1),
+                             ("failed", 0), ("unstarted", 0), ("parked", 0)):
+            self.assertEqual([times] * JOBS, [len(c.store.events(job, event)) for job in jobs], event)
+
+    def test_requests_in_their_queue(self):
+        c = self.begin(agents=0)
+        self.submit(c)
+        self.await_requests(c, JOBS)
+        self.restart(c)
+        c.add_agent()
+        self.check(c)
+
+    def test_replies_in_their_queue(self):
+        c = self.begin()
+        c.agents[0].stop()
+        self.submit(c)
+        self.await_requests(c, JOBS)
+        c.schedulers[0].stop()
+        c.agents[0].start()
+        self.await_requests(c, 0)
+        c.agents[0].stop()  # it has told all it did
+        self.restart(c)
+        c.schedulers[0].start()
+        c.agents[0].start()
+        self.check(c)
+
+
+class Persistent(Transient):
+    words = "persistent"
+    losses = 0
+
+
+if __name__ == "__main__":
+    tap.main()
