@@ -16,7 +16,8 @@
 #include "peer.h"
 
 #define PATIENCE_MS 60000 /* for the next event */
-#define WAIT_MS 3600000   /* that a request may wait for an agent: a backlog is no outage */
+#define PACE_MS 2
+#define WAIT_MS 3600000 /* that a request may wait for an agent: a backlog is no outage */
 #define NAME_MAX_LEN 16
 
 static const char usage[] =
@@ -30,10 +31,11 @@ static const char usage[] =
     "  --payload N      bytes of each job's input, which every step gives back (100)\n"
     "  --sleep N        the last step takes N ms, the first none, those between in proportion\n"
     "  --actor NAME     whose steps they are (bench)\n"
+    "  --rate N         so many a second, as far as the window allows (as fast as they end)\n"
     "  --prefix TEXT    of the jobs' ids (load)\n";
 
 struct options {
-    int jobs, window, steps, payload, sleep_ms;
+    int jobs, window, steps, payload, sleep_ms, rate;
     bool fan;
     const char *prefix, *actor;
 };
@@ -54,6 +56,7 @@ struct run {
     uint8_t *input, *body;
     size_t size; /* of body */
     double *began, *latency;
+    double start, heard; /* when the run began; when the last event came */
     int begun, done;
 };
 
@@ -157,8 +160,7 @@ static void on_settled(struct run *r, const Drover__V1__JobEvent *event)
         return; /* told twice */
     r->latency[r->done++] = bench_seconds() - r->began[job];
     r->began[job] = 0;
-    if (r->begun < r->options.jobs)
-        begin(r);
+    r->heard = bench_seconds();
 }
 
 /* A Receipt has its code where a JobEvent has its job: told apart by what decodes to SETTLED. */
@@ -173,14 +175,25 @@ static void on_message(struct run *r, amqp_bytes_t body)
     drover__v1__job_event__free_unpacked(event, NULL);
 }
 
+/* Those that the window has room for, and whose time has come. */
+static void begin_due(struct run *r)
+{
+    const struct options *o = &r->options;
+    double due = o->rate > 0 ? (bench_seconds() - r->start) * o->rate + 1 : o->jobs;
+
+    while (r->begun < o->jobs && r->begun < r->done + o->window && r->begun < due)
+        begin(r);
+}
+
 static void work(struct run *r)
 {
-    while (r->begun < r->options.window && r->begun < r->options.jobs)
-        begin(r);
+    r->start = r->heard = bench_seconds();
     while (r->done < r->options.jobs) {
-        struct amqp_item item = amqp_peer_next(&r->peer, PATIENCE_MS);
+        struct amqp_item item;
 
-        bench_check(item.type != AMQP_ITEM_NONE, "waiting for an event");
+        begin_due(r);
+        item = amqp_peer_next(&r->peer, r->options.rate > 0 ? PACE_MS : PATIENCE_MS);
+        bench_check(bench_seconds() < r->heard + PATIENCE_MS / 1000, "waiting for an event");
         if (item.type != AMQP_ITEM_DELIVERY)
             continue;
         on_message(r, item.body);
@@ -214,11 +227,17 @@ static void run(const struct options *options)
 int main(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"jobs", 1, NULL, 'j'},    {"window", 1, NULL, 'w'},
-        {"steps", 1, NULL, 's'},   {"fan", 0, NULL, 'f'},
-        {"payload", 1, NULL, 'p'}, {"sleep", 1, NULL, 'm'},
-        {"actor", 1, NULL, 'a'},   {"prefix", 1, NULL, 'x'},
-        {"help", 0, NULL, 'h'},    {0},
+        {"jobs", 1, NULL, 'j'},
+        {"window", 1, NULL, 'w'},
+        {"steps", 1, NULL, 's'},
+        {"fan", 0, NULL, 'f'},
+        {"payload", 1, NULL, 'p'},
+        {"sleep", 1, NULL, 'm'},
+        {"actor", 1, NULL, 'a'},
+        {"prefix", 1, NULL, 'x'},
+        {"rate", 1, NULL, 'r'},
+        {"help", 0, NULL, 'h'},
+        {0},
     };
     struct options o = {
         .jobs = 1000, .window = 50, .steps = 5, .payload = 100, .prefix = "load", .actor = "bench"};
@@ -242,6 +261,9 @@ int main(int argc, char **argv)
             break;
         case 'm':
             o.sleep_ms = bench_number(optarg, 0);
+            break;
+        case 'r':
+            o.rate = bench_number(optarg, 1);
             break;
         case 'a':
             o.actor = optarg;

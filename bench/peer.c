@@ -69,16 +69,17 @@ static void check_rpc(struct amqp_peer *peer, const char *what)
 
 void amqp_peer_open(struct amqp_peer *peer, uint16_t prefetch)
 {
+    const char *vhost = getenv("DROVER_TEST_AMQP_VHOST");
     int port = bench_port("DROVER_TEST_AMQP_PORT");
     amqp_socket_t *socket;
 
     *peer = (struct amqp_peer){.connection = amqp_new_connection()};
     socket = amqp_tcp_socket_new(peer->connection);
     bench_check(socket && !amqp_socket_open(socket, "127.0.0.1", port), "connecting");
-    bench_check(
-        amqp_login(peer->connection, "/", 1, 131072, 0, AMQP_SASL_METHOD_PLAIN, "guest", "guest")
-                .reply_type == AMQP_RESPONSE_NORMAL,
-        "login");
+    bench_check(amqp_login(peer->connection, vhost ? vhost : "/", 1, 131072, 0,
+                           AMQP_SASL_METHOD_PLAIN, "guest", "guest")
+                        .reply_type == AMQP_RESPONSE_NORMAL,
+                "login");
     amqp_channel_open(peer->connection, 1);
     check_rpc(peer, "channel.open");
     amqp_confirm_select(peer->connection, 1);

@@ -31,7 +31,8 @@ struct amqp_item {
     amqp_bytes_t body; /* free with amqp_bytes_free() */
 };
 
-/* Host and port from DROVER_TEST_AMQP_PORT on loopback, guest, vhost "/"; confirm mode on. */
+/* Port and vhost ("/") from DROVER_TEST_AMQP_PORT and ..._VHOST, on loopback, as guest; confirm
+ * mode on. */
 void amqp_peer_open(struct amqp_peer *peer, uint16_t prefetch);
 
 enum amqp_peer_queue {

@@ -54,6 +54,7 @@ class Driver:
         self._commands = []  # a heap of (when, number, job, fields)
         self._numbers = 0
         self._told = {}  # command -> its job, of those that have to be answered
+        self._over = {}  # job -> how it has ended, as look() has seen: it may be forgotten since
         self._letters = collections.Counter()  # of a job, in drover.dead
         self._strays = []  # others there
 
@@ -72,6 +73,10 @@ class Driver:
             if not job.letters:
                 self._told[command_id] = job.submit.job_id
         self._client.pump()
+
+    def look(self):
+        """What has ended is remembered beyond its retention."""
+        self._over |= {job_id: end for job_id, end in self._ends().items() if end}
 
     def accepted(self):
         return {job_id for job_id, receipts in self._client.receipts.items()
@@ -132,6 +137,7 @@ class Driver:
         """Job -> how it has ended, "" where it has not."""
         records, accepted = self._read("hgetall", "job:"), self.accepted()
         ends = {job_id: end_of(records[job_id]) if job_id in accepted else "" for job_id in self.jobs}
+        ends |= {job_id: end for job_id, end in self._over.items() if not records[job_id]}
         for job_id, job in self.jobs.items():
             if self._letters[job_id] < job.letters:
                 ends[job_id] = ""

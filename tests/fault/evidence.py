@@ -274,13 +274,14 @@ def dump(store):
 class Collector:
     """@cluster: started, with a client that has said nothing yet. @world: see book.World.
 
-    @trace: whether to have the broker tell of each message, which costs it about as much again."""
+    @trace: whether to have the broker tell of each message, which costs it about as much again.
+    @alone: whether no other client submits jobs, whose histories would be copied as well."""
 
-    def __init__(self, cluster, directory, world=None, trace=True):
+    def __init__(self, cluster, directory, world=None, trace=True, alone=True):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self._cluster = cluster
-        self._jobs = set()
+        self._jobs, self._alone = set(), alone
         self._world = {"partitions": cluster.store.partitions, "listens": True, **(world or {})}
         self._client = Log(self.directory / "client.log")
         self._faults = Log(self.directory / "faults.log")
@@ -338,7 +339,7 @@ class Collector:
         self._cluster.client.pump()
         while self._cluster.client.call(self._take_alert):
             pass
-        self._copier.stop(self._cluster.store.jobs())
+        self._copier.stop(self._cluster.store.jobs() if self._alone else list(self._jobs))
         if self._tracer:
             self._tracer.stop()
             self._trace.close()

@@ -38,14 +38,17 @@ class Job:
 
 
 class Workload:
-    """@strangers: also what needs an agent like fickle.py. @deadly: also what needs FAILPOINTS."""
+    """@strangers: also what needs an agent like fickle.py. @deadly: also what needs FAILPOINTS. @steered: also what
+    somebody steers, at its end too."""
 
-    def __init__(self, random, strangers=True, deadly=False):
+    def __init__(self, random, strangers=True, deadly=False, steered=True):
         self._random = random
         self._kinds = {
             self.chain: 6, self.fan: 3, self.saga: 6, self.flip: 6, self.poison: 1, self.late: 1,
             self.steered: 3, self.tries: 1,
         }
+        if not steered:
+            self._kinds = {self.chain: 6, self.fan: 3, self.saga: 6, self.tries: 1}
         if strangers:
             self._kinds.update({self.long: 1, self.put_off: 2})
         if deadly:

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Hours of load, and a daemon killed each minute: nothing may grow
+
+    soak.py [--minutes N] [--share N] [--seed N]
+
+Finds out how many jobs a second this machine takes, then submits a share of that (70 %) for N minutes (20), and
+beside it jobs of other kinds, which the checker judges. One daemon of each role is killed in turn, a minute
+after the other; the others live through all of it, and are what is measured: memory, descriptors, threads. So are
+the servers: keys in the store, which forgets what is a minute old, its memory, and what waits in queues. A figure
+of the last quarter may not be above that of the second by more than a bit. Logs, samples and evidence stay in the
+build folder, in soak/, and what is told here in soak/log. Ends with 0 where nothing has grown and nothing is wrong.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import checker
+import cluster
+import driver
+import evidence
+import servers
+import wire
+import workload
+
+LOAD = wire.BUILD / "bench" / "load"
+STEPS = 5
+WINDOW = 200
+RETENTION_S = 60
+JUDGED_A_SECOND = 2
+SAMPLE_S = 5
+KILL_S = 60
+TRIAL_JOBS = 10_000  # that tell how fast the machine is
+SHOWN = 50
+# What a figure may be above its earlier self: a share of it, and so much besides.
+SLACK = {"rss_kib": (0.10, 1024), "fds": (0, 2), "threads": (0, 0), "keys": (0.15, 500), "store_mib": (0.20, 20),
+         "waiting": (1.0, 2000)}
+QUEUES = ("drover.submit", "drover.replies", "drover.control", "drover.expired", "drover.dead",
+          "drover.task.bench", "drover.task.effect")
+
+
+def sample_of(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = {line.split(":")[0]: line.split(":")[1].split()[0] for line in status if line.endswith("kB")
+              or line.startswith("Threads")}
+    return {"rss_kib": int(fields["RssAnon"]), "threads": int(fields["Threads"]),
+            "fds": len(os.listdir(f"/proc/{pid}/fd"))}
+
+
+class Load:
+    """bench/load, in the cluster's own vhost."""
+
+    def __init__(self, c, prefix, jobs, rate=0):
+        environment = {**os.environ, "DROVER_TEST_AMQP_PORT": str(c.rabbit.port), "DROVER_TEST_AMQP_VHOST": c.name}
+        words = ["--jobs", jobs, "--window", WINDOW if not rate else 20 * WINDOW, "--steps", STEPS, "--prefix", prefix]
+        words += ["--rate", rate] if rate else []
+        self._process = subprocess.Popen([LOAD, *map(str, words)], env=environment, stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE, text=True)
+
+    def over(self):
+        return self._process.poll() is not None
+
+    def result(self):
+        """Return: its figures, or what it complains of."""
+        out, complaint = self._process.communicate()
+        return json.loads(out) if self._process.returncode == 0 else complaint.strip()
+
+    def end(self):
+        self._process.kill()
+        self._process.wait()
+
+
+class Soak:
+    def __init__(self, directory, options, seed, say):
+        self._directory, self._options, self._seed, self._say = directory, options, seed, say
+        self._samples = []  # (seconds, name, figures)
+        self._file = open(directory / "samples", "w", encoding="utf-8")
+
+    def run(self):
+        """Return: what is wrong, one text each."""
+        with servers.Rabbit() as rabbit, servers.Redis() as store:
+            where = self._directory / "evidence"
+            settings = evidence.settings(where, concurrency=64)
+            settings["agent"]["agent"]["actors"].append({"name": "bench", "handler": "builtin"})
+            settings["supervisor"] = {"supervisor": {"retention": f"{RETENTION_S}s"}}
+            c = cluster.Cluster(rabbit, store, self._directory, settings, "effect")
+            c.start(schedulers=2, agents=2, supervisors=2)
+            try:
+                return self._run(c, where)
+            finally:
+                c.stop()
+
+    def _run(self, c, where):
+        collector = evidence.Collector(c, where, {
+            "forgets": True, "scan_ms": 100, "lease_ms": 1000, "settle_within_ms": workload.SETTLE_WITHIN_MS,
+        }, trace=False, alone=False)
+        client = driver.Driver(c)
+        figures = Load(c, "trial", TRIAL_JOBS).result()
+        if isinstance(figures, str):
+            return [f"the trial: {figures}"]
+        rate = max(int(figures["steps_per_second"] / STEPS * self._options.share / 100), 1)
+        seconds = int(self._options.minutes * 60)
+        self._say(f"at most {figures['steps_per_second']:.0f} steps a second; {rate} jobs of {STEPS} from now on")
+        load = Load(c, "load", rate * seconds, rate)
+        try:
+            killed = self._go_on(c, collector, client, load, seconds)
+        except BaseException:
+            load.end()
+            raise
+        figures = load.result()
+        client.await_rest()
+        client.look()
+        self._say(f"load: {figures}; {killed} kills")
+        for line in client.summary():
+            self._say(line)
+        wrong = [f"load: {figures}"] if isinstance(figures, str) else []
+        wrong += self._forgotten(c) + self._growth(c)
+        collector.finish()
+        return wrong + client.wrong() + [str(v) for v in checker.judge(where)]
+
+    def _go_on(self, c, collector, client, load, seconds):
+        """Return: how many were killed."""
+        jobs = workload.Workload(random.Random(f"{self._seed} jobs"), strangers=False, steered=False)
+        victims = itertools.cycle([c.schedulers[0], c.agents[0], c.supervisors[0]])
+        began, killed, sampled, told = time.monotonic(), 0, 0, 0
+        while not load.over():
+            passed = time.monotonic() - began
+            while passed < seconds and len(client.jobs) < passed * JUDGED_A_SECOND:
+                client.submit(jobs.job(len(client.jobs)))
+            client.tick()
+            if passed >= sampled:
+                sampled += SAMPLE_S
+                self._sample(c, passed)
+                client.look()
+            if passed >= (killed + 1) * KILL_S and passed < seconds:
+                killed += 1
+                victim = next(victims)
+                collector.fault("killed", victim.name)
+                victim.kill()
+                victim.start()
+                collector.fault("again", victim.name)
+            if passed >= told:
+                told += 60
+                self._say(f"{passed:.0f} s: {self._last()}")
+            time.sleep(0.05)
+        return killed
+
+    # --- what grows ---
+
+    def _sample(self, c, passed):
+        info = c.store.redis.info("memory")
+        waiting = {queue: c.client.queue(queue)[0] for queue in QUEUES}
+        now = {daemon.name: sample_of(daemon.pid) for daemon in self._lasting(c)}
+        now["store"] = {"keys": c.store.redis.dbsize(), "store_mib": info["used_memory"] >> 20}
+        now["queues"] = {"waiting": sum(waiting.values())}
+        for name, figures in now.items():
+            self._samples.append((passed, name, figures))
+        self._file.write(json.dumps({"at": round(passed, 1), **now, "queues": waiting}) + "\n")
+        self._file.flush()
+
+    @staticmethod
+    def _lasting(c):
+        return c.schedulers[1:] + c.agents[1:] + c.supervisors[1:]
+
+    def _last(self):
+        end = self._samples[-1][0]
+        return ", ".join(f"{name} {' '.join(f'{key} {value}' for key, value in figures.items())}"
+                         for at, name, figures in self._samples if at == end)
+
+    def _growth(self, c):
+        """Of each figure, how high it stands in the middle of the second quarter, and of the last one."""
+        end = self._samples[-1][0]
+        wrong = []
+        for name in dict.fromkeys(name for _, name, _ in self._samples):
+            mine = [(at, figures) for at, n, figures in self._samples if n == name]
+            for key in mine[0][1]:
+                early = sorted(f[key] for at, f in mine if end / 4 <= at < end / 2)
+                late = sorted(f[key] for at, f in mine if at >= end * 3 / 4)
+                before, after = early[len(early) // 2], late[len(late) // 2]
+                share, more = SLACK[key]
+                grown = after > before * (1 + share) + more
+                self._say(f"{name} {key}: {before}, later {after}{' GROWN' if grown else ''}")
+                if grown:
+                    wrong.append(f"{name}: {key} has grown from {before} to {after}")
+        return wrong
+
+    def _forgotten(self, c):
+        """Past its retention nothing is left of the load, and nothing waits anywhere."""
+        gone = servers.wait_for  # a condition, with a limit
+        wrong = []
+        for what, condition in (
+            ("jobs of the load are left", lambda: not any(j.startswith(("load-", "trial-")) for j in c.store.jobs())),
+            ("messages wait", lambda: not any(c.client.queue(queue)[0] for queue in QUEUES)),
+        ):
+            try:
+                gone(lambda holds=condition: holds(), what, 4 * RETENTION_S)
+            except servers.ServerError as error:
+                wrong.append(f"{what}: {error}")
+        return wrong
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=20, help="of load (20)")
+    parser.add_argument("--share", type=float, default=70, help="of what the machine takes, in percent (70)")
+    parser.add_argument("--seed", type=int, help="of the jobs that are judged (any)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    options = parse(arguments)
+    seed = random.SystemRandom().getrandbits(32) if options.seed is None else options.seed
+    directory = driver.fresh(wire.BUILD / "soak")
+    say = driver.teller("soak", directory)
+    say(f"seed {seed}, {options.minutes:g} minutes at {options.share:g} %; logs in {directory}")
+    wrong = Soak(directory, options, seed, say).run()
+    for text in wrong[:SHOWN]:
+        say(text)
+    say(f"{len(wrong)} violations")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
