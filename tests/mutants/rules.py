@@ -18,6 +18,7 @@ INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 SUSPECTS = "tests/sim/test_suspects"
 TOLD = "tests/sim/test_told"
+DISPATCH = "tests/sim/test_dispatch"
 WIRE = "tests/unit/test_wire"
 WORKFLOW = "tests/unit/test_workflow"
 POLICY = "tests/unit/test_policy"
@@ -221,9 +222,8 @@ RULES = {
     "A failure report waives the undo only where the step says so, and proves that nothing took effect": {
         "an agent without a slot says that nothing will ever take effect": (
             "agent/run.c",
-            '        .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,\n    };\n\n    a->stats.waiting--;',
-            '        .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,\n        .effect = DROVER__V1__EFFECT__EFFECT_NONE,'
-            "\n    };\n\n    a->stats.waiting--;",
+            "        .retry_after_ms = in_company(run)",
+            "        .effect = DROVER__V1__EFFECT__EFFECT_NONE,\n        .retry_after_ms = in_company(run)",
             f"{AGENT} test_suspect_while_draining",
         ),
         "an agent without a slot says of a first attempt that nothing will ever take effect": (
@@ -1199,8 +1199,8 @@ RULES = {
     "An agent holds no request that it has no slot for": {
         "an agent takes more than it has slots for": (
             "agent/requeue.c",
-            "if (free_slot || a->unseen == 0)",
-            "if (true)",
+            "    if (!crowded || (a->freed && a->unseen == 0))\n",
+            "    if (true)\n",
             f"{AGENT} test_no_hoarding",
         ),
         "an agent that had no slot consumes no more": (
@@ -2250,15 +2250,15 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_an_outage_has_waits_of_an_hour",
         ),
         "a request waits for ever": (
-            "scheduler/driven.c",
-            "    message->expires = true;\n    message->resent",
-            "    message->resent",
+            "scheduler/dispatch.c",
+            "    message->expires = true;\n    message->mandatory",
+            "    message->mandatory",
             "tests/integration/test_alerts.py Alerts.test_no_agent_is_one_cause",
         ),
         "nobody hears that no queue took a request": (
-            "scheduler/driven.c",
-            "    message->resent = again;\n    message->mandatory = true;\n",
-            "    message->resent = again;\n",
+            "scheduler/dispatch.c",
+            "    message->mandatory = true;\n    message->transient",
+            "    message->transient",
             f"{TOLD} test_many_causes",
         ),
         "nobody hears that no queue took a reply": (
@@ -2330,12 +2330,12 @@ RULES = {
             "tests/integration/test_wire.py Wire.test_properties_of_a_request",
         ),
         "a request says outside that it is another attempt": (
-            "scheduler/driven.c",
+            "scheduler/dispatch.c",
             "    message->attempt = m->attempt;\n",
             "    message->attempt = m->attempt + 1;\n",
         ),
         "a request says outside that it is another job's": (
-            "scheduler/driven.c",
+            "scheduler/dispatch.c",
             "    message->job = effects_str(s->out, m->job_id);\n",
             "    message->job = effects_str(s->out, m->step);\n",
         ),
@@ -2494,12 +2494,12 @@ RULES = {
             f"{BUS} test_expiration",
         ),
         "a request that no queue takes is lost": (
-            "scheduler/driven.c",
+            "scheduler/dispatch.c",
             "    message->mandatory = true;\n",
             "",
         ),
         "a request waits for an agent for ever": (
-            "scheduler/driven.c",
+            "scheduler/dispatch.c",
             "    message->expires = true;\n",
             "",
         ),
@@ -2755,8 +2755,8 @@ RULES = {
     "A notice is owed until the broker has it; a queue that is gone is tried five times in an hour": {
         "a notice that found no queue counts as told": (
             "scheduler/scheduler.c",
-            "        op->returned = true;\n        if (p->token[0]) {",
-            "        op->returned = outcome == BUS_NACKED || p->token[0];\n        if (p->token[0]) {",
+            "        op->returned = true;\n        if (part->token[0]) {",
+            "        op->returned = outcome == BUS_NACKED || part->token[0];\n        if (part->token[0]) {",
         ),
         "a notice that came back counts as told": (
             "scheduler/notice.c",
@@ -2942,8 +2942,8 @@ RULES = {
         ),
         "requests that waited for room are never sent": (
             "scheduler/scheduler.c",
-            "    op_unref(s, op);\n    driven_resume_stalled(s);\n",
-            "    op_unref(s, op);\n",
+            "    free(p);\n    driven_resume_stalled(s);\n",
+            "    free(p);\n",
             f"{INTAKE} test_unconfirmed",
         ),
         "requests that wait while a job migrates are sent by the version that it was to get": (
@@ -3094,6 +3094,112 @@ RULES = {
             "    if (control.consumers == 0) {\n        say_schedulers",
             "    if (false) {\n        say_schedulers",
             "tests/integration/test_why.py Why.test_no_scheduler",
+        ),
+    },
+    "Short requests travel in company, and what is slow alone": {
+        "no more than the agent takes is not heeded": (
+            "scheduler/dispatch.c",
+            "    t->batch = m->batch;\n",
+            "    t->batch = WIRE_BATCH_MAX;\n",
+            f"{DISPATCH} test_as_many_as_the_agent_takes",
+        ),
+        "an agent that says nothing gets several": (
+            "scheduler/dispatch.c",
+            "bool slow = m->batch < 2 || ",
+            "bool slow = ",
+            f"{DISPATCH} test_alone_where_nothing_is_said",
+        ),
+        "a slow run does not count": (
+            "scheduler/dispatch.c",
+            "    if (t->took_us < took_us)\n",
+            "    if (t->took_us == 0)\n",
+            f"{DISPATCH} test_a_slow_one_is_remembered",
+        ),
+        "a slow run counts for ever": (
+            "scheduler/dispatch.c",
+            "    t->took_us -= t->took_us / MACHINE_TEMPO_FADES;\n",
+            "",
+            f"{DISPATCH} test_a_slow_one_is_remembered",
+        ),
+        "a slow failure does not count": (
+            "scheduler/dispatch.c",
+            "    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE)\n",
+            "    if (m->achieved == DROVER__V1__STATE__STATE_ACTIVE)\n",
+            f"{DISPATCH} test_a_slow_failure_is_remembered",
+        ),
+        "a message holds eight, whatever they take": (
+            "scheduler/dispatch.c",
+            "    b->cost_us += cost_us;\n",
+            "",
+            f"{DISPATCH} test_as_much_work_as_is_short",
+        ),
+        "another try travels with others": (
+            "scheduler/dispatch.c",
+            "    if (m->attempt == 1 && !again && ",
+            "    if (!again && ",
+            f"{DISPATCH} test_what_comes_back_travels_alone",
+        ),
+        "of a message that comes back one request is recorded": (
+            "scheduler/scheduler.c",
+            "    for (unsigned i = 0; i < p->n; i++)\n        part_told(",
+            "    for (unsigned i = 0; i < p->n && i < 1; i++)\n        part_told(",
+            f"{DISPATCH} test_returned_together",
+        ),
+        "what got no slot in company waits for a timer": (
+            FUNCTIONS,
+            "and rec.attempt == 1 and moving(job) and op.retry_after > 0",
+            "and false and op.retry_after > 0",
+            f"{DISPATCH} test_what_comes_back_travels_alone",
+        ),
+        "what asks for no time goes round without an end": (
+            FUNCTIONS,
+            "elseif op.kind == 'F' and rec.attempt == 1 and moving(job)",
+            "elseif op.kind == 'F' and moving(job)",
+            f"{DISPATCH} test_what_comes_back_travels_alone",
+        ),
+        "what is deferred at once goes out on a job that is held": (
+            FUNCTIONS,
+            "and rec.attempt == 1 and moving(job) and op.retry_after > 0",
+            "and rec.attempt == 1 and op.retry_after > 0",
+            f"{DISPATCH} test_what_comes_back_to_a_held_job",
+        ),
+        "an agent takes more than it has slots": (
+            "agent/agent.c",
+            "unsigned batch = actor->batch < slots ? actor->batch : slots;",
+            "unsigned batch = actor->batch;",
+            f"{AGENT} test_what_it_takes_at_once",
+        ),
+        "what came in company waits as long as any other": (
+            "agent/run.c",
+            "in_company(run) ? COMPANY_PATIENCE_MS : PATIENCE_MS",
+            "PATIENCE_MS",
+            "tests/integration/test_company.py Company.test_slow_without_warning",
+        ),
+        "an agent hides what came in company from itself": (
+            "agent/requeue.c",
+            "(a->unseen > 0 || (a->hidden > 0 && waits))",
+            "a->unseen > 0",
+            f"{AGENT} test_company_that_stays",
+        ),
+        "short work that makes room is given back": (
+            "agent/requeue.c",
+            "    if (!crowded || (a->freed && a->unseen == 0))\n",
+            "    if (!crowded)\n",
+            f"{AGENT} test_company_moves_on",
+        ),
+    },
+    "With step_messages = transient the broker need not keep requests and replies": {
+        "requests stay persistent": (
+            "scheduler/dispatch.c",
+            "    message->transient = s->transient;\n",
+            "",
+            "tests/fault/test_transient.py Transient.test_requests_in_their_queue",
+        ),
+        "replies stay persistent": (
+            "agent/replies.c",
+            "    m->transient = a->config.transient;\n",
+            "",
+            "tests/fault/test_transient.py Transient.test_replies_in_their_queue",
         ),
     },
     "--where: those jobs and no others, at --rps, and none with --dry-run": {

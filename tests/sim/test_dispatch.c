@@ -209,6 +209,20 @@ static void test_what_comes_back_travels_alone(void **state)
     alone_expect(w, "ack"); /* the second time it waits for the supervisor, like any other */
 }
 
+/* Nor is it sent for a job that somebody holds. */
+static void test_what_comes_back_to_a_held_job(void **state)
+{
+    struct alone *w = *state;
+
+    fan_out(w, "j", 0, done(w, 8, 0));
+    alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"c\", \"pause\": {}}");
+    w->story.len = 0;
+    alone_serve(w, "j", "i",
+                "\"batch\": 8, \"error\": {\"class\": \"NO_SLOT\","
+                " \"verdict\": \"VERDICT_DEFER\", \"retryAfterMs\": \"1\"}");
+    alone_expect(w, "ack");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
 
 int main(void)
@@ -224,6 +238,7 @@ int main(void)
         TEST(test_returned_together),
         TEST(test_acknowledged_when_all_are_confirmed),
         TEST(test_what_comes_back_travels_alone),
+        TEST(test_what_comes_back_to_a_held_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
