@@ -100,6 +100,7 @@ static const char *listen_fault(const char *text)
 #define AT(member) offsetof(struct config, member)
 #define DAEMONS (CONFIG_SCHEDULER | CONFIG_AGENT | CONFIG_SUPERVISOR)
 #define ALL (DAEMONS | CONFIG_CLI)
+#define STEP_WORKERS (CONFIG_SCHEDULER | CONFIG_AGENT)
 #define STORE_USERS (CONFIG_SCHEDULER | CONFIG_SUPERVISOR)
 #define STORE_READERS (STORE_USERS | CONFIG_CLI) /* --from-store */
 
@@ -135,10 +136,9 @@ static const struct setting settings[] = {
      .text = "messages a scheduler works on at a time"},
     {"rabbitmq.queue_type", WORD, ALL, AT(rabbitmq.queue_type), "quorum", .words = queue_types,
      .text = "of the queues that are declared"},
-    {"rabbitmq.step_messages", WORD, CONFIG_SCHEDULER | CONFIG_AGENT, AT(rabbitmq.step_messages),
-     "persistent", .words = step_messages,
-     .text = "transient: a classic queue need not write requests and replies to disk; a broker that "
-             "restarts costs the steps under way a lease"},
+    {"rabbitmq.step_messages", WORD, STEP_WORKERS, AT(rabbitmq.step_messages), "persistent",
+     .words = step_messages,
+     .text = "transient: classic queues need not write requests and replies to disk"},
     {"rabbitmq.declare", BOOLEAN, ALL, AT(rabbitmq.declare), "true",
      .text = "declare exchanges and queues; else they must be there"},
 

@@ -43,6 +43,7 @@ ROLES = {
     "CONFIG_SCHEDULER": "scheduler",
     "CONFIG_AGENT": "agent",
     "CONFIG_SUPERVISOR": "supervisor",
+    "STEP_WORKERS": "scheduler, agent",
     "STORE_USERS": "scheduler, supervisor",
     "STORE_READERS": "scheduler, supervisor, drover",
     "DAEMONS": "daemons",
