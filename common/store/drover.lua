@@ -80,24 +80,42 @@ local function set_up()
 end
 
 -- An integer as text: tostring would turn milliseconds into 1.7e+12. Formatting a number costs as
--- much as a small redis.call, so small ones are kept, and the last large one, which is mostly "now".
-local SMALL = 10000
-local small, large, large_text = {}, nil, nil
+-- much as a small redis.call, so small ones are kept, and large ones put together of two pieces that are:
+-- those of times have their first digits in common.
+local int
+do
 
-local function int(number)
+local SMALL, PIECES = 10000, 1000
+local small, ends, beginnings, n_beginnings = {}, {}, {}, 0
+
+local function beginning_of(number)
+  local text = format('%.0f', number)
+  if n_beginnings == PIECES then
+    beginnings, n_beginnings = {}, 0
+  end
+  beginnings[number], n_beginnings = text, n_beginnings + 1
+  return text
+end
+
+int = function(number)
   local text = small[number]
   if text then
     return text
-  elseif number == large then
-    return large_text
+  elseif number < SMALL then -- below 0, too
+    text = format('%.0f', number)
+    small[number] = number > -SMALL and text or nil
+    return text
   end
-  text = format('%.0f', number)
-  if number < SMALL then
-    small[number] = text
-  else
-    large, large_text = number, text
+  local last = number % SMALL
+  local first = (number - last) / SMALL
+  text = ends[last]
+  if not text then
+    text = format('%04.0f', last)
+    ends[last] = text
   end
-  return text
+  return (beginnings[first] or beginning_of(first)) .. text
+end
+
 end
 
 local function now_ms()
@@ -256,12 +274,11 @@ local function parse_record(text, step)
   end
   local current, asked, state, turn, attempt, token, till, failures, expiries, waiting, unstarted,
     since, forward = match(text, RECORD)
-  local rec = {current = current, asked = asked, state = state, turn = tonumber(turn),
-    attempt = tonumber(attempt), token = token, till = tonumber(till),
-    failures = tonumber(failures), expiries = tonumber(expiries), waiting = tonumber(waiting),
-    unstarted = tonumber(unstarted)}
-  rec.since, rec.forward = tonumber(since) or 1, tonumber(forward) or rec.turn
-  return rec
+  turn = tonumber(turn)
+  return {current = current, asked = asked, state = state, turn = turn, attempt = tonumber(attempt),
+    token = token, till = tonumber(till), failures = tonumber(failures), expiries = tonumber(expiries),
+    waiting = tonumber(waiting), unstarted = tonumber(unstarted), since = tonumber(since) or 1,
+    forward = tonumber(forward) or turn}
 end
 
 local function record_text(rec)
@@ -315,40 +332,60 @@ local function read_cursor(job, text)
   end
 end
 
-local function load(p, id, now, step_field, budget)
-  local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'hold', 'turn', 'open',
-    'due', 'cursor', 'seq', 'n', 'scan', 'outcome', 'start_at', 'events', 'bytes', step_field, 'busy',
-    'since', 'cause', 'ending', 'failed', 'complete_by', 'late', 'stuck', 'epoch',
-    'started')
-  if not h[1] then
-    return nil
-  end
-  local job = job_new(p, id, now, definition(p, h[1]), tonumber(h[10]), budget)
-  job.desired, job.phase, job.hold, job.outcome = h[2], h[3], h[4] or '', h[12] or ''
-  job.turn, job.open, job.due, job.seq = tonumber(h[5]), tonumber(h[6]), tonumber(h[7]), tonumber(h[9])
-  job.start_at, job.step_events = tonumber(h[13] or '0'), h[14] == 'step'
-  job.bytes, job.step_text, job.busy = tonumber(h[15]), h[16], tonumber(h[17] or '0')
-  job.was_busy = job.busy
-  job.since, job.cause, job.ending = tonumber(h[18] or '1'), h[19] or '', h[20] or ''
-  job.failed, job.complete_by, job.late = h[21] or '', tonumber(h[22] or '0'), (h[23] or '') ~= ''
-  if h[24] then
-    local to_do, to_undo = match(h[24], '^(%d+) (%d+)$')
+local load, is_rare
+do
+
+-- Fields that most jobs never have: as long as `plain` says so they are not asked for, because to look
+-- for what is not there costs Redis more than to find what is.
+local RARE = {'hold', 'cursor', 'scan', 'outcome', 'start_at', 'events', 'since', 'cause', 'ending', 'failed',
+  'complete_by', 'late', 'stuck', 'epoch', 'started'}
+is_rare = {}
+for k = 1, #RARE do
+  is_rare[RARE[k]] = true
+end
+
+local function load_rare(job)
+  local h = call('HMGET', job.key, unpack(RARE))
+  job.hold, job.outcome, job.start_at = h[1] or '', h[4] or '', tonumber(h[5] or '0')
+  job.step_events, job.since, job.cause = h[6] == 'step', tonumber(h[7] or '1'), h[8] or ''
+  job.ending, job.failed, job.complete_by = h[9] or '', h[10] or '', tonumber(h[11] or '0')
+  job.late, job.started = (h[12] or '') ~= '', h[15] == '1'
+  if h[13] then
+    local to_do, to_undo = match(h[13], '^(%d+) (%d+)$')
     job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
   end
-  job.epoch, job.started = tonumber(h[25]) or job.since, h[26] == '1'
-  job.had_cursor = h[8] and h[8] ~= ''
+  job.epoch = tonumber(h[14]) or job.since
+  job.had_cursor = h[2] and h[2] ~= ''
   if job.had_cursor then
-    read_cursor(job, h[8])
+    read_cursor(job, h[2])
   end
-  if h[11] and h[11] ~= '' then
-    local offset, least = match(h[11], '^(%d+) (%d+)$')
+  if h[3] and h[3] ~= '' then
+    local offset, least = match(h[3], '^(%d+) (%d+)$')
     if tonumber(offset) < job.n then
       job.scan = {offset = tonumber(offset), least = tonumber(least)}
     else -- it has migrated to fewer steps: it is looked at anew
       job.scan_changed = true
     end
   end
+end
+
+load = function(p, id, now, step_field, budget)
+  local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'turn', 'open', 'due', 'seq', 'n',
+    'bytes', 'busy', 'plain', step_field)
+  if not h[1] then
+    return nil
+  end
+  local job = job_new(p, id, now, definition(p, h[1]), tonumber(h[8]), budget)
+  job.desired, job.phase, job.turn, job.open = h[2], h[3], tonumber(h[4]), tonumber(h[5])
+  job.due, job.seq, job.bytes = tonumber(h[6]), tonumber(h[7]), tonumber(h[9])
+  job.busy, job.plain, job.step_text = tonumber(h[10] or '0'), h[11] == '1', h[12]
+  job.was_busy = job.busy
+  if not job.plain then
+    load_rare(job)
+  end
   return job
+end
+
 end
 
 local function note(job, event, ...)
@@ -464,35 +501,36 @@ local function save(job, by)
   if unfinished(job) then
     touch(job, job.now + CONTINUED)
   end
-  local fields = {'open', int(job.open), 'seq', int(job.seq), 'updated', int(job.now)}
+  local changed = job.changed
   if job.busy ~= job.was_busy then
-    job.changed.busy = int(job.busy)
-  end
-  local function put(name, value)
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
+    changed.busy = int(job.busy)
   end
   if by then
-    put('locked_by', by)
+    changed.locked_by = by
   end
   if job.due_changed and not finished(job) then
-    put('due', int(job.due))
-    call('ZADD', job.p .. 'due', int(job.due), job.id)
+    changed.due = int(job.due)
+    call('ZADD', job.p .. 'due', changed.due, job.id)
   end
   if #job.spreads > 0 or job.had_cursor then
-    put('cursor', cursor_text(job))
+    changed.cursor = cursor_text(job)
   end
   if job.scan_changed then
-    put('scan', job.scan and format('%d %.0f', job.scan.offset, job.scan.least) or '')
+    changed.scan = job.scan and format('%d %.0f', job.scan.offset, job.scan.least) or ''
   end
-  for name, value in pairs(job.changed) do
-    put(name, value)
+  local fields, n, rare = {'open', int(job.open), 'seq', int(job.seq), 'updated', int(job.now)}, 6, false
+  for name, value in pairs(changed) do
+    rare = rare or is_rare[name]
+    fields[n + 1], fields[n + 2], n = name, value, n + 2
+  end
+  if job.plain and rare then
+    fields[n + 1], fields[n + 2], n = 'plain', '0', n + 2
   end
   for i, rec in pairs(job.records) do
-    put(int(i), record_text(rec))
+    fields[n + 1], fields[n + 2], n = int(i), record_text(rec), n + 2
   end
-  for first = 1, #fields, 2000 do
-    call('HSET', job.key, unpack(fields, first, min(first + 1999, #fields)))
+  for first = 1, n, 2000 do
+    call('HSET', job.key, unpack(fields, first, min(first + 1999, n)))
   end
   save_history(job)
 end
@@ -1092,9 +1130,11 @@ local function put_requests(out, job)
   end
   for _, d in ipairs(job.dispatched) do
     local rec = d.rec
-    put(out, int(d.i), rec.asked, rec.current, int(rec.turn), int(rec.attempt), rec.token,
-      int(rec.till), int(d.wait), int(rec.failures), int(rec.expiries), d.again and '1' or '0',
-      int(rec.forward), d.e or '', d.a or '')
+    local n = #out
+    out[n + 1], out[n + 2], out[n + 3], out[n + 4] = int(d.i), rec.asked, rec.current, int(rec.turn)
+    out[n + 5], out[n + 6], out[n + 7], out[n + 8] = int(rec.attempt), rec.token, int(rec.till), int(d.wait)
+    out[n + 9], out[n + 10] = int(rec.failures), int(rec.expiries)
+    out[n + 11], out[n + 12], out[n + 13], out[n + 14] = d.again and '1' or '0', int(rec.forward), d.e or '', d.a or ''
   end
   put(out, values[1] or '', values[2] or '', values[3] or '', values[4] or '0', int(#results))
   for k, i in ipairs(results) do
@@ -1105,9 +1145,11 @@ end
 -- code, definition, now, seq, settled seq or 0, more, step events wanted, open, n, mark or 0, alerts,
 -- requests
 local function put_driven(out, code, job)
-  put(out, code, job.def.digest, int(job.now), int(job.seq), int(job.settled),
-    unfinished(job) and '1' or '0', job.step_events and '1' or '0', int(job.open), int(job.n),
-    int(job.marked), int(#job.alerts))
+  local n = #out
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = code, job.def.digest, int(job.now), int(job.seq)
+  out[n + 5], out[n + 6] = int(job.settled), unfinished(job) and '1' or '0'
+  out[n + 7], out[n + 8], out[n + 9] = job.step_events and '1' or '0', int(job.open), int(job.n)
+  out[n + 10], out[n + 11] = int(job.marked), int(#job.alerts)
   for _, alert in ipairs(job.alerts) do
     put(out, int(alert.i), alert.asked, alert.reason, int(alert.seq))
   end
@@ -1345,6 +1387,7 @@ local function write_first(job, digest, priority, complete_by)
   local c = job.changed
   c.def, c.digest, c.current, c.desired, c.phase = job.def.digest, digest, 'D', job.desired, job.phase
   c.turn, c.n, c.created, c.priority, c.bytes, c.busy = '1', int(job.n), int(job.now), priority, '0', '0'
+  c.plain, job.plain = '1', true
   if job.start_at > 0 then
     c.start_at = int(job.start_at)
     c.started = job.phase ~= 'PENDING' and '1' or nil

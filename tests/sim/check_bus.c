@@ -94,8 +94,8 @@ static void check_properties(struct checker *c, const struct bus_message *m,
             token->job->id);
     require(c, strcmp(m->key, actor) == 0, "I10 %s: a request for step %u goes out to %s",
             token->job->id, token->step, m->key);
-    require(c, alone || (token->attempt == 1 && !m->resent),
-            "M2 %s: another try of step %u travels with others", token->job->id, token->step);
+    require(c, alone || token->attempt == 1, "M2 %s: another try of step %u travels with others",
+            token->job->id, token->step);
     require(c,
             alone ? strcmp(m->job, token->job->id) == 0 && strcmp(m->step, step->name) == 0 &&
                         m->attempt == token->attempt
