@@ -17,9 +17,10 @@
 
 /* ---- how long it takes ---- */
 
+/* Both are names, checked with their definition. */
 static unsigned tempo_key(char key[TEMPO_KEY], const char *actor, const char *action)
 {
-    return (unsigned)snprintf(key, TEMPO_KEY, "%s/%s", actor, action);
+    return (unsigned)(stpcpy(stpcpy(stpcpy(key, actor), "/"), action) - key);
 }
 
 static struct tempo *tempo_find(const struct scheduler *s, const char *actor, const char *action)
