@@ -48,6 +48,7 @@ static void test_all_keys(void **state)
     if (read_text(
             "agent = { concurrency = 9; actors = (\n"
             "  { name = \"payments\"; handler = \"exec\"; lease_retries = 3; ack = \"early\";\n"
+            "    batch = 2;\n"
             "    actions = (\n"
             "      { name = \"charge\"; command = [\"/bin/charge\", \"--json\"];\n"
             "        stdin = \"request\"; env = [\"A=b\", \"C=\"]; kill_grace = \"250ms\";\n"
@@ -63,6 +64,7 @@ static void test_all_keys(void **state)
     assert_ptr_equal(served->handler, &handler_exec);
     assert_int_equal(served->actor.lease_retries, 3);
     assert_int_equal(served->actor.early_ack_ms, 1);
+    assert_int_equal(served->actor.batch, 2);
     action = agent_served_action(served, "charge");
     assert_string_equal(action->command[1], "--json");
     assert_null(action->command[2]);
@@ -143,6 +145,7 @@ static void test_http_defaults(void **state)
     assert_int_equal(read_text(HTTP(""), &setup, NULL), 0);
     served = agent_setup_actor(setup, "a");
     assert_int_equal(served->actor.lease_retries, 2);
+    assert_int_equal(served->actor.batch, 8);
     http = agent_served_action(served, "x")->http;
     assert_string_equal(http->method, "POST");
     assert_null(http->headers[0]);
@@ -205,6 +208,8 @@ static void test_refused(void **state)
          "agent.actors[1].name", "actors[0]"},
         {"agent = { actors = ( { name = \"a\"; handler = \"builtin\"; lease_retries = -1; } ); };",
          "agent.actors[0].lease_retries", "0 to 100"},
+        {"agent = { actors = ( { name = \"a\"; handler = \"builtin\"; batch = 9; } ); };",
+         "agent.actors[0].batch", "1 to 8"},
         {"agent = { actors = ( { name = \"a\"; handler = \"builtin\"; ack = \"never\"; } ); };",
          "agent.actors[0].ack", "\"late\" or \"early\""},
         {"agent = { actors = ( { name = \"a\"; handler = \"builtin\"; actions = (\n"

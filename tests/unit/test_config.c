@@ -101,6 +101,7 @@ static void test_defaults(void **state)
     assert_string_equal(c->rabbitmq.password, "guest");
     assert_int_equal(c->rabbitmq.heartbeat_ms, 10000);
     assert_int_equal(c->rabbitmq.queue_type, CONFIG_QUORUM);
+    assert_int_equal(c->rabbitmq.step_messages, CONFIG_PERSISTENT);
     assert_true(c->rabbitmq.declare);
     assert_string_equal(c->redis.socket, "");
     assert_string_equal(c->redis.prefix, "drover:");
@@ -121,6 +122,7 @@ static void test_file(void **state)
     struct config *c =
         load("name = \"a-1\";\n"
              "rabbitmq = { host = \"broker\"; port = 5673; queue_type = \"classic\";\n"
+             " step_messages = \"transient\";\n"
              "             declare = false; password = \"p\"; };\n"
              "log: { level: \"debug\", format: \"json\" };\n"
              "health = { listen = \"[::]:8080\"; pulse = \"100ms\"; stall = 0; };\n"
@@ -133,6 +135,7 @@ static void test_file(void **state)
     assert_string_equal(c->rabbitmq.host, "broker");
     assert_int_equal(c->rabbitmq.port, 5673);
     assert_int_equal(c->rabbitmq.queue_type, CONFIG_CLASSIC);
+    assert_int_equal(c->rabbitmq.step_messages, CONFIG_TRANSIENT);
     assert_false(c->rabbitmq.declare);
     assert_string_equal(c->rabbitmq.user, "guest");
     assert_int_equal(c->log.level, LOG_DEBUG);
