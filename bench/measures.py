@@ -67,9 +67,9 @@ def load(stack, jobs=2000, window=WINDOW, steps=5, **more):
 
 
 @contextlib.contextmanager
-def drover(options, agents=1, schedulers=1, redis=(), batch=8, **settings):
+def drover(options, agents=1, schedulers=1, redis=(), batch=8, queue=None, **settings):
     """Servers, daemons of each role, warm."""
-    with Stack(options, redis, batch) as stack:
+    with Stack(options, redis, batch, queue) as stack:
         for number in range(schedulers):
             stack.start_daemon("scheduler", number or "", **settings)
         stack.start_daemon("supervisor", **settings)
@@ -163,14 +163,16 @@ def commands(stack):
 
 
 def latency(options):
-    """A chain of five from Submit to the event: alone, and fifty at a time"""
+    """A chain of five from Submit to the event: alone, fifty at a time, with transient messages"""
     lines = []
-    with drover(options) as stack:
-        for name, window, jobs in (("latency-1", 1, 300), ("latency-50", 50, 2000)):
-            loops, runs = in_turn(options, lambda: bare(stack, jobs, window),
-                                  lambda: load(stack, jobs, window))
-            lines.append(line_of(name, runs, loops, "p50_ms", "ms", p99_ms=middle(runs)["p99_ms"],
-                                 bare_ms=round(middle(loops, "p50_ms")["p50_ms"], 3)))
+    for behind, more in (("", {}), ("-transient", {"queue": "classic", "rabbitmq__step_messages": "transient"})):
+        with drover(options, **more) as stack:
+            for name, window, jobs in (("latency-1", 1, 300), ("latency-50", 50, 2000)):
+                loops, runs = in_turn(options, lambda: bare(stack, jobs, window),
+                                      lambda: load(stack, jobs, window))
+                lines.append(line_of(name + behind, runs, loops, "p50_ms", "ms",
+                                     p99_ms=middle(runs)["p99_ms"],
+                                     bare_ms=round(middle(loops, "p50_ms")["p50_ms"], 3)))
     return lines
 
 

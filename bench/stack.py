@@ -57,10 +57,10 @@ class Stack:
     """Servers, and processes that are stopped with them. Processes of one role are named alike, but
     for a number behind: scheduler, scheduler2."""
 
-    def __init__(self, options, redis=(), batch=8):
+    def __init__(self, options, redis=(), batch=8, queue=None):
         self.batch = batch
         self.build = options.build
-        self.queue = options.queue
+        self.queue = queue or options.queue
         self.processes = {}
         self.rabbit = servers.Rabbit()
         self.redis = servers.Redis(options=redis)
