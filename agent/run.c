@@ -199,7 +199,7 @@ static void start(struct agent *a, struct run *run)
         on_beat(a, &run->beat); /* from now on a death shows early */
     if (early > 0 && request->lock_ms >= early)
         settle(a, run);
-    run->unseen = run->settled || run->delivery->acked;
+    run->unseen = run->delivery->acked || run->delivery->open == 0;
     run->hidden = !run->unseen && run->delivery->counted;
     run->delivery->counted |= !run->unseen;
     a->unseen += run->unseen;
@@ -324,8 +324,8 @@ static void stop(struct agent *a, struct run *run)
     tell_driver(a, run, AGENT_STOP);
 }
 
-/* Where early acknowledged runs have all slots the broker sends more: another agent may have one,
- * and may get this very request again. So the effect is left unknown. */
+/* Where the broker cannot count who has a slot it sends more: another agent may have one, and may
+ * get this very request again. So the effect is left unknown. */
 void run_defer(struct agent *a, struct run *run)
 {
     struct agent_result busy = {
@@ -461,8 +461,8 @@ void runs_drain(struct agent *a)
     a->draining = true;
     suspects_drain(a);
     HASH_ITER(by_id, a->runs, run, next) {
-        if (run->state == RUN_WAITING && run->delivery->acked)
-            run_defer(a, run);
+        if (run->state == RUN_WAITING && (run->delivery->acked || in_company(run)))
+            run_defer(a, run); /* left behind, it would bring back what is done of its message */
         else if (run->state == RUN_WAITING)
             run_leave(a, run);
         else if (run->state == RUN_BACKOFF)

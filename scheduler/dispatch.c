@@ -8,6 +8,7 @@
  * the most, by what each took when it was last done: a slow one counts at once, and fades. What was
  * not measured yet, is slow, large, or no first try travels alone, and leaves at once.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,18 @@ static struct tempo *tempo_new(struct scheduler *s, const char *actor, const cha
         HASH_DEL(s->tempos, oldest);
         free(oldest);
     }
+    t->batch = UINT_MAX; /* nobody has said anything yet */
     HASH_ADD(hh, s->tempos, key, len, t);
     return t;
+}
+
+/* Whichever agent takes the least; until it was not heard of for a while. */
+static void room_heard(struct tempo *t, unsigned batch)
+{
+    if (batch <= t->batch)
+        t->since = 0;
+    if (batch < t->batch || t->since++ >= MACHINE_TEMPO_KEEPS)
+        t->batch = batch;
 }
 
 static void heard(struct scheduler *s, const struct workflow_dispatch *d,
@@ -55,12 +66,13 @@ static void heard(struct scheduler *s, const struct workflow_dispatch *d,
     bool slow = m->batch < 2 || m->duration_ms < 0 || m->duration_ms > MACHINE_SLOW_MS;
     int64_t took_us = 1000 * (slow ? MACHINE_SLOW_MS : m->duration_ms);
 
-    if (!t && slow)
+    if (!t && (slow || m->error))
         return; /* what nobody knows of travels alone as well */
     if (!t)
         t = tempo_new(s, d->actor, d->action);
-    t->batch = m->batch;
-    t->took_us -= t->took_us / MACHINE_TEMPO_FADES;
+    room_heard(t, m->batch);
+    if (!m->error) /* to fail fast is no sign of being fast */
+        t->took_us -= t->took_us / MACHINE_TEMPO_FADES;
     if (t->took_us < took_us)
         t->took_us = took_us;
 }
@@ -68,26 +80,26 @@ static void heard(struct scheduler *s, const struct workflow_dispatch *d,
 void tempo_heard(struct scheduler *s, const struct workflow *w, const Drover__V1__StepReply *m)
 {
     int64_t number = ops_token_step(bytes_str(m->token));
-    const struct workflow_step *step;
 
     if (number < 0 || number >= w->n_steps)
         return;
-    step = &w->steps[number];
-    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE)
-        heard(s, &step->forward, m);
-    if (m->error || m->achieved == DROVER__V1__STATE__STATE_DISABLED)
-        heard(s, &step->revert, m); /* a failure does not tell of which it is one */
+    if (m->error && m->error->verdict == DROVER__V1__VERDICT__VERDICT_DEFER)
+        return;                                                     /* it was not done */
+    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE) /* undos travel alone */
+        heard(s, &w->steps[number].forward, m);
 }
 
-/* What it counts in a batch of MACHINE_BATCH_US; more than half of that: it travels alone. */
-static int64_t cost_of(const struct scheduler *s, const Drover__V1__StepRequest *m)
+/* How many of its kind a message may hold, by what its agents take, and what it took. */
+static unsigned room_of(const struct scheduler *s, const Drover__V1__StepRequest *m)
 {
     const struct tempo *t = tempo_find(s, m->actor, m->action);
-    unsigned room = t && t->batch < WIRE_BATCH_MAX ? t->batch : WIRE_BATCH_MAX;
+    int64_t room = WIRE_BATCH_MAX;
 
-    if (!t || t->batch < 2)
-        return MACHINE_BATCH_US;
-    return t->took_us > MACHINE_BATCH_US / room ? t->took_us : MACHINE_BATCH_US / room;
+    if (!t)
+        return 1;
+    if (t->took_us * room > MACHINE_BATCH_US)
+        room = MACHINE_BATCH_US / t->took_us;
+    return t->batch < room ? t->batch : (unsigned)room;
 }
 
 /* ---- messages ---- */
@@ -178,7 +190,7 @@ static void batch_send(struct scheduler *s, struct batch *b)
 
 /* Requests one behind the other in memory are Requests of them all. */
 static void batch_add(struct scheduler *s, struct batch *b, struct op *op,
-                      Drover__V1__StepRequest *m, int64_t cost_us)
+                      Drover__V1__StepRequest *m, unsigned room)
 {
     Drover__V1__StepRequest *list[] = {m};
     Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
@@ -188,35 +200,35 @@ static void batch_add(struct scheduler *s, struct batch *b, struct op *op,
     body.n_requests = 1;
     (void)wire_encode(&body.base, false, &b->body);
     publish_part(s, b->publish, op, m->token, buf_or_abort(&b->body).len - before);
-    b->cost_us += cost_us;
-    if (b->publish->n == WIRE_BATCH_MAX || b->cost_us + cost_us > MACHINE_BATCH_US)
+    b->cost_us += MACHINE_BATCH_US / room;
+    if (b->cost_us + MACHINE_BATCH_US / room > MACHINE_BATCH_US)
         batch_send(s, b);
 }
 
 static void send_in_company(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
-                            int64_t not_after, int64_t cost_us)
+                            int64_t not_after, unsigned room)
 {
     struct batch *b = batch_find(s, m->actor);
 
     /* the broker keeps them together: no longer than any of them may wait, and no less */
-    if (b && (b->cost_us + cost_us > MACHINE_BATCH_US || not_after < b->not_after ||
-              not_after > b->not_after + MACHINE_PACE_MS)) {
+    if (b && (b->publish->n >= room || b->cost_us + MACHINE_BATCH_US / room > MACHINE_BATCH_US ||
+              not_after < b->not_after || not_after > b->not_after + MACHINE_PACE_MS)) {
         batch_send(s, b);
         b = NULL;
     }
-    batch_add(s, b ? b : batch_new(s, m, not_after), op, m, cost_us);
+    batch_add(s, b ? b : batch_new(s, m, not_after), op, m, room);
 }
 
 void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, size_t size,
-              int64_t not_after, bool again)
+              int64_t not_after, enum dispatch_how how)
 {
-    int64_t cost_us = cost_of(s, m);
-    bool small = size <= MACHINE_BATCH_BYTES / WIRE_BATCH_MAX;
+    unsigned room =
+        how == DISPATCH_FIRST && size <= MACHINE_BATCH_BYTES / WIRE_BATCH_MAX ? room_of(s, m) : 1;
 
-    if (m->attempt == 1 && !again && small && cost_us <= MACHINE_BATCH_US / 2)
-        send_in_company(s, op, m, not_after, cost_us);
+    if (room > 1)
+        send_in_company(s, op, m, not_after, room);
     else
-        send_alone(s, op, m, not_after, again);
+        send_alone(s, op, m, not_after, how == DISPATCH_AGAIN);
     s->stats.dispatched++;
     log_debug("step_dispatched", LOG_S("job", m->job_id), LOG_S("step", m->step),
               LOG_I("attempt", m->attempt), LOG_S("token", m->token));

@@ -195,6 +195,14 @@ static void set_forward_result(Drover__V1__StepRequest *m, const struct ops_driv
         m->forward_result = c->results[found];
 }
 
+/* What dies with its company counts a death: not where that would be the last. */
+static enum dispatch_how how_to_send(const struct workflow_dispatch *d, const struct ops_request *r)
+{
+    if (r->again)
+        return DISPATCH_AGAIN;
+    return r->attempt == 1 && d->policy.maximum_expiries > 1 ? DISPATCH_FIRST : DISPATCH_ALONE;
+}
+
 static void request(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                     const struct common *c, const struct workflow *w, const struct ops_request *r)
 {
@@ -225,7 +233,7 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
         record_new(s, op->item, OP_UNSENDABLE, op->job, m.token, "INPUT_TOO_LARGE",
                    "arguments, input and results together exceed the message limit");
     else
-        dispatch(s, op, &m, size, op->answered_at + r->wait, r->again);
+        dispatch(s, op, &m, size, op->answered_at + r->wait, how_to_send(d, r));
     if (last)
         drover__v1__error__free_unpacked(last, NULL);
     if (edited)

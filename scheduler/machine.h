@@ -46,6 +46,7 @@
 #define MACHINE_BATCH_BYTES (32 * WIRE_KIB)
 #define MACHINE_SLOW_MS 1000    /* what takes longer, or tells of no batch, counts as that */
 #define MACHINE_TEMPO_FADES 8   /* an eighth with each reply: 200 ms are slow for 33 more */
+#define MACHINE_TEMPO_KEEPS 64  /* replies for which the agent that takes the least is heeded */
 #define MACHINE_TEMPOS_MAX 1024 /* actions that are known */
 
 /* What was accepted is remembered as long as a store that comes back may have lost it: everysec and
@@ -175,7 +176,8 @@ struct publish {
 struct tempo {
     UT_hash_handle hh;
     int64_t took_us; /* the longest; it fades */
-    unsigned batch;  /* requests of its actor that its agent would take in one message */
+    unsigned batch;  /* requests of its actor that any of its agents takes in one message ... */
+    unsigned since;  /* ... and so many replies ago that was said */
     char key[TEMPO_KEY];
 };
 
@@ -338,11 +340,16 @@ void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const
 void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                struct workflow *w);
 
+enum dispatch_how {
+    DISPATCH_ALONE,
+    DISPATCH_AGAIN, /* it was sent before, so that this one finds no agent proves nothing: alone */
+    DISPATCH_FIRST, /* a first attempt, which may travel with others */
+};
+
 /* Requests (dispatch.c): publishes one, alone or in company; those that were gathered; forgets
- * them.
- * @size: bytes. @again: it was sent before. */
+ * them. @size: bytes. */
 void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, size_t size,
-              int64_t not_after, bool again);
+              int64_t not_after, enum dispatch_how how);
 void dispatch_flush(struct scheduler *s);
 void dispatch_free(struct scheduler *s);
 /* A reply was recorded: how long that action takes, and whether its agents take several. */

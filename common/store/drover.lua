@@ -79,7 +79,7 @@ local function set_up()
   call = redis.call
 end
 
--- An integer as text: tostring would turn milliseconds into 1.7e+12. Formatting a number costs as
+-- An integer below 2^53 as text: tostring would turn milliseconds into 1.7e+12. Formatting a number costs as
 -- much as a small redis.call, so small ones are kept, and large ones put together of two pieces that are:
 -- those of times have their first digits in common.
 local int
@@ -1583,8 +1583,10 @@ local function record_one(p, now, by, op, budget, out)
   end
   local rec = record_of(job, i, job.step_text)
   if rec.token ~= op.token or rec.state == 'R' and finished(job) then
-    if op.redelivered == '1' and rec.token == i .. '.' .. op.fresh then
-      resend(job, {i}) -- this very call was made before, and its answer was lost
+    local sent_again = rec.token == i .. '.' .. op.fresh -- this very call was made before, and its answer was lost
+      or op.kind == 'F' and op.retry_after > 0 and op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 2
+    if op.redelivered == '1' and sent_again then
+      resend(job, {i})
       put_driven(out, 'ALREADY', job)
     else
       keep_late(job, i, op)

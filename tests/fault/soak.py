@@ -214,7 +214,10 @@ def parse(arguments):
     parser.add_argument("--minutes", type=float, default=20, help="of load (20)")
     parser.add_argument("--share", type=float, default=70, help="of what the machine takes, in percent (70)")
     parser.add_argument("--seed", type=int, help="of the jobs that are judged (any)")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.minutes < 2:
+        parser.error("--minutes: at least 2, or nothing can be compared")
+    return options
 
 
 def main(arguments):

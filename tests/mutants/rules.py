@@ -1738,8 +1738,8 @@ RULES = {
         ),
         "the answer does not say that something was left over": (
             FUNCTIONS,
-            "    unfinished(job) and '1' or '0', job.step_events",
-            "    '0', job.step_events",
+            "= int(job.settled), unfinished(job) and '1' or '0'",
+            "= int(job.settled), '0'",
             "tests/integration/test_functions.py Functions.test_a_call_has_an_end",
         ),
         "what was left over waits for a supervisor": (
@@ -1778,10 +1778,15 @@ RULES = {
             "  call('ZADD'",
             "tests/integration/test_functions.py Functions.test_what_goes_on_is_not_listed_as_failed",
         ),
+        "a field that few jobs have is not read": (
+            FUNCTIONS,
+            "  if job.plain and rare then\n",
+            "  if false then\n",
+        ),
         "a bound that was lowered is not written": (
             FUNCTIONS,
-            "    put('due', int(job.due))\n    call('ZADD', job.p .. 'due', int(job.due), job.id)\n",
-            "    put('due', int(job.due))\n",
+            "    changed.due = int(job.due)\n    call('ZADD', job.p .. 'due', changed.due, job.id)\n",
+            "    changed.due = int(job.due)\n",
         ),
         "a sweep does not mend a bound": (
             FUNCTIONS,
@@ -1892,7 +1897,7 @@ RULES = {
         ),
         "a job does not say who drove it": (
             FUNCTIONS,
-            "  if by then\n    put('locked_by', by)\n  end\n",
+            "  if by then\n    changed.locked_by = by\n  end\n",
             "",
             "tests/integration/test_functions.py Functions.test_who_drove_it_last",
         ),
@@ -3099,8 +3104,8 @@ RULES = {
     "Short requests travel in company, and what is slow alone": {
         "no more than the agent takes is not heeded": (
             "scheduler/dispatch.c",
-            "    t->batch = m->batch;\n",
-            "    t->batch = WIRE_BATCH_MAX;\n",
+            "    room_heard(t, m->batch);\n",
+            "    room_heard(t, WIRE_BATCH_MAX);\n",
             f"{DISPATCH} test_as_many_as_the_agent_takes",
         ),
         "an agent that says nothing gets several": (
@@ -3123,21 +3128,51 @@ RULES = {
         ),
         "a slow failure does not count": (
             "scheduler/dispatch.c",
-            "    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE)\n",
-            "    if (m->achieved == DROVER__V1__STATE__STATE_ACTIVE)\n",
+            "    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE)",
+            "    if (m->achieved == DROVER__V1__STATE__STATE_ACTIVE)",
             f"{DISPATCH} test_a_slow_failure_is_remembered",
+        ),
+        "what fails fast is fast": (
+            "scheduler/dispatch.c",
+            "    if (!m->error) /* to fail fast is no sign of being fast */\n",
+            "    if (true)\n",
+            f"{DISPATCH} test_what_fails_fast_is_not_fast",
+        ),
+        "the agent that takes the least is forgotten at once": (
+            "scheduler/dispatch.c",
+            "|| t->since++ >= MACHINE_TEMPO_KEEPS",
+            "|| true",
+            f"{DISPATCH} test_as_many_as_the_agent_takes",
         ),
         "a message holds eight, whatever they take": (
             "scheduler/dispatch.c",
-            "    b->cost_us += cost_us;\n",
-            "",
+            "    if (t->took_us * room > MACHINE_BATCH_US)\n",
+            "    if (false)\n",
             f"{DISPATCH} test_as_much_work_as_is_short",
         ),
         "another try travels with others": (
-            "scheduler/dispatch.c",
-            "    if (m->attempt == 1 && !again && ",
-            "    if (!again && ",
+            "scheduler/driven.c",
+            "    return r->attempt == 1 && d->policy",
+            "    return d->policy",
             f"{DISPATCH} test_what_comes_back_travels_alone",
+        ),
+        "what may die once travels with others": (
+            "scheduler/driven.c",
+            "d->policy.maximum_expiries > 1 ? DISPATCH_FIRST",
+            "true ? DISPATCH_FIRST",
+            f"{DISPATCH} test_who_may_die_once_travels_alone",
+        ),
+        "what came back is lost with whoever recorded it": (
+            FUNCTIONS,
+            "op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 2",
+            "op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 0",
+            f"{DISPATCH} test_what_comes_back_is_not_lost",
+        ),
+        "what is done of a message comes again with what is not": (
+            "agent/run.c",
+            "(run->delivery->acked || in_company(run))",
+            "run->delivery->acked",
+            f"{AGENT} test_company_while_draining",
         ),
         "of a message that comes back one request is recorded": (
             "scheduler/scheduler.c",

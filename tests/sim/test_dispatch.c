@@ -80,7 +80,7 @@ static void test_short_ones_travel_together(void **state)
     assert_true(scheduler_idle(w->scheduler));
 }
 
-/* No more than its agent takes. */
+/* No more than the agent takes that takes the least, until that was not heard of for a while. */
 static void test_as_many_as_the_agent_takes(void **state)
 {
     struct alone *w = *state;
@@ -88,6 +88,12 @@ static void test_as_many_as_the_agent_takes(void **state)
     fan_out(w, "j", 0, done(w, 3, 0));
     alone_expect(w, "request a b c, request d e f, request g h i, request j, ack");
     fan_out(w, "k", 0, done(w, 1000, 0));
+    alone_expect(w, "request a b c, request d e f, request g h i, request j, ack");
+    for (int i = 0; i < 62; i++)
+        do_one(w, done(w, 1000, 0));
+    fan_out(w, "l", 0, done(w, 1000, 0));
+    alone_expect(w, "request a b c, request d e f, request g h i, request j, ack");
+    fan_out(w, "m", 0, done(w, 1000, 0));
     alone_expect(w, "request a b c d e f g h, request i j, ack");
 }
 
@@ -148,6 +154,36 @@ static void test_a_slow_failure_is_remembered(void **state)
     fan_out(w, "j", 0, done(w, 8, 0));
     alone_expect(w, "request a, request b, request c, request d, request e, request f, request g,"
                     " request h, request i, request j, ack");
+}
+
+/* What was put off was not done, and what failed fast need not be fast. */
+static void test_what_fails_fast_is_not_fast(void **state)
+{
+    struct alone *w = *state;
+
+    do_one(w, done(w, 8, 0));
+    do_one(w, done(w, 8, 200));
+    for (int i = 0; i < 40; i++) {
+        do_one(w, "\"batch\": 8, \"error\": {\"class\": \"BUSY\", \"verdict\": \"VERDICT_DEFER\"}");
+        do_one(w,
+               "\"batch\": 8, \"error\": {\"class\": \"NO\", \"verdict\": \"VERDICT_TRANSIENT\"}");
+    }
+    fan_out(w, "j", 0, done(w, 8, 0));
+    alone_expect(w, "request a, request b, request c, request d, request e, request f, request g,"
+                    " request h, request i, request j, ack");
+}
+
+/* Where a death in company would be the last there is none. */
+static void test_who_may_die_once_travels_alone(void **state)
+{
+    struct alone *w = *state;
+
+    do_one(w, done(w, 8, 0));
+    alone_submit(
+        w, "{\"jobId\": \"j\", \"definition\": {\"retry\": {\"maximumExpiries\": 1}, \"steps\": ["
+           "{\"name\": \"a\", \"actor\": \"hand\", \"action\": \"do\"},"
+           "{\"name\": \"b\", \"actor\": \"hand\", \"action\": \"do\"}]}}");
+    assert_non_null(strstr(buf_str(&w->story), "request a, request b, "));
 }
 
 /* Each actor has a queue of its own; and of the other nothing is known. */
@@ -223,6 +259,30 @@ static void test_what_comes_back_to_a_held_job(void **state)
     alone_expect(w, "ack");
 }
 
+/* Whoever recorded the deferral has died with what it was to send: the reply comes again. */
+static void test_what_comes_back_is_not_lost(void **state)
+{
+    static const char again[] =
+        "{\"replies\": [{\"jobId\": \"j\", \"step\": \"i\", \"token\": \"%s\","
+        " \"error\": {\"class\": \"NO_SLOT\", \"verdict\": \"VERDICT_DEFER\","
+        " \"retryAfterMs\": \"1\"}}]}";
+    CLEANUP(buf_deinit) struct buf json = {0};
+    struct alone *w = *state;
+
+    fan_out(w, "j", 0, done(w, 8, 0));
+    buf_printf(&json, again, w->token);
+    w->silent = true;
+    alone_replies(w, buf_str(&json));
+    alone_restart(w);
+    w->silent = false;
+    w->story.len = 0;
+    alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_REPLIES,
+                                           .redelivered = true,
+                                           .body = bytes_str(buf_str(&json))});
+    alone_pass(w, 1000);
+    alone_expect(w, "request i, ack");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
 
 int main(void)
@@ -234,11 +294,14 @@ int main(void)
         TEST(test_as_much_work_as_is_short),
         TEST(test_a_slow_one_is_remembered),
         TEST(test_a_slow_failure_is_remembered),
+        TEST(test_what_fails_fast_is_not_fast),
+        TEST(test_who_may_die_once_travels_alone),
         TEST(test_each_actor_by_itself),
         TEST(test_returned_together),
         TEST(test_acknowledged_when_all_are_confirmed),
         TEST(test_what_comes_back_travels_alone),
         TEST(test_what_comes_back_to_a_held_job),
+        TEST(test_what_comes_back_is_not_lost),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -812,6 +812,28 @@ static void test_company_moves_on(void **state)
     expect(w, "190: pause\n190: requeue 3\n");
 }
 
+/* What is done of a message is not to come again with what is not. */
+static void test_company_while_draining(void **state)
+{
+    struct world *w = *state;
+
+    deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000},
+            {.step = "c", .lock = 5000});
+    succeed(w, "a", "x");
+    deliver(w, 2, {.step = "d", .lock = 5000}, {.step = "e", .lock = 5000});
+    expect(w, "0: start a\n0: start b\n0: start c\n");
+    step(w, (struct agent_event){.type = AGENT_DRAIN});
+    turn_ends(w);
+    all_confirmed(w);
+    expect(w, "0: reply a=x d!NO_SLOT(deferred)+1 e!NO_SLOT(deferred)+1\n0: ack 2\n");
+    succeed(w, "b", "y");
+    succeed(w, "c", "z");
+    until(w, 10);
+    all_confirmed(w);
+    expect(w, "1: reply b=y c=z\n10: ack 1\n");
+    assert_true(agent_idle(w->agent));
+}
+
 /* What its share of the slots can begin at once. */
 static void test_what_it_takes_at_once(void **state)
 {
@@ -1273,6 +1295,7 @@ int main(void)
         TEST(test_waiting_for_a_slot),
         TEST(test_company_without_a_slot),
         TEST(test_company_takes_turns),
+        TEST(test_company_while_draining),
         TEST(test_company_moves_on),
         TEST(test_company_that_stays),
         TEST(test_what_it_takes_at_once),
