@@ -63,10 +63,10 @@ static void heard(struct scheduler *s, const struct workflow_dispatch *d,
                   const Drover__V1__StepReply *m)
 {
     struct tempo *t = tempo_find(s, d->actor, d->action);
-    bool slow = m->batch < 2 || m->duration_ms < 0 || m->duration_ms > MACHINE_SLOW_MS;
+    bool slow = m->duration_ms < 0 || m->duration_ms > MACHINE_SLOW_MS;
     int64_t took_us = 1000 * (slow ? MACHINE_SLOW_MS : m->duration_ms);
 
-    if (!t && (slow || m->error))
+    if (!t && (m->batch < 2 || m->error))
         return; /* what nobody knows of travels alone as well */
     if (!t)
         t = tempo_new(s, d->actor, d->action);

@@ -44,7 +44,7 @@
 /* Requests in company: up to WIRE_BATCH_MAX, of so much work and size. */
 #define MACHINE_BATCH_US 5000
 #define MACHINE_BATCH_BYTES (32 * WIRE_KIB)
-#define MACHINE_SLOW_MS 1000    /* what takes longer, or tells of no batch, counts as that */
+#define MACHINE_SLOW_MS 1000    /* what takes longer counts as that */
 #define MACHINE_TEMPO_FADES 8   /* an eighth with each reply: 200 ms are slow for 33 more */
 #define MACHINE_TEMPO_KEEPS 64  /* replies for which the agent that takes the least is heeded */
 #define MACHINE_TEMPOS_MAX 1024 /* actions that are known */

@@ -3110,14 +3110,14 @@ RULES = {
         ),
         "an agent that says nothing gets several": (
             "scheduler/dispatch.c",
-            "bool slow = m->batch < 2 || ",
-            "bool slow = ",
+            "    if (batch < t->batch || t->since",
+            "    if ((batch > 0 && batch < t->batch) || t->since",
             f"{DISPATCH} test_alone_where_nothing_is_said",
         ),
         "a slow run does not count": (
             "scheduler/dispatch.c",
             "    if (t->took_us < took_us)\n",
-            "    if (t->took_us == 0)\n",
+            "    if (t->took_us < took_us && took_us < 100000)\n",
             f"{DISPATCH} test_a_slow_one_is_remembered",
         ),
         "a slow run counts for ever": (
@@ -3208,7 +3208,7 @@ RULES = {
             "agent/run.c",
             "in_company(run) ? COMPANY_PATIENCE_MS : PATIENCE_MS",
             "PATIENCE_MS",
-            "tests/integration/test_company.py Company.test_slow_without_warning",
+            f"{AGENT} test_company_without_a_slot",
         ),
         "an agent hides what came in company from itself": (
             "agent/requeue.c",

@@ -231,15 +231,22 @@ static void test_acknowledged_when_all_are_confirmed(void **state)
 /* One that got no slot goes out again with the answer to its deferral, and alone. */
 static void test_what_comes_back_travels_alone(void **state)
 {
+    static const char both[] = "{\"replies\": ["
+                               "{\"jobId\": \"j\", \"step\": \"i\", \"token\": \"9.%s\", "
+                               "\"batch\": 8, \"error\": {\"class\": \"NO_SLOT\","
+                               " \"verdict\": \"VERDICT_DEFER\", \"retryAfterMs\": \"1\"}},"
+                               "{\"jobId\": \"j\", \"step\": \"j\", \"token\": \"10.%s\", "
+                               "\"batch\": 8, \"error\": {\"class\": \"NO_SLOT\","
+                               " \"verdict\": \"VERDICT_DEFER\", \"retryAfterMs\": \"1\"}}]}";
+    CLEANUP(buf_deinit) struct buf json = {0};
     struct alone *w = *state;
 
     fan_out(w, "j", 0, done(w, 8, 0));
     w->story.len = 0;
-    alone_serve(w, "j", "i",
-                "\"batch\": 8, \"error\": {\"class\": \"NO_SLOT\","
-                " \"verdict\": \"VERDICT_DEFER\", \"retryAfterMs\": \"1\"}");
-    alone_expect(w, "request i, ack");
-    alone_serve(w, "j", "i",
+    buf_printf(&json, both, w->token + 2, w->token + 2);
+    alone_replies(w, buf_str(&json));
+    alone_expect(w, "request i, request j, ack");
+    alone_serve(w, "j", "j",
                 "\"batch\": 8, \"error\": {\"class\": \"NO_SLOT\","
                 " \"verdict\": \"VERDICT_DEFER\", \"retryAfterMs\": \"1\"}");
     alone_expect(w, "ack"); /* the second time it waits for the supervisor, like any other */
