@@ -209,6 +209,13 @@ end
 
 -- Reads in one call what is missing of the listed steps.
 local function prefetch(def, list)
+  local missing = 0
+  for k = 1, #list do
+    missing = missing + (def.steps[list[k]] and 0 or 1)
+  end
+  if missing < 2 then
+    return -- step_of() reads it
+  end
   local fields, wanted = {}, {}
   for _, i in ipairs(list) do
     if not def.steps[i] then
@@ -216,12 +223,10 @@ local function prefetch(def, list)
       fields[#fields + 1] = int(i)
     end
   end
-  if #wanted > 1 then
-    local lines = call('HMGET', def.key, unpack(fields))
-    count_cached(def, #wanted)
-    for k, i in ipairs(wanted) do
-      def.steps[i] = parse_step(lines[k])
-    end
+  local lines = call('HMGET', def.key, unpack(fields))
+  count_cached(def, #wanted)
+  for k, i in ipairs(wanted) do
+    def.steps[i] = parse_step(lines[k])
   end
 end
 
@@ -282,10 +287,10 @@ local function parse_record(text, step)
 end
 
 local function record_text(rec)
-  local text = concat({rec.current, rec.asked, rec.state, int(rec.turn), int(rec.attempt),
-    rec.token, int(rec.till), int(rec.failures), int(rec.expiries), int(rec.waiting),
-    int(rec.unstarted)}, ' ')
-  return rec.since == 1 and text or concat({text, int(rec.since), int(rec.forward)}, ' ')
+  local text = rec.current .. ' ' .. rec.asked .. ' ' .. rec.state .. ' ' .. int(rec.turn) .. ' '
+    .. int(rec.attempt) .. ' ' .. rec.token .. ' ' .. int(rec.till) .. ' ' .. int(rec.failures) .. ' '
+    .. int(rec.expiries) .. ' ' .. int(rec.waiting) .. ' ' .. int(rec.unstarted)
+  return rec.since == 1 and text or text .. ' ' .. int(rec.since) .. ' ' .. int(rec.forward)
 end
 
 -- In flight, or with a timer: there is a moment at which somebody must look.
@@ -302,27 +307,40 @@ end
 
 -- What a call changes is collected in the loaded job and written by save(), in one HSET.
 
--- As a Submit makes it. `budget` is what the call may touch, shared by the jobs of one call.
-local function job_new(p, id, now, def, n, budget)
-  return {
+-- As a Submit makes it: what stands in DEFAULTS is only written to the table of a job that has it otherwise.
+local job_new
+do
+
+local DEFAULTS = {__index = {
+  desired = 'A', phase = 'PROCESSING', hold = '', outcome = '', turn = 1, seq = 0,
+  since = 1,       -- the turn in which the job was turned to where it goes
+  epoch = 1,       -- the turn since which all is counted anew: `since`, or later a migration
+  cause = '',      -- why it goes back: REQUESTED, CANCELLED, FAILURE
+  ending = '',     -- why it is to end as it is, once nothing is in flight
+  failed = '',     -- steps that nobody will try again, by number, as far as there is room
+  stuck_do = 0, stuck_undo = 0, -- how many they are
+  started = false, -- it had a start_at, and has begun
+  busy = 0,        -- steps in flight or with a timer
+  was_busy = false, start_at = 0, complete_by = 0, bytes = 0, step_events = false, late = false,
+  plain = false,   -- it has no field that few jobs have
+  bare = false,    -- nor labels, nor a traceparent
+  scan = false, scan_changed = false, had_cursor = false, due_changed = false, step_text = false,
+  settled = 0,     -- seq of the notice that this call owes
+  marked = 0,      -- the partition's mark after what this call accepted or settled
+}}
+
+-- `budget` is what the call may touch, shared by the jobs of one call.
+job_new = function(p, id, now, def, n, budget)
+  return setmetatable({
     p = p, id = id, key = p .. 'job:' .. id, now = now, def = def, n = n,
-    desired = 'A', phase = 'PROCESSING', hold = '', outcome = '', turn = 1, seq = 0,
-    since = 1,       -- the turn in which the job was turned to where it goes
-    epoch = 1,       -- the turn since which all is counted anew: `since`, or later a migration
-    cause = '',      -- why it goes back: REQUESTED, CANCELLED, FAILURE
-    ending = '',     -- why it is to end as it is, once nothing is in flight
-    failed = '',     -- steps that nobody will try again, by number, as far as there is room
-    stuck_do = 0, stuck_undo = 0, -- how many they are
-    started = false, -- it had a start_at, and has begun
     open = n,        -- steps that are not where the job wants them
-    busy = 0,        -- steps in flight or with a timer
-    due = now + SWEEP_BOUND, start_at = 0, complete_by = 0, bytes = 0, step_events = false,
+    due = now + SWEEP_BOUND,
     spreads = {},    -- the cursor: work that did not fit into a call, see drive()
     changed = {}, records = {}, history = {}, dispatched = {}, alerts = {},
     budget = budget or {left = BUDGET},
-    settled = 0,     -- seq of the notice that this call owes
-    marked = 0,      -- the partition's mark after what this call accepted or settled
-  }
+  }, DEFAULTS)
+end
+
 end
 
 local function read_cursor(job, text)
@@ -335,8 +353,8 @@ end
 local load, is_rare
 do
 
--- Fields that most jobs never have: as long as `plain` says so they are not asked for, because to look
--- for what is not there costs Redis more than to find what is.
+-- Fields that most jobs never have: as long as `plain` says so (1; 2: and neither labels nor a traceparent among
+-- the data) they are not asked for, because to look for what is not there costs Redis more than to find what is.
 local RARE = {'hold', 'cursor', 'scan', 'outcome', 'start_at', 'events', 'since', 'cause', 'ending', 'failed',
   'complete_by', 'late', 'stuck', 'epoch', 'started'}
 is_rare = {}
@@ -378,8 +396,9 @@ load = function(p, id, now, step_field, budget)
   local job = job_new(p, id, now, definition(p, h[1]), tonumber(h[8]), budget)
   job.desired, job.phase, job.turn, job.open = h[2], h[3], tonumber(h[4]), tonumber(h[5])
   job.due, job.seq, job.bytes = tonumber(h[6]), tonumber(h[7]), tonumber(h[9])
-  job.busy, job.plain, job.step_text = tonumber(h[10] or '0'), h[11] == '1', h[12]
+  job.busy, job.step_text = tonumber(h[10] or '0'), h[12]
   job.was_busy = job.busy
+  job.plain, job.bare = h[11] == '1' or h[11] == '2', h[11] == '2'
   if not job.plain then
     load_rare(job)
   end
@@ -388,9 +407,15 @@ end
 
 end
 
-local function note(job, event, ...)
-  job.seq = job.seq + 1
-  job.history[#job.history + 1] = concat({int(job.seq), int(job.now), event, ...}, ' ')
+local function note(job, event, a, b, c, d)
+  local seq, history = job.seq + 1, job.history
+  local head = int(seq) .. ' ' .. int(job.now) .. ' ' .. event
+  job.seq = seq
+  history[#history + 1] = d and head .. ' ' .. a .. ' ' .. b .. ' ' .. c .. ' ' .. d
+    or c and head .. ' ' .. a .. ' ' .. b .. ' ' .. c
+    or b and head .. ' ' .. a .. ' ' .. b
+    or a and head .. ' ' .. a
+    or head
 end
 
 -- Somebody must look at this job at time t at the latest.
@@ -525,6 +550,7 @@ local function save(job, by)
   end
   if job.plain and rare then
     fields[n + 1], fields[n + 2], n = 'plain', '0', n + 2
+    job.bare = false -- its complete_by may be one of them
   end
   for i, rec in pairs(job.records) do
     fields[n + 1], fields[n + 2], n = int(i), record_text(rec), n + 2
@@ -828,25 +854,28 @@ end
 local function spread_piece(job, from, offset, fresh)
   local piece, first = next_at(job, from, offset)
   local count = min(#piece - (offset - first), job.budget.left)
-  local list, fields = {}, {}
+  local list, fields, texts = {}, nil, nil
   for k = 1, count do
     list[k] = piece[offset - first + k]
   end
   prefetch(job.def, list)
-  for _, i in ipairs(list) do
+  for k = 1, count do
+    local i = list[k]
     -- in a job's first turn nothing but this spread can have touched a step that waits for one
     if not job.records[i] and not (job.turn == 1 and step_of(job.def, i).n_after <= 1) then
+      fields = fields or {}
       fields[#fields + 1] = int(i)
     end
   end
-  local texts = {}
-  if #fields > 0 then
+  if fields then
+    texts = {}
     for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
       texts[fields[k]] = text
     end
   end
-  for _, i in ipairs(list) do
-    local rec = record_of(job, i, texts[int(i)])
+  for k = 1, count do
+    local i = list[k]
+    local rec = record_of(job, i, texts and texts[int(i)])
     if rec.state ~= 'W' or rec.current ~= job.desired then
       if from ~= 'r' then
         rec.waiting = rec.waiting - 1
@@ -1093,25 +1122,20 @@ end
 -- What the requests of this call carry: their records, and the data once for all of them. An undo
 -- carries what the do gave, among the results.
 local function put_requests(out, job)
-  put(out, int(#job.dispatched))
+  out[#out + 1] = int(#job.dispatched)
   if #job.dispatched == 0 then
     return
   end
-  local fields = {'input', 'labels', 'traceparent', 'complete_by'}
-  local results, seen, own = {}, {}, {}
-  local function want(i)
-    if not seen[i] then
-      seen[i] = true
-      fields[#fields + 1] = 'r' .. i
-      results[#results + 1] = i
-    end
-  end
+  local fields = job.bare and {'input'} or {'input', 'labels', 'traceparent', 'complete_by'}
+  local results, seen, own, before = {}, {}, {}, #fields
   for _, d in ipairs(job.dispatched) do
-    for _, i in ipairs(step_of(job.def, d.i).take) do
-      want(i)
-    end
-    if d.rec.asked == 'D' then
-      want(d.i)
+    local take = step_of(job.def, d.i).take
+    for k = 1, #take + (d.rec.asked == 'D' and 1 or 0) do
+      local i = take[k] or d.i
+      if not seen[i] then
+        seen[i] = true
+        fields[#fields + 1], results[#results + 1] = 'r' .. i, i
+      end
     end
   end
   for _, d in ipairs(job.dispatched) do
@@ -1136,9 +1160,14 @@ local function put_requests(out, job)
     out[n + 9], out[n + 10] = int(rec.failures), int(rec.expiries)
     out[n + 11], out[n + 12], out[n + 13], out[n + 14] = d.again and '1' or '0', int(rec.forward), d.e or '', d.a or ''
   end
-  put(out, values[1] or '', values[2] or '', values[3] or '', values[4] or '0', int(#results))
-  for k, i in ipairs(results) do
-    put(out, int(i), values[4 + k] or '')
+  local n = #out
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = values[1] or '', '', '', '0'
+  if not job.bare then
+    out[n + 2], out[n + 3], out[n + 4] = values[2] or '', values[3] or '', values[4] or '0'
+  end
+  out[n + 5] = int(#results)
+  for k = 1, #results do
+    out[n + 4 + 2 * k], out[n + 5 + 2 * k] = int(results[k]), values[before + k] or ''
   end
 end
 
@@ -1365,6 +1394,9 @@ local function write_data(job, full_name, complete_by, a)
     if a[k + 1] ~= '' then
       put(data, a[k], a[k + 1])
       job.changed.bytes = a[k] == 'input' and int(#a[k + 1]) or job.changed.bytes
+      if a[k] == 'labels' or a[k] == 'traceparent' then
+        job.changed.plain, job.bare = '1', false
+      end
     end
   end
   call('HSET', job.p .. 'data:' .. job.id, unpack(data))
@@ -1387,7 +1419,7 @@ local function write_first(job, digest, priority, complete_by)
   local c = job.changed
   c.def, c.digest, c.current, c.desired, c.phase = job.def.digest, digest, 'D', job.desired, job.phase
   c.turn, c.n, c.created, c.priority, c.bytes, c.busy = '1', int(job.n), int(job.now), priority, '0', '0'
-  c.plain, job.plain = '1', true
+  c.plain, job.plain, job.bare = '2', true, true
   if job.start_at > 0 then
     c.start_at = int(job.start_at)
     c.started = job.phase ~= 'PENDING' and '1' or nil

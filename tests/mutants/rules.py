@@ -1804,8 +1804,8 @@ RULES = {
     "A job's history is numbered without a gap, and capped": {
         "two entries have one number": (
             FUNCTIONS,
-            "  job.seq = job.seq + 1\n  job.history",
-            "  job.seq = job.seq + (event == 'dispatched' and 0 or 1)\n  job.history",
+            "  local seq, history = job.seq + 1, job.history\n",
+            "  local seq, history = job.seq + (event == 'dispatched' and 0 or 1), job.history\n",
         ),
         "an entry is lost": (
             FUNCTIONS,
