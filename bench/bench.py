@@ -34,12 +34,17 @@ def arguments():
                         help="so many more jobs in the store of growth, such as 1000000")
     parser.add_argument("--idle", type=float, default=10, help="seconds of idle (10)")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each figure")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE",
+                        help="nothing is measured: the lines of JSON in FILE as the table of docs/PERFORMANCE.md")
     options = parser.parse_args()
     options.build = options.build.absolute()
     unknown = set(options.measures) - set(measures.MEASURES)
     if unknown:
         parser.error(f"no such measure: {' '.join(sorted(unknown))}")
     return options
+
+
+FIGURES = ("p50_ms", "p99_ms", "bare_ms", "of_few", "of_first", "of_empty", "width", "cpu_us", "scheduler_mib_before")
 
 
 def show(line):
@@ -54,8 +59,22 @@ def show(line):
             print(" " * 24, unit, "  ".join(f"{k} {v}" for k, v in line[key].items()))
 
 
+def row(line):
+    """Of the table in docs/PERFORMANCE.md."""
+    cpu = line.get("cpu_us_per_step", {})
+    took = " · ".join(f"{name} {value:g}" for name, value in cpu.items() if value)
+    spread = f"{line['min']:,.4g} – {line['max']:,.4g}"
+    more = ", ".join(f"{key} {line[key]:g}" for key in FIGURES if key in line)
+    return (f"| `{line['name']}` | {line['value']:,.4g} {line['unit']} | {spread} | {line.get('ratio', '')} "
+            f"| {took} | {more} |")
+
+
 def main():
     options = arguments()
+    if options.markdown:
+        for text in options.markdown.read_text().splitlines():
+            print(row(json.loads(text)))
+        return
     for name in options.measures or measures.MEASURES:
         began = time.monotonic()
         lines = measures.MEASURES[name](options)
