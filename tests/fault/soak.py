@@ -198,16 +198,15 @@ class Soak:
 
     def _forgotten(self, c):
         """Past its retention nothing is left of the load, and nothing waits anywhere."""
-        gone = servers.wait_for  # a condition, with a limit
         wrong = []
         for what, condition in (
             ("jobs of the load are left", lambda: not any(j.startswith(("load-", "trial-")) for j in c.store.jobs())),
             ("messages wait", lambda: not any(c.client.queue(queue)[0] for queue in QUEUES)),
         ):
             try:
-                gone(lambda holds=condition: holds(), what, 4 * RETENTION_S)
+                servers.wait_for(condition, f"an end: {what}", 4 * RETENTION_S)
             except servers.ServerError as error:
-                wrong.append(f"{what}: {error}")
+                wrong.append(str(error))
         return wrong
 
 
