@@ -16,7 +16,7 @@ struct workflow *definition_find(struct scheduler *s, const char *digest)
 static void definition_drop(struct scheduler *s, struct definition *d)
 {
     HASH_DEL(s->definitions, d);
-    s->cached_steps -= d->workflow->n_steps;
+    s->cached -= d->workflow->memory;
     workflow_unref(d->workflow);
     free(d);
 }
@@ -27,12 +27,12 @@ void definition_keep(struct scheduler *s, struct workflow *w)
 
     if (definition_find(s, w->digest))
         return;
-    while (s->definitions && s->cached_steps + w->n_steps > MACHINE_CACHED_STEPS)
+    while (s->definitions && s->cached + w->memory > MACHINE_CACHED_BYTES)
         definition_drop(s, s->definitions);
     d = or_abort(calloc(1, sizeof(*d)));
     memcpy(d->digest, w->digest, sizeof(d->digest));
     d->workflow = workflow_ref(w);
-    s->cached_steps += w->n_steps;
+    s->cached += w->memory;
     HASH_ADD_STR(s->definitions, digest, d);
 }
 

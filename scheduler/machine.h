@@ -36,7 +36,7 @@
 #define MACHINE_SUSPECT_MS 100        /* then this life has survived it */
 #define MACHINE_SUSPECT_LIVES 3       /* the third that would begin a message gives it up */
 #define MACHINE_REPEATS 5             /* refusals before the delivery is dead-lettered */
-#define MACHINE_CACHED_STEPS 200000   /* of all definitions in memory: some 60 MiB */
+#define MACHINE_CACHED_BYTES 0x800000 /* of all definitions in memory, beside the newest one */
 #define MACHINE_EVENT_RESULTS 262144  /* bytes of results in a JobEvent: 256 KiB */
 #define MACHINE_NOTICE_TRIES 5        /* then the notice is a dead letter */
 #define MACHINE_UNCONFIRMED_BYTES (16 << 20) /* published: requests beyond wait for room */
@@ -250,7 +250,7 @@ struct scheduler {
     struct item *suspect;           /* ... this one is dealt with; NULL: none is */
     int64_t suspect_until;          /* then it is no suspect any more */
     struct definition *definitions; /* oldest first */
-    uint64_t cached_steps;
+    size_t cached;                  /* their bytes */
     struct asked *asked;
     char run[SCHEDULER_RUN_MAX + 1]; /* of the store's server */
     struct mark *marks;              /* by partition */

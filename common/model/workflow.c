@@ -485,6 +485,20 @@ static int canonical_make(struct owner *o)
     return 0;
 }
 
+/* A text is in the canonical form and in a block of its own; so is a list, and a step's message. */
+static size_t memory_of(const struct owner *o)
+{
+    enum {
+        BLOCK = 24,
+        BLOCKS_OF_A_STEP = 5
+    };
+    size_t step = sizeof(*o->steps) + sizeof(*o->table) + sizeof(*o->numbers) * 2 +
+                  sizeof(Drover__V1__Step *) + sizeof(Drover__V1__Step) + BLOCK * BLOCKS_OF_A_STEP;
+    size_t edge = 3 * sizeof(*o->numbers) + sizeof(char *) + BLOCK;
+
+    return sizeof(*o) + 2 * o->canonical.len + step * o->shown.n_steps + edge * o->shown.n_edges;
+}
+
 /* Everything about o->message: checks it and derives what is shown. */
 static int owner_build(struct owner *o, const struct path *where, struct problem *problem)
 {
@@ -508,6 +522,8 @@ static int owner_build(struct owner *o, const struct path *where, struct problem
         r = graph_build(&b);
     if (r == 0)
         r = canonical_make(o);
+    if (r == 0)
+        o->shown.memory = memory_of(o);
     return r;
 }
 

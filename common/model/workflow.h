@@ -64,6 +64,7 @@ struct workflow {
     char full_name[WIRE_WORKFLOW_REF_MAX + 1]; /* "name@version", "" where unnamed */
     char digest[ID_DIGEST_LEN + 1];
     struct bytes canonical;
+    size_t memory;              /* bytes that all of it takes, about: within a third of it */
     int64_t complete_within_ms; /* 0: no bound */
     Drover__V1__Recourse on_deadline;
     uint32_t tries;

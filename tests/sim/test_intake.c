@@ -437,18 +437,20 @@ static void know_versions(struct alone *w)
     connect(w, "first");
 }
 
-/* As many definitions as fit come: those before them have to go. */
+/* As many definitions as fit come, of few steps that bring much: those before them have to go. */
 static void crowd_out(struct alone *w)
 {
     CLEANUP(buf_deinit) struct buf json = {0};
+    const size_t size = WIRE_INPUT_MAX - 100;
     Drover__V1__Workflow *d;
 
-    buf_puts(&json, "{\"name\": \"large\", \"steps\": [");
-    for (int i = 0; i < WIRE_STEPS_MAX; i++)
-        buf_printf(&json, "%s{\"name\": \"s%d\", \"actor\": \"x\"}", i ? ", " : "", i);
-    buf_puts(&json, "]}");
+    buf_puts(&json, "{\"name\": \"large\", \"steps\": [{\"name\": \"s\", \"actor\": \"x\", "
+                    "\"arguments\": {\"text\": \"");
+    for (size_t i = 0; i < size; i++)
+        buf_puts(&json, "a");
+    buf_puts(&json, "\"}}]}");
     d = definition(buf_bytes(&json));
-    for (d->version = 1; d->version <= MACHINE_CACHED_STEPS / WIRE_STEPS_MAX; d->version++)
+    for (d->version = 1; d->version <= MACHINE_CACHED_BYTES / size; d->version++)
         know(w, d);
     protobuf_c_message_free_unpacked(&d->base, NULL);
     w->instead = (struct alone_answer){"define", STORE_OK, "DONE"};
@@ -464,7 +466,7 @@ static void test_definitions_are_forgotten(void **state)
 
     submitted(w);
     crowd_out(w);
-    assert_in_range(w->scheduler->cached_steps, 1, MACHINE_CACHED_STEPS);
+    assert_in_range(w->scheduler->cached, 1, MACHINE_CACHED_BYTES);
     for (int i = 0; i < 2; i++) {
         w->instead = (struct alone_answer){"inspect", STORE_ERROR, "BUSY"};
         w->times = 1;
@@ -475,7 +477,7 @@ static void test_definitions_are_forgotten(void **state)
         alone_pass(w, MACHINE_REPEAT_MS);
         assert_non_null(strstr(buf_str(&w->reply), "\"name\":\"a\""));
     }
-    assert_in_range(w->scheduler->cached_steps, 1, MACHINE_CACHED_STEPS);
+    assert_in_range(w->scheduler->cached, 1, MACHINE_CACHED_BYTES);
 }
 
 /* The version that a job has is forgotten while the one that it is to get is asked for. */

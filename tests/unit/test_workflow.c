@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "memory.h"
 #include "model/json.h"
 #include "model/workflow.h"
 
@@ -494,6 +495,36 @@ static void test_lean_definition(void **state)
     assert_int_equal(w->n_sinks, WIRE_STEPS_MAX);
 }
 
+/* What @text makes is held in about the memory that it says. */
+static void expect_held(const char *text)
+{
+    Drover__V1__Workflow *d = definition(text);
+    struct workflow *w = NULL;
+    long held;
+
+    memory_measure();
+    assert_int_equal(workflow_new(&w, d, "", NULL), 0);
+    held = memory_held();
+    print_message("# %ld bytes, said to be %zu\n", held, w->memory);
+    assert_in_range(w->memory, held * 2 / 3, held * 3 / 2);
+    workflow_unref(w);
+    definition_free(d);
+}
+
+static void test_memory(void **state)
+{
+    CLEANUP(buf_deinit) struct buf lone = layered(1000, 0), linked = layered(1000, 10), heavy = {0};
+
+    expect_held("{\"name\":\"order\",\"version\":3,\"steps\":[{\"name\":\"a\",\"actor\":\"x\"}]}");
+    expect_held(buf_str(&lone));
+    expect_held(buf_str(&linked));
+    buf_puts(&heavy, "{\"steps\":[{\"name\":\"a\",\"actor\":\"x\",\"arguments\":{\"text\":\"");
+    for (int i = 0; i < 50000; i++)
+        buf_puts(&heavy, "a");
+    buf_puts(&heavy, "\"}}]}");
+    expect_held(buf_str(&heavy));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -515,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_one_too_many),
         cmocka_unit_test(test_long_cycle),
         cmocka_unit_test(test_lean_definition),
+        cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
