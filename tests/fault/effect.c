@@ -41,9 +41,10 @@
 #define EXIT_DATA_ERROR 65
 #define EXIT_TRANSIENT 75
 #define EXIT_BROKEN 70 /* this program, or how it was called */
-#define HANG_MS 900000 /* longer than any lease, and any run that is judged */
+#define HANG_S 900     /* longer than any lease */
 
 static const char *directory, *key, *attempt, *direction;
+static pid_t agent;
 
 static int64_t now_ms(void)
 {
@@ -169,6 +170,15 @@ static int64_t integer(const json_t *arguments, const char *name)
     return json_integer_value(json_object_get(arguments, name));
 }
 
+/* For ever; but nobody ends it where its agent was killed. Nothing is told of that: nothing is
+ * done. */
+static _Noreturn void hang_on(void)
+{
+    for (int i = 0; i < HANG_S && getppid() == agent; i++)
+        sleep_ms(1000);
+    _exit(EXIT_BROKEN);
+}
+
 static int run(const json_t *arguments, const char *forward_key)
 {
     int64_t n = count_run();
@@ -183,10 +193,8 @@ static int run(const json_t *arguments, const char *forward_key)
         return EXIT_DATA_ERROR;
     if (n <= fail)
         return EXIT_TRANSIENT;
-    if (n <= hang) { /* for ever; but nobody ends it where its agent was killed */
-        sleep_ms(HANG_MS);
-        return EXIT_BROKEN;
-    }
+    if (n <= hang)
+        hang_on();
     code = strcmp(direction, "undo") == 0 ? undo_it(forward_key) : do_it();
     return code == 0 && n <= half ? EXIT_TRANSIENT : code;
 }
@@ -200,6 +208,7 @@ static const char *environment(const char *name)
 
 int main(int argc, char **argv)
 {
+    agent = getppid();
     json_t *request = json_loadf(stdin, 0, NULL);
     const json_t *arguments = json_object_get(json_object_get(request, "arguments"), "json");
     const char *forward_key = json_string_value(json_object_get(request, "forwardKey"));

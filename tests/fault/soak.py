@@ -4,8 +4,8 @@
 
     soak.py [--minutes N] [--share N] [--seed N]
 
-Finds out how many jobs a second this machine takes, then submits a share of that (70 %) for N minutes (20), and
-beside it jobs of other kinds, which the checker judges. One daemon of each role is killed in turn, a minute
+Finds out how many jobs a second this machine takes, then submits a share of that (70 %) for N minutes (20); beside
+both are jobs of other kinds, which the checker judges. One daemon of each role is killed in turn, a minute
 after the other; the others live through all of it, and are what is measured: memory, descriptors, threads. So are
 the servers: keys in the store, which forgets what is a minute old, its memory, and what waits in queues. A figure
 of the last quarter may not be above that of the second by more than a bit. Logs, samples and evidence stay in the
@@ -40,7 +40,7 @@ RETENTION_S = 60
 JUDGED_A_SECOND = 2
 SAMPLE_S = 5
 KILL_S = 60
-TRIAL_JOBS = 10_000  # that tell how fast the machine is
+TRIAL_JOBS = 60_000  # that tell how fast the machine is, when the store holds what it holds in the long run
 SHOWN = 50
 # What a figure may be above its earlier self: a share of it, and so much besides.
 SLACK = {"rss_kib": (0.10, 1024), "fds": (0, 2), "threads": (0, 0), "keys": (0.15, 500), "store_mib": (0.20, 20),
@@ -77,13 +77,14 @@ class Load:
         return json.loads(out) if self._process.returncode == 0 else complaint.strip()
 
     def end(self):
-        self._process.kill()
-        self._process.wait()
+        if not self.over():
+            self._process.kill()
 
 
 class Soak:
     def __init__(self, directory, options, seed, say):
-        self._directory, self._options, self._seed, self._say = directory, options, seed, say
+        self._directory, self._options, self._say = directory, options, say
+        self._jobs = workload.Workload(random.Random(f"{seed} jobs"), strangers=False, steered=False)
         self._samples = []  # (seconds, name, figures)
         self._file = open(directory / "samples", "w", encoding="utf-8")
 
@@ -106,19 +107,13 @@ class Soak:
             "forgets": True, "scan_ms": 100, "lease_ms": 1000, "settle_within_ms": workload.SETTLE_WITHIN_MS,
         }, trace=False, alone=False)
         client = driver.Driver(c)
-        figures = Load(c, "trial", TRIAL_JOBS).result()
+        figures, _ = self._during(Load(c, "trial", TRIAL_JOBS), c, client)
         if isinstance(figures, str):
             return [f"the trial: {figures}"]
         rate = max(int(figures["steps_per_second"] / STEPS * self._options.share / 100), 1)
         seconds = int(self._options.minutes * 60)
         self._say(f"at most {figures['steps_per_second']:.0f} steps a second; {rate} jobs of {STEPS} from now on")
-        load = Load(c, "load", rate * seconds, rate)
-        try:
-            killed = self._go_on(c, collector, client, load, seconds)
-        except BaseException:
-            load.end()
-            raise
-        figures = load.result()
+        figures, killed = self._during(Load(c, "load", rate * seconds, rate), c, client, collector)
         client.await_rest()
         client.look()
         self._say(f"load: {figures}; {killed} kills")
@@ -129,32 +124,37 @@ class Soak:
         collector.finish()
         return wrong + client.wrong() + [str(v) for v in checker.judge(where)]
 
-    def _go_on(self, c, collector, client, load, seconds):
-        """Return: how many were killed."""
-        jobs = workload.Workload(random.Random(f"{self._seed} jobs"), strangers=False, steered=False)
+    def _during(self, load, c, client, collector=None):
+        """What goes on beside a load; with a collector, which is told of them, kills, and samples.
+
+        Return: what the load tells, and how many were killed.
+        """
         victims = itertools.cycle([c.schedulers[0], c.agents[0], c.supervisors[0]])
-        began, killed, sampled, told = time.monotonic(), 0, 0, 0
-        while not load.over():
-            passed = time.monotonic() - began
-            while passed < seconds and len(client.jobs) < passed * JUDGED_A_SECOND:
-                client.submit(jobs.job(len(client.jobs)))
-            client.tick()
-            if passed >= sampled:
-                sampled += SAMPLE_S
-                self._sample(c, passed)
-                client.look()
-            if passed >= (killed + 1) * KILL_S and passed < seconds:
-                killed += 1
-                victim = next(victims)
-                collector.fault("killed", victim.name)
-                victim.kill()
-                victim.start()
-                collector.fault("again", victim.name)
-            if passed >= told:
-                told += 60
-                self._say(f"{passed:.0f} s: {self._last()}")
-            time.sleep(0.05)
-        return killed
+        began, had, killed, sampled, told = time.monotonic(), len(client.jobs), 0, 0, 0
+        try:
+            while not load.over():
+                passed = time.monotonic() - began
+                while len(client.jobs) - had < passed * JUDGED_A_SECOND:
+                    client.submit(self._jobs.job(len(client.jobs)))
+                client.tick()
+                if collector and passed >= sampled:
+                    sampled += SAMPLE_S
+                    self._sample(c, passed)
+                    client.look()
+                if collector and passed >= (killed + 1) * KILL_S:
+                    killed += 1
+                    victim = next(victims)
+                    collector.fault("killed", victim.name)
+                    victim.kill()
+                    victim.start()
+                    collector.fault("again", victim.name)
+                if collector and passed >= told:
+                    told += 60
+                    self._say(f"{passed:.0f} s: {self._last()}")
+                time.sleep(0.05)
+        finally:
+            load.end()
+        return load.result(), killed
 
     # --- what grows ---
 
