@@ -39,6 +39,13 @@ class Behaviours(Case):
                  "actions": [{"name": "*", "command": ["/bin/sh", "-c", script, str(self.log)]}], **more}
         return {"agent": {"agent": {"concurrency": 8, "actors": [cluster.BUILTIN, actor]}}}
 
+    def unacknowledged(self):
+        """Requests that agents have, and the broker keeps for them."""
+        (line,) = [line.split() for line in self.rabbit.rabbitmqctl(
+            "list_queues", "--quiet", "--no-table-headers", "-p", self.c.name, "name", "messages_unacknowledged").splitlines()
+            if line.startswith("drover.task.nap\t")]
+        return int(line[1])
+
     def go(self):
         self.log.with_suffix(".go").touch()
 
@@ -81,6 +88,7 @@ class Behaviours(Case):
         lease = {"wait_ms": 2000, "lock_ms": 1500}
         c.client.submit(wire.submit("job", [wire.step(f"s{i}", "nap", **lease) for i in range(4)]))
         servers.wait_for(lambda: len(self.lines("begin")) == 4, "four runs to begin")
+        servers.wait_for(lambda: self.unacknowledged() == 0, "the broker to hear of it")
         until = {i: int(record[6]) for i, record in c.store.steps("job").items()}
         c.agents[0].kill()
         self.go()
