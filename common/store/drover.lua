@@ -2798,6 +2798,13 @@ local function owes(p, id)
   return tonumber(job[1] or '0') > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] or ''))
 end
 
+-- Jobs are kept that have settled since then. Where the clock jumped ahead, the time of those before it has not
+-- passed: whoever submits one again may be late by the clock, and is not.
+local function kept_since(p, now, retention)
+  local clock, since = read_clock(p), now - retention
+  return since - clock.by < clock.jumped and since - clock.by or since
+end
+
 -- forget: retention limit -> forgotten jobs, more
 local function forget(keys, a)
   local p, now = keys[1], now_ms()
@@ -2805,7 +2812,7 @@ local function forget(keys, a)
   if is_quiet(p, now) then
     return {'0', '0'}
   end
-  local list = call('ZRANGEBYSCORE', p .. 'settled', '-inf', int(now - tonumber(a[1])), 'LIMIT', 0,
+  local list = call('ZRANGEBYSCORE', p .. 'settled', '-inf', int(kept_since(p, now, tonumber(a[1]))), 'LIMIT', 0,
     limit)
   local forgotten = 0
   for _, id in ipairs(list) do

@@ -656,6 +656,29 @@ class Functions(unittest.TestCase):
         names = [f"job:{JOB}", f"data:{JOB}", f"hist:{JOB}", "l:a=b", "jobs", "settled", "def:d"]
         self.assertEqual(0, self.redis.exists(*(KEYS + name for name in names)))
 
+    def test_retention_after_a_jump(self):
+        """What had ended before the clock jumped is kept for as long as without that; what ends later, no longer."""
+        minute, hour = 60000, 3600000
+
+        def ends():
+            self.submit(LONG)
+            self.record("A")
+            for owed in self.redis.zrange(f"{KEYS}owed", 0, -1):
+                self.call("settle_owed", *owed.split())
+
+        def forgotten_at(skew):
+            self.redis.set("skew", skew)
+            self.call("expire", 0, 1, 0, 0, 1, 0, 0, 0)
+            return int(self.call("forget", 10 * minute, 10)[0])
+
+        ends()
+        before = self.now() + 1
+        self.redis.set("skew", hour)
+        self.call("expire", 0, 1, 0, 0, 1, hour, before, before + hour)
+        self.assertEqual([0, 1], [forgotten_at(hour + 9 * minute), forgotten_at(hour + 11 * minute)])
+        ends()
+        self.assertEqual([0, 1], [forgotten_at(hour + 20 * minute), forgotten_at(hour + 22 * minute)])
+
     def test_follow_ups_of_what_comes_twice(self):
         """They are asked for again where the message was delivered before: who did that may have died over them.
         Whoever says the same once more gets nothing sent twice."""

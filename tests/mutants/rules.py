@@ -1666,8 +1666,20 @@ RULES = {
     "A settled job is forgotten after its retention, not before, nor before all have heard of it": {
         "a job is forgotten at once": (
             FUNCTIONS,
-            "int(now - tonumber(a[1])), 'LIMIT', 0,\n    limit)\n  local forgotten",
-            "int(now), 'LIMIT', 0,\n    limit)\n  local forgotten",
+            "int(kept_since(p, now, tonumber(a[1]))), 'LIMIT', 0,",
+            "int(now), 'LIMIT', 0,",
+        ),
+        "what ended before a jump ahead is not kept longer": (
+            FUNCTIONS,
+            "  return since - clock.by < clock.jumped and since - clock.by or since\n",
+            "  return since\n",
+            "tests/integration/test_functions.py Functions.test_retention_after_a_jump",
+        ),
+        "what ends after a jump ahead is kept longer": (
+            FUNCTIONS,
+            "  return since - clock.by < clock.jumped and since - clock.by or since\n",
+            "  return since - clock.by\n",
+            "tests/integration/test_functions.py Functions.test_retention_after_a_jump",
         ),
         "a job is forgotten before somebody heard of it": (
             FUNCTIONS,
