@@ -674,7 +674,7 @@ class Functions(unittest.TestCase):
         ends()
         before = self.now() + 1
         self.redis.set("skew", hour)
-        self.call("expire", 0, 1, 0, 0, 1, hour, before, before + hour)
+        self.call("expire", 0, 1, 0, 0, 1, hour, before, before)
         self.assertEqual([0, 1], [forgotten_at(hour + 9 * minute), forgotten_at(hour + 11 * minute)])
         ends()
         self.assertEqual([0, 1], [forgotten_at(hour + 20 * minute), forgotten_at(hour + 22 * minute)])
