@@ -39,13 +39,6 @@ class Behaviours(Case):
                  "actions": [{"name": "*", "command": ["/bin/sh", "-c", script, str(self.log)]}], **more}
         return {"agent": {"agent": {"concurrency": 8, "actors": [cluster.BUILTIN, actor]}}}
 
-    def unacknowledged(self):
-        """Requests that agents have, and the broker keeps for them."""
-        (line,) = [line.split() for line in self.rabbit.rabbitmqctl(
-            "list_queues", "--quiet", "--no-table-headers", "-p", self.c.name, "name", "messages_unacknowledged").splitlines()
-            if line.startswith("drover.task.nap\t")]
-        return int(line[1])
-
     def go(self):
         self.log.with_suffix(".go").touch()
 
@@ -85,10 +78,10 @@ class Behaviours(Case):
         counts one death."""
         settings = self.naps(ack="early")
         c = self.begin(settings=settings)
-        lease = {"wait_ms": 2000, "lock_ms": 1500}
+        lease = {"wait_ms": 2000, "lock_ms": 3000}
         c.client.submit(wire.submit("job", [wire.step(f"s{i}", "nap", **lease) for i in range(4)]))
         servers.wait_for(lambda: len(self.lines("begin")) == 4, "four runs to begin")
-        servers.wait_for(lambda: self.unacknowledged() == 0, "the broker to hear of it")
+        self.rabbit.await_acknowledged(c.name, "drover.task.nap")
         until = {i: int(record[6]) for i, record in c.store.steps("job").items()}
         c.agents[0].kill()
         self.go()

@@ -406,6 +406,22 @@ class Rabbit(Server):
             if self.process and self.process.alive():
                 self._evaluate(f'rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
 
+    def await_acknowledged(self, vhost, queue):
+        """Until the broker has heard of all that was delivered from there."""
+        expression = (
+            f'{{ok, Q}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"{vhost}">>, queue, <<"{queue}">>)), '
+            "[{_, 0}] = rabbit_amqqueue:info(Q, [messages_unacknowledged]), ok"
+        )
+
+        def heard():
+            try:
+                self._evaluate(expression)
+            except ServerError:
+                return False
+            return True
+
+        wait_for(heard, f"acknowledgements of what {queue} gave")
+
     def wipe(self):
         """Kills it and removes all it knew: queues, users, vhosts. start() makes a new one."""
         self.kill()
