@@ -797,8 +797,15 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     *out = (struct ops_job){0};
     if (found)
         return found;
-    out->now = get_ms(r);
-    read_job_fields(r, out);
+    out->definition = get(r);
+    out->n = get_u32(r);
+    out->workflow = get(r);
+    out->labels = get(r);
+    out->reply_to = get(r);
+    out->correlation = get(r);
+    out->traceparent = get(r);
+    out->json = bytes_is(get(r), "json");
+    out->notices = get_u32(r);
     out->outcome = get(r); /* as it was when that turn ended */
     out->phase = get(r);
     out->turn = get_u32(r);
@@ -806,7 +813,6 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     out->open = get_u32(r);
     out->reason = get(r);
     out->failed = get(r);
-    out->notices = get_u32(r);
     out->results = read_results(r, fx, &out->n_results);
     return result_of(r);
 }

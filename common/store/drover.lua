@@ -1439,9 +1439,8 @@ end
 local function submit(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local id, fresh, by, desired, start_at = a[1], a[6], a[7], a[8], tonumber(a[9])
-  local there = load(p, id, now, '0')
-  if there then
-    return submit_again(p, there, a[2], a[5], a[13], a[14])
+  if call('EXISTS', p .. 'job:' .. id) == 1 then
+    return submit_again(p, load(p, id, now, '0'), a[2], a[5], a[13], a[14])
   elseif a[10] ~= '0' and tonumber(a[10]) <= now and not is_quiet(p, now) then
     put_code(out, 'EXPIRED', now)
     return out
@@ -2394,8 +2393,8 @@ local function settle_owed(keys, a)
   for k = 1, #a, 2 do
     call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])
     if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1], 'n' .. a[k + 1]) > 0
-        and tonumber(call('HGET', p .. 'job:' .. a[k], 'owes') or '0') > 0 then
-      call('HINCRBY', p .. 'job:' .. a[k], 'owes', -1)
+        and call('HINCRBY', p .. 'job:' .. a[k], 'owes', -1) < 0 then -- builds before 22 did not count
+      call('HSET', p .. 'job:' .. a[k], 'owes', '0')
     end
   end
   return {'SETTLED'}
@@ -2572,29 +2571,21 @@ local function inspect_jobs(p, a)
   return out
 end
 
--- What both kinds of looking at one job begin with.
-local function job_facts(p, id)
-  if call('EXISTS', p .. 'job:' .. id) == 0 then
-    return nil
-  end
-  local out = {'FOUND', int(now_ms())}
-  put_fields(out, p .. 'job:' .. id, JOB_FIELDS)
-  put_fields(out, p .. 'data:' .. id, DATA_FIELDS)
-  return out
-end
-
--- inspect notice: job seq limit step… -> FOUND now (job fields) (data fields) outcome phase turn at
---              open reason failed tries k × (step result): how that turn ended, the numbers of the steps that had
---              failed for good, how often it was asked for again, and the results of the named steps that have
---              one, '' where it did not fit the limit
+-- inspect notice: job seq limit step… -> FOUND definition n (data fields) tries outcome phase turn at open reason
+--              failed k × (step result): how often it was asked for again, how that turn ended, the numbers of the
+--              steps that had failed for good, and the results of the named steps that have one, '' where it did
+--              not fit the limit. Each job ends with one: it asks for nothing else.
 local function inspect_notice(p, a)
-  local out, data = job_facts(p, a[2]), p .. 'data:' .. a[2]
-  local facts = out and call('HGET', data, 's' .. a[3])
-  if not facts then
+  local data = p .. 'data:' .. a[2]
+  local d = call('HMGET', data, 'workflow', 'labels', 'reply_to', 'correlation', 'traceparent', 'format',
+    'n' .. a[3], 's' .. a[3])
+  if not d[8] then
     return {'UNKNOWN'}
   end
-  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$'))
-  put(out, call('HGET', data, 'n' .. a[3]) or '0')
+  local job = call('HMGET', p .. 'job:' .. a[2], 'def', 'n')
+  local out = {'FOUND', job[1], job[2], d[1] or '', d[2] or '', d[3] or '', d[4] or '', d[5] or '',
+    d[6] or '', d[7] or '0',
+    match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
   local room, count, results = tonumber(a[4]), 0, {}
   for k = 5, min(#a, 4 + BUDGET) do
     local size = call('HSTRLEN', data, 'r' .. a[k])
@@ -2612,10 +2603,13 @@ end
 -- inspect job: job from count with_data -> FOUND now (job fields) (data fields) input
 --              k × (step record error progress result), fewer than asked for where they are large
 local function inspect_job(p, a)
-  local out, job, data = job_facts(p, a[2]), p .. 'job:' .. a[2], p .. 'data:' .. a[2]
-  if not out then
+  local job, data = p .. 'job:' .. a[2], p .. 'data:' .. a[2]
+  if call('EXISTS', job) == 0 then
     return {'UNKNOWN'}
   end
+  local out = {'FOUND', int(now_ms())}
+  put_fields(out, job, JOB_FIELDS)
+  put_fields(out, data, DATA_FIELDS)
   local from, n = tonumber(a[3]), tonumber(call('HGET', job, 'n'))
   local last = min(from + min(tonumber(a[4]), 1000), n) - 1
   local with_data = a[5] == '1'

@@ -1255,7 +1255,7 @@ class Functions(unittest.TestCase):
         (owed,) = self.index("owed")
         notice = self.call("inspect", "notice", *owed.split(), 0)
         self.assertEqual(["ALERT", "PROCESSING", reason, " ".join(about)],
-                         [notice[-9], notice[-8], notice[-4], notice[-3]])
+                         [notice[-8], notice[-7], notice[-3], notice[-2]])
         self.redis.set("skew", 6000 + int(self.redis.get("skew") or 0))
         self.assertEqual(["1", *owed.split()], self.expire()[-3:])
         self.call("settle_owed", *owed.split())
@@ -1270,8 +1270,8 @@ class Functions(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(["1", *first.split()], self.expire()[-3:])
             self.redis.zadd(f"{KEYS}owed", {first: 0})
-        self.assertEqual("2", self.call("inspect", "notice", *first.split(), 0)[-2])
-        self.assertEqual("0", self.call("inspect", "notice", *second.split(), 0)[-2])
+        self.assertEqual("2", self.call("inspect", "notice", *first.split(), 0)[-9])
+        self.assertEqual("0", self.call("inspect", "notice", *second.split(), 0)[-9])
         self.call("settle_owed", *first.split())
         self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", "n" + first.split()[1]))
 
