@@ -607,9 +607,9 @@ RULES = {
         ),
         "a notice tells of the turn that came after": (
             FUNCTIONS,
-            "  put(out, match(facts, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$'))\n",
-            "  put(out, call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '',\n"
-            "    call('HGET', p .. 'job:' .. a[2], 'failed') or '')\n",
+            "    match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}\n",
+            "    call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '',\n"
+            "    call('HGET', p .. 'job:' .. a[2], 'failed') or ''}\n",
             "tests/integration/test_functions.py Functions.test_notice_of_a_turn_that_is_past",
         ),
         "a notice that is not known is settled": (
@@ -1624,7 +1624,7 @@ RULES = {
         ),
         "a Submit is made again each time that it comes": (
             FUNCTIONS,
-            "  if there then\n    return submit_again",
+            "  if call('EXISTS', p .. 'job:' .. id) == 1 then\n    return submit_again",
             "  if false then\n    return submit_again",
         ),
     },
