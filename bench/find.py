@@ -39,27 +39,34 @@ def partition(job):
     return f"drover:{{p{value % PARTITIONS}}}:"
 
 
-def submission(number):
-    """Arguments of drover1_submit, in its order."""
+def submission(number, start_at=0):
+    """Arguments of drover1_submit, in its order. One of ten has work to do, not before @start_at."""
     rare = number % 1000 == 0
     return [
         f"job-{number:06d}", f"digest{number}", "", "hello", "0", f"{number:016x}", "bench",
-        "A" if number % 10 == 0 else "D", "0", "0", "job", "0", "", "", "8:rare=yes" if rare else "",
+        "A" if number % 10 == 0 else "D", str(start_at), "0", "job", "0", "", "", "8:rare=yes" if rare else "",
         "input", "x" * 100, "labels", "", "traceparent", "", "submitter", "", "format", "",
     ]
 
 
-def preload(port, first, jobs):
-    """Jobs from the one with number @first to @jobs. Return: bytes of the store that each takes."""
+def preload(port, first, jobs, start_at=0):
+    """Jobs from the one with number @first to @jobs, of which all have heard. Return: bytes of the store that each
+    takes."""
     server = redis.Redis("127.0.0.1", port)
     before = server.info("memory")["used_memory"]
     for begin in range(first, jobs, BATCH):
         pipeline = server.pipeline(transaction=False)
         for number in range(begin, min(begin + BATCH, jobs)):
-            words = submission(number)
+            words = submission(number, start_at)
             pipeline.fcall("drover1_submit", 1, partition(words[0]), *words)
-        codes = {answer[0] for answer in pipeline.execute()}
+        answers = pipeline.execute()
+        codes = {answer[0] for answer in answers}
         assert codes == {b"CREATED"}, codes
+        for number, answer in enumerate(answers, begin):
+            if answer[4] != b"0":
+                job = submission(number)[0]
+                pipeline.fcall("drover1_settle_owed", 1, partition(job), job, answer[4])
+        pipeline.execute()
     return (server.info("memory")["used_memory"] - before) / (jobs - first)
 
 

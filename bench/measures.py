@@ -15,6 +15,7 @@ import instructions
 from stack import Stack
 
 ROLES = ("scheduler", "supervisor", "agent")
+YEAR_MS = 365 * 86_400_000
 WINDOW = 200  # jobs in flight where nothing else is said
 _prefixes = itertools.count()
 
@@ -278,21 +279,28 @@ def idle(options):
 
 
 def store_memory(options):
-    """What a job of five steps takes in Redis, under way and settled"""
-    jobs = 2000
-    with drover(options) as stack:
+    """What a job of five steps takes in Redis, under way and settled, as Redis comes and as deploy/ sets it"""
+    lines = []
+    for behind, redis in (("", ()), ("-deployed", ("--hash-max-listpack-value", "512"))):
+        lines += [line(f"store-memory-settled{behind}", [settled_bytes(options, redis)], "bytes/job"),
+                  line(f"store-memory-running{behind}", [running_bytes(options, redis)], "bytes/job")]
+    return lines
+
+
+def settled_bytes(options, redis, jobs=2000):
+    with drover(options, redis=redis) as stack:
         empty = stack.store_bytes()
         load(stack, jobs)
-        settled = (stack.store_bytes() - empty) / jobs
-    with drover(options, agents=0) as stack:
-        load_process = stack.build / "bench/load"
+        return (stack.store_bytes() - empty) / jobs
+
+
+def running_bytes(options, redis, jobs=2000):
+    with drover(options, agents=0, redis=redis) as stack:
         empty = stack.store_bytes()
-        stack.start("load", load_process, "--jobs", jobs, "--window", jobs, ready="")
+        stack.start("load", stack.build / "bench/load", "--jobs", jobs, "--window", jobs, ready="")
         while waiting(stack) < jobs:
             time.sleep(0.1)
-        running = (stack.store_bytes() - empty) / jobs
-    return [line("store-memory-settled", [settled], "bytes/job"),
-            line("store-memory-running", [running], "bytes/job")]
+        return (stack.store_bytes() - empty) / jobs
 
 
 def waiting(stack):
@@ -306,8 +314,11 @@ def growth(options):
     with drover(options) as stack:
         there = 0
         for wanted in (10, 1000, 100000, *options.growth):
-            find.preload(stack.redis.port, there, wanted)
+            # at rest: nothing is due, nothing is owed, and Redis has written its file anew
+            find.preload(stack.redis.port, there, wanted, int(1000 * time.time()) + YEAR_MS)
             there = wanted
+            while "aof_rewrite_in_progress:1" in stack.redis_cli("INFO", "persistence"):
+                time.sleep(0.1)
             (runs,) = in_turn(options, lambda: load(stack))
             lines.append(line_of(f"growth-{wanted}", runs, cpu_us=total(runs)))
             lines[-1]["of_first"] = round(lines[-1]["cpu_us"] / lines[0]["cpu_us"], 2)
