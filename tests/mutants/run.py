@@ -241,7 +241,7 @@ class Copy:
             self.make(test)
             variables |= {"DROVER_TEST_PATIENCE_S": str(PATIENCE_S), **(self.shared() if PROGRAMS[test] else {})}
             command = [self.build / test, *cases]
-        elif test.startswith("tests/integration/"):
+        elif test.endswith(".py"):
             variables |= {"DROVER_TEST_PATIENCE_S": str(PATIENCE_S), **self.variables(test)}
             command = [*PYTHON, self.folder / test, *cases]
         elif test.startswith("tests/"):
@@ -292,7 +292,7 @@ def catcher_of(tried):
 
 
 def kind_of(tried):
-    kinds = {"tests/integration/": "an integration test", "tests/": "a unit test", "": "a seed"}
+    kinds = {"tests/integration/": "an integration test", "tests/fault/": "an integration test", "tests/": "a unit test", "": "a seed"}
     return next(kind for prefix, kind in kinds.items() if catcher_of(tried).startswith(prefix))
 
 
