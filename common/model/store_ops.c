@@ -612,6 +612,16 @@ void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, con
     emit(&a, id, partition, "inspect");
 }
 
+/* Of a job's data, what an event of it is told by. */
+static void read_told_by(struct ops_reader *r, struct ops_job *out)
+{
+    out->labels = get(r);
+    out->reply_to = get(r);
+    out->correlation = get(r);
+    out->traceparent = get(r);
+    out->json = bytes_is(get(r), "json");
+}
+
 /* The library's JOB_FIELDS and DATA_FIELDS, so many. */
 #define JOB_FIELDS 27
 static void read_job_fields(struct ops_reader *r, struct ops_job *out)
@@ -637,11 +647,7 @@ static void read_job_fields(struct ops_reader *r, struct ops_job *out)
     out->ending = get(r);
     out->workflow = get(r);
     out->submitter = get(r);
-    out->labels = get(r);
-    out->reply_to = get(r);
-    out->correlation = get(r);
-    out->traceparent = get(r);
-    out->json = bytes_is(get(r), "json");
+    read_told_by(r, out);
     out->held = get(r);
 }
 
@@ -800,11 +806,7 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     out->definition = get(r);
     out->n = get_u32(r);
     out->workflow = get(r);
-    out->labels = get(r);
-    out->reply_to = get(r);
-    out->correlation = get(r);
-    out->traceparent = get(r);
-    out->json = bytes_is(get(r), "json");
+    read_told_by(r, out);
     out->notices = get_u32(r);
     out->outcome = get(r); /* as it was when that turn ended */
     out->phase = get(r);

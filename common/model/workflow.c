@@ -485,18 +485,32 @@ static int canonical_make(struct owner *o)
     return 0;
 }
 
+/* What a block of its own takes besides what is in it. */
+#define BLOCK ((size_t)24)
+
+/* Of a message within another, with the texts that it has. */
+#define MEMORY_OF(message) ((message) ? sizeof(*(message)) + 2 * BLOCK : 0)
+
 /* A text is in the canonical form and in a block of its own; so is a list, and a step's message. */
+static size_t memory_of_step(const struct owner *o, const Drover__V1__Step *s)
+{
+    size_t memory = sizeof(*o->steps) + sizeof(*o->table) + 2 * sizeof(*o->numbers) + sizeof(s) +
+                    sizeof(*s) + 5 * BLOCK;
+
+    memory += MEMORY_OF(s->arguments) + MEMORY_OF(s->retry) + MEMORY_OF(s->revert);
+    if (s->revert)
+        memory += MEMORY_OF(s->revert->arguments) + MEMORY_OF(s->revert->retry);
+    return memory;
+}
+
 static size_t memory_of(const struct owner *o)
 {
-    enum {
-        BLOCK = 24,
-        BLOCKS_OF_A_STEP = 5
-    };
-    size_t step = sizeof(*o->steps) + sizeof(*o->table) + sizeof(*o->numbers) * 2 +
-                  sizeof(Drover__V1__Step *) + sizeof(Drover__V1__Step) + BLOCK * BLOCKS_OF_A_STEP;
     size_t edge = 3 * sizeof(*o->numbers) + sizeof(char *) + BLOCK;
+    size_t memory = sizeof(*o) + 2 * o->canonical.len + edge * o->shown.n_edges;
 
-    return sizeof(*o) + 2 * o->canonical.len + step * o->shown.n_steps + edge * o->shown.n_edges;
+    for (uint32_t i = 0; i < o->shown.n_steps; i++)
+        memory += memory_of_step(o, o->message->steps[i]);
+    return memory;
 }
 
 /* Everything about o->message: checks it and derives what is shown. */

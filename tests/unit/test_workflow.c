@@ -513,7 +513,9 @@ static void expect_held(const char *text)
 
 static void test_memory(void **state)
 {
-    CLEANUP(buf_deinit) struct buf lone = layered(1000, 0), linked = layered(1000, 10), heavy = {0};
+    CLEANUP(buf_deinit)
+    struct buf lone = layered(1000, 0),
+               linked = layered(1000, 10), heavy = {0}, rich = {0};
 
     expect_held("{\"name\":\"order\",\"version\":3,\"steps\":[{\"name\":\"a\",\"actor\":\"x\"}]}");
     expect_held(buf_str(&lone));
@@ -523,6 +525,15 @@ static void test_memory(void **state)
         buf_puts(&heavy, "a");
     buf_puts(&heavy, "\"}}]}");
     expect_held(buf_str(&heavy));
+    buf_puts(&rich, "{\"steps\":[");
+    for (int i = 0; i < 100; i++)
+        buf_printf(&rich,
+                   "%s{\"name\":\"s%d\",\"actor\":\"x\",\"retry\":{\"maximumAttempts\":3},"
+                   "\"arguments\":{\"text\":\"do\"},\"revert\":{\"action\":\"undo\","
+                   "\"retry\":{\"maximumAttempts\":3},\"arguments\":{\"text\":\"undo\"}}}",
+                   i ? "," : "", i);
+    buf_puts(&rich, "]}");
+    expect_held(buf_str(&rich));
 }
 
 int main(void)
