@@ -513,9 +513,8 @@ static void expect_held(const char *text)
 
 static void test_memory(void **state)
 {
-    CLEANUP(buf_deinit)
-    struct buf lone = layered(1000, 0),
-               linked = layered(1000, 10), heavy = {0}, rich = {0};
+    CLEANUP(buf_deinit) struct buf lone = layered(1000, 0), linked = layered(1000, 10);
+    CLEANUP(buf_deinit) struct buf heavy = {0}, rich = {0};
 
     expect_held("{\"name\":\"order\",\"version\":3,\"steps\":[{\"name\":\"a\",\"actor\":\"x\"}]}");
     expect_held(buf_str(&lone));
