@@ -135,7 +135,9 @@ static uint64_t advance(struct consumer *c)
 
 static int send_ack(struct consumer *c, uint64_t tag, bool multiple)
 {
-    return link_check(&c->link, "ack", amqp_basic_ack(c->link.amqp, BUS_CHANNEL, tag, multiple));
+    amqp_basic_ack_t ack = {.delivery_tag = tag, .multiple = multiple};
+
+    return send_method(&c->link, AMQP_BASIC_ACK_METHOD, &ack);
 }
 
 /* All at once as far as no delivery in between is open, one by one beyond. */
@@ -158,6 +160,8 @@ static int send_acks(struct consumer *c)
     }
     c->acks.used = 0;
     if (!r)
+        r = send_flush(&c->link);
+    if (!r)
         failpoint("ack", "", "after", NULL, 0);
     return r;
 }
@@ -168,16 +172,16 @@ static int send_requeues(struct consumer *c)
 
     for (size_t i = 0; i < c->requeues.used && !r; i++) {
         uint64_t tag = c->requeues.handles[i] & HANDLE_TAG_MASK;
+        amqp_basic_reject_t reject = {.delivery_tag = tag, .requeue = true};
 
         if (!current(c, c->requeues.handles[i]))
             continue;
         assert(tag > c->low && tag <= c->high && *tag_state(c, tag) == TAG_OPEN);
         *tag_state(c, tag) = TAG_ACKED;
-        r = link_check(&c->link, "requeue",
-                       amqp_basic_reject(c->link.amqp, BUS_CHANNEL, tag, true));
+        r = send_method(&c->link, AMQP_BASIC_REJECT_METHOD, &reject);
     }
     c->requeues.used = 0;
-    return r;
+    return r ? r : send_flush(&c->link);
 }
 
 /* --- the link --------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
  *     bus_link.c       one connection and the thread that drives it
  *     bus_connect.c    how it comes about
  *     bus_frame.c      messages put together from frames
+ *     bus_send.c       messages and methods taken apart into frames
  *     bus_topology.c   exchanges and queues
  *     bus_publisher.c  the publishing link: confirms, returns, alarms
  *     bus_consumer.c   the consuming link: deliveries, acks
@@ -136,6 +137,7 @@ struct link {
     uint16_t close_method; /* of class basic: over which the broker closed the channel; or 0 */
     char why[BUS_WHY_LEN]; /* of the last error */
     struct assembly assembly;
+    struct buf out;         /* whole frames, to be written */
     struct list deliveries; /* complete, to be handed over with ... */
     struct list settled;    /* ... messages whose outcome is known */
     struct rng rng;         /* for the jitter of reconnects */
@@ -350,6 +352,17 @@ int frame_body(struct link *link, const amqp_frame_t *frame);
 
 /* Forgets half a message. */
 void frame_reset(struct link *link);
+
+/* --- bus_send.c --- */
+
+/* Puts a method, or a message, to what is to be sent; nothing of a call need live on.
+ * Return: 0 or link_error. */
+int send_method(struct link *link, amqp_method_number_t method, void *arguments);
+int send_content(struct link *link, amqp_basic_publish_t *publish,
+                 amqp_basic_properties_t *properties, struct bytes body);
+
+/* Writes all of it. Return: 0 or link_error. */
+int send_flush(struct link *link);
 
 /* --- bus_topology.c --- */
 

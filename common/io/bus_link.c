@@ -264,6 +264,7 @@ static void link_close(struct link *link, bool politely)
     link->shared.fd = -1;
     pthread_mutex_unlock(&bus->lock);
     frame_reset(link);
+    buf_clear(&link->out);
     link->blocked = false;
     link->role->lost(link);
     hand_over(link);
@@ -481,6 +482,7 @@ int link_start(struct link *link)
 void link_deinit(struct link *link)
 {
     assert(!link->amqp && list_empty(&link->deliveries) && list_empty(&link->settled));
+    buf_deinit(&link->out);
     if (link->wake >= 0)
         close(link->wake);
 }

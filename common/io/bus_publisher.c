@@ -235,8 +235,11 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
         .delivery_mode = m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT,
         .headers.entries = entries,
     };
-    amqp_bytes_t body = {m->body.len, (void *)m->body.data};
-    bool mandatory = is_mandatory(m);
+    amqp_basic_publish_t publish = {
+        .exchange = amqp_cstring_bytes(m->exchange),
+        .routing_key = amqp_cstring_bytes(m->key),
+        .mandatory = is_mandatory(m),
+    };
     char expiration[24];
 
     put_text(&properties, AMQP_BASIC_CONTENT_TYPE_FLAG, &properties.content_type, m->content_type);
@@ -257,14 +260,11 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
         put_number_header(&properties.headers, "drover-attempt", m->attempt);
     if (m->resent || out->resent)
         put_yes_header(&properties.headers, BUS_RESENT_HEADER);
-    if (mandatory)
+    if (publish.mandatory)
         put_number_header(&properties.headers, BUS_SERIAL_HEADER, (int64_t)out->serial);
     if (properties.headers.num_entries > 0)
         properties._flags |= AMQP_BASIC_HEADERS_FLAG;
-    return link_check(&p->link, "publish",
-                      amqp_basic_publish(p->link.amqp, BUS_CHANNEL, amqp_cstring_bytes(m->exchange),
-                                         amqp_cstring_bytes(m->key), mandatory, 0, &properties,
-                                         body));
+    return send_content(&p->link, &publish, &properties, m->body);
 }
 
 static bool is_suspect(const struct outgoing *m)
@@ -400,15 +400,17 @@ static int publisher_turn(struct link *link)
     }
     while (!r && !link->blocked && !list_empty(&p->waiting) && p->n_wire < window(p)) {
         if (burst == 0 && !broker_reads(link))
-            return 0;
+            break;
         burst += MESSAGE_BYTES + first(&p->waiting)->message.body.len;
         r = send_first(p);
         if (!r && burst >= BURST_BYTES) {
-            r = link_drain(link);
+            r = send_flush(link);
+            if (!r)
+                r = link_drain(link);
             burst = 0;
         }
     }
-    return r;
+    return r ? r : send_flush(link);
 }
 
 /* --- the link --------------------------------------------------------------------------------- */

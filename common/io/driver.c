@@ -2,6 +2,7 @@
 #include "io/driver.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,6 +17,7 @@
 #include "model/wire.h"
 
 #define FLUSH_MS 2000 /* for what the bus still holds when the machine is idle */
+#define TRIM_MS 60000 /* between two looks for memory that nobody needs any more */
 
 /* A connection that has fallen silent is given up after two and a half heartbeats: no stall before
  * that. Nor before three pulses, whatever is set. */
@@ -48,6 +50,7 @@ struct driver {
     int64_t turn_began;   /* CPU time of this thread, us */
     int64_t turn_longest; /* us */
     bool draining;
+    uv_timer_t trim_timer;
     uv_timer_t give_up; /* the end of the drain */
     unsigned closing;   /* parts that are not closed yet */
     void (*on_closed)(void *context);
@@ -431,6 +434,13 @@ static void on_pulse_tick(uv_timer_t *timer)
         send_pulse(d);
 }
 
+/* Among what lives for long, malloc keeps for itself what a burst has left: a process would stand
+ * for ever at the most that it ever needed. */
+static void on_trim(uv_timer_t *timer)
+{
+    malloc_trim(0);
+}
+
 /* ---- configuration ---- */
 
 struct bus_config driver_bus_config(const struct config *config, const char *service)
@@ -500,6 +510,9 @@ static void init_handles(struct driver *d, const struct driver_health *health)
     d->pulse_timer.data = d;
     uv_timer_start(&d->pulse_timer, on_pulse_tick, (uint64_t)health->pulse_ms,
                    (uint64_t)health->pulse_ms);
+    uv_timer_init(d->loop, &d->trim_timer);
+    d->trim_timer.data = d;
+    uv_timer_start(&d->trim_timer, on_trim, TRIM_MS, TRIM_MS);
     uv_prepare_init(d->loop, &d->turn);
     d->turn.data = d;
     uv_prepare_start(&d->turn, on_turn);
@@ -564,9 +577,10 @@ static void on_handle_closed(uv_handle_t *handle)
 /* Order: the machine hears nothing more, what is in the bus leaves, then everything is let go. */
 static void close_all(struct driver *d)
 {
-    d->closing = 4u + (d->bus ? 1u : 0u) + (d->store ? 1u : 0u) + (d->health ? 1u : 0u);
+    d->closing = 5u + (d->bus ? 1u : 0u) + (d->store ? 1u : 0u) + (d->health ? 1u : 0u);
     uv_close((uv_handle_t *)&d->timer, on_handle_closed);
     uv_close((uv_handle_t *)&d->pulse_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&d->trim_timer, on_handle_closed);
     uv_close((uv_handle_t *)&d->turn, on_handle_closed);
     uv_close((uv_handle_t *)&d->give_up, on_handle_closed);
     if (d->bus)

@@ -68,11 +68,12 @@ static void test_round_trip(void **state)
     assert_int_equal(stats.oldest_unconfirmed, 0);
 }
 
-/* Every body length around the frame size, the empty one too, with no property at all. */
+/* Every body length around the frame size, the empty one too, and more than a socket has room for;
+ * with no property at all. */
 static void test_bodies(void **state)
 {
     struct world *w = *state;
-    static const size_t sizes[] = {0, 1, 131063, 131064, 131065, 262128, 262129, 3000000};
+    static const size_t sizes[] = {0, 1, 131063, 131064, 131065, 262128, 262129, 8000000, 8000000};
     uint8_t *body = malloc(sizes[array_size(sizes) - 1]);
 
     assert_non_null(body);

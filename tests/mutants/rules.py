@@ -2554,8 +2554,8 @@ RULES = {
         ),
         "what is given back is gone": (
             "common/io/bus_consumer.c",
-            "amqp_basic_reject(c->link.amqp, BUS_CHANNEL, tag, true)",
-            "amqp_basic_reject(c->link.amqp, BUS_CHANNEL, tag, false)",
+            ".requeue = true",
+            ".requeue = false",
             f"{BUS} test_requeue",
         ),
         "nobody keeps to the prefetch": (
@@ -2582,6 +2582,18 @@ RULES = {
             "        table_yes(\"consumer_cancel_notify\"),\n",
             "",
             f"{BUS} test_consumer_cancelled",
+        ),
+        "a body ends with its first frame": (
+            "common/io/bus_send.c",
+            "body = bytes_of(body.data + len, body.len - len)",
+            "body = BYTES_EMPTY",
+            f"{BUS} test_bodies",
+        ),
+        "what a socket had no room for is lost": (
+            "common/io/bus_send.c",
+            "            sent += (size_t)n;\n",
+            "            sent = link->out.len;\n",
+            f"{BUS} test_bodies",
         ),
         "what is too large is read whole": (
             "common/io/bus_frame.c",
