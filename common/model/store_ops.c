@@ -483,25 +483,60 @@ static enum ops_code get_code(struct ops_reader *r)
     return OPS_BAD;
 }
 
-static void read_alerts(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+/* Takes the next word off a text. */
+static struct bytes next_word(struct bytes *rest)
 {
-    out->n_alerts = get_count(r, 4);
-    out->alerts = effects_alloc(fx, out->n_alerts * sizeof(*out->alerts));
-    for (uint32_t i = 0; i < out->n_alerts; i++) {
-        out->alerts[i].step = get_u32(r);
-        out->alerts[i].back = bytes_is(get(r), "D");
-        out->alerts[i].reason = get(r);
-        out->alerts[i].seq = (uint64_t)get_ms(r);
-    }
+    struct bytes word = {.data = rest->data};
+
+    while (word.len < rest->len && rest->data[word.len] != ' ')
+        word.len++;
+    *rest = word.len < rest->len ? bytes_of(rest->data + word.len + 1, rest->len - word.len - 1)
+                                 : BYTES_EMPTY;
+    return word;
 }
 
-static struct ops_result *read_results(struct ops_reader *r, struct effects *fx, uint32_t *n)
+/* The words of an item, @n of them, are read like items; close_words() then tells the item's reader
+ * whether they were good. */
+static struct ops_reader open_words(struct ops_reader *r, struct bytes *words, uint32_t n)
 {
-    struct ops_result *results;
+    struct ops_reader w = {.items = words};
+    struct bytes text = get(r);
 
-    *n = get_count(r, 2);
-    results = effects_alloc(fx, *n * sizeof(*results));
-    for (uint32_t i = 0; i < *n; i++) {
+    while (w.left < n && text.len > 0)
+        words[w.left++] = next_word(&text);
+    w.bad = w.left < n || text.len > 0;
+    return w;
+}
+
+static void close_words(struct ops_reader *r, const struct ops_reader *words)
+{
+    r->bad |= words->bad;
+}
+
+static void read_alert(struct ops_reader *r, struct ops_alert *out)
+{
+    struct bytes words[4];
+    struct ops_reader w = open_words(r, words, array_size(words));
+
+    out->step = get_u32(&w);
+    out->back = bytes_is(get(&w), "D");
+    out->reason = get(&w);
+    out->seq = (uint64_t)get_ms(&w);
+    close_words(r, &w);
+}
+
+static void read_alerts(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+{
+    out->alerts = effects_alloc(fx, out->n_alerts * sizeof(*out->alerts));
+    for (uint32_t i = 0; i < out->n_alerts; i++)
+        read_alert(r, &out->alerts[i]);
+}
+
+static struct ops_result *read_results(struct ops_reader *r, struct effects *fx, uint32_t n)
+{
+    struct ops_result *results = effects_alloc(fx, n * sizeof(*results));
+
+    for (uint32_t i = 0; i < n; i++) {
         results[i].step = get_u32(r);
         results[i].payload = get(r);
     }
@@ -510,52 +545,75 @@ static struct ops_result *read_results(struct ops_reader *r, struct effects *fx,
 
 static void read_request(struct ops_reader *r, struct ops_request *out)
 {
+    struct bytes words[14];
+    struct ops_reader w = open_words(r, words, array_size(words));
     struct bytes current;
 
-    out->step = get_u32(r);
-    out->active = bytes_is(get(r), "A");
-    current = get(r);
+    out->step = get_u32(&w);
+    out->active = bytes_is(get(&w), "A");
+    current = get(&w);
     out->current = current.len == 1 ? (char)current.data[0] : 'U';
-    out->turn = get_u32(r);
-    out->attempt = get_u32(r);
-    out->token = get(r);
-    out->locked_until = get_ms(r);
-    out->wait = get_ms(r);
-    out->failures = get_u32(r);
-    out->expiries = get_u32(r);
-    out->again = get_flag(r);
-    out->forward_turn = get_u32(r);
-    out->last_error = get(r);
-    out->arguments = get(r);
+    out->turn = get_u32(&w);
+    out->attempt = get_u32(&w);
+    out->token = get(&w);
+    out->locked_until = get_ms(&w);
+    out->wait = get_ms(&w);
+    out->failures = get_u32(&w);
+    out->expiries = get_u32(&w);
+    out->again = get_flag(&w);
+    out->forward_turn = get_u32(&w);
+    out->last_error = get_flag(&w) ? get(r) : BYTES_EMPTY;
+    out->arguments = get_flag(&w) ? get(r) : BYTES_EMPTY;
+    close_words(r, &w);
+}
+
+/* What all requests carry. */
+static void read_data(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+{
+    struct bytes words[3];
+    struct ops_reader w;
+    bool labelled;
+
+    out->input = get(r);
+    w = open_words(r, words, array_size(words));
+    labelled = get_flag(&w);
+    out->complete_by = get_ms(&w);
+    out->n_results = (uint32_t)get_int(&w, r->left / 2);
+    close_words(r, &w);
+    out->labels = labelled ? get(r) : BYTES_EMPTY;
+    out->traceparent = labelled ? get(r) : BYTES_EMPTY;
+    out->results = read_results(r, fx, out->n_results);
 }
 
 static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
 {
-    out->n_requests = get_count(r, 14);
     if (out->n_requests == 0)
         return;
     out->requests = effects_alloc(fx, out->n_requests * sizeof(*out->requests));
     for (uint32_t i = 0; i < out->n_requests; i++)
         read_request(r, &out->requests[i]);
-    out->input = get(r);
-    out->labels = get(r);
-    out->traceparent = get(r);
-    out->complete_by = get_ms(r);
-    out->results = read_results(r, fx, &out->n_results);
+    read_data(r, fx, out);
 }
 
 int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
 {
+    struct bytes words[10];
+    struct ops_reader w;
+
     *out = (struct ops_driven){.code = get_code(r)};
     out->definition = get(r);
-    out->now = get_ms(r);
-    out->seq = (uint64_t)get_ms(r);
-    out->settled = (uint64_t)get_ms(r);
-    out->more = get_flag(r);
-    out->step_events = get_flag(r);
-    out->open = get_u32(r);
-    out->steps = get_u32(r);
-    out->mark = (uint64_t)get_ms(r);
+    w = open_words(r, words, array_size(words));
+    out->now = get_ms(&w);
+    out->seq = (uint64_t)get_ms(&w);
+    out->settled = (uint64_t)get_ms(&w);
+    out->more = get_flag(&w);
+    out->step_events = get_flag(&w);
+    out->open = get_u32(&w);
+    out->steps = get_u32(&w);
+    out->mark = (uint64_t)get_ms(&w);
+    out->n_alerts = (uint32_t)get_int(&w, r->left);
+    out->n_requests = (uint32_t)get_int(&w, r->left);
+    close_words(r, &w);
     read_alerts(r, fx, out);
     read_requests(r, fx, out);
     return result_of(r);
@@ -815,7 +873,8 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     out->open = get_u32(r);
     out->reason = get(r);
     out->failed = get(r);
-    out->results = read_results(r, fx, &out->n_results);
+    out->n_results = get_count(r, 2);
+    out->results = read_results(r, fx, out->n_results);
     return result_of(r);
 }
 
@@ -851,18 +910,6 @@ void *ops_unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes enco
 Drover__V1__Payload *ops_payload(struct bytes encoded)
 {
     return ops_unpack(&drover__v1__payload__descriptor, encoded);
-}
-
-/* Takes the next word off a record. */
-static struct bytes next_word(struct bytes *rest)
-{
-    struct bytes word = {.data = rest->data};
-
-    while (word.len < rest->len && rest->data[word.len] != ' ')
-        word.len++;
-    *rest = word.len < rest->len ? bytes_of(rest->data + word.len + 1, rest->len - word.len - 1)
-                                 : BYTES_EMPTY;
-    return word;
 }
 
 static bool next_letter(struct bytes *rest, char *out)

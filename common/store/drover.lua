@@ -38,7 +38,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 30
+local BUILD = 31
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -114,6 +114,25 @@ int = function(number)
     ends[last] = text
   end
   return (beginnings[first] or beginning_of(first)) .. text
+end
+
+end
+
+-- The number that a text is, or nil. Reading one costs as much; those of up to three digits are kept.
+local num
+do
+
+local kept = {}
+
+num = function(text)
+  local number = kept[text]
+  if not number then
+    number = tonumber(text)
+    if number and #text <= 3 then
+      kept[text] = number
+    end
+  end
+  return number
 end
 
 end
@@ -279,11 +298,11 @@ local function parse_record(text, step)
   end
   local current, asked, state, turn, attempt, token, till, failures, expiries, waiting, unstarted,
     since, forward = match(text, RECORD)
-  turn = tonumber(turn)
-  return {current = current, asked = asked, state = state, turn = turn, attempt = tonumber(attempt),
-    token = token, till = tonumber(till), failures = tonumber(failures), expiries = tonumber(expiries),
-    waiting = tonumber(waiting), unstarted = tonumber(unstarted), since = tonumber(since) or 1,
-    forward = tonumber(forward) or turn}
+  turn = num(turn)
+  return {current = current, asked = asked, state = state, turn = turn, attempt = num(attempt),
+    token = token, till = num(till), failures = num(failures), expiries = num(expiries),
+    waiting = num(waiting), unstarted = num(unstarted), since = num(since) or 1,
+    forward = num(forward) or turn}
 end
 
 local function record_text(rec)
@@ -312,7 +331,7 @@ local job_new
 do
 
 local DEFAULTS = {__index = {
-  desired = 'A', phase = 'PROCESSING', hold = '', outcome = '', turn = 1, seq = 0,
+  hold = '', outcome = '',
   since = 1,       -- the turn in which the job was turned to where it goes
   epoch = 1,       -- the turn since which all is counted anew: `since`, or later a migration
   cause = '',      -- why it goes back: REQUESTED, CANCELLED, FAILURE
@@ -320,23 +339,26 @@ local DEFAULTS = {__index = {
   failed = '',     -- steps that nobody will try again, by number, as far as there is room
   stuck_do = 0, stuck_undo = 0, -- how many they are
   started = false, -- it had a start_at, and has begun
-  busy = 0,        -- steps in flight or with a timer
-  was_busy = false, start_at = 0, complete_by = 0, bytes = 0, step_events = false, late = false,
-  plain = false,   -- it has no field that few jobs have
-  bare = false,    -- nor labels, nor a traceparent
-  scan = false, scan_changed = false, had_cursor = false, due_changed = false, step_text = false,
+  start_at = 0, complete_by = 0, step_events = false, late = false,
+  scan = false, scan_changed = false, had_cursor = false,
   settled = 0,     -- seq of the notice that this call owes
   marked = 0,      -- the partition's mark after what this call accepted or settled
 }}
 
--- `budget` is what the call may touch, shared by the jobs of one call.
+-- `budget` is what the call may touch, shared by the jobs of one call. What every call sets stands here, though it
+-- is set again: a table that is made as large as it will be need not grow.
 job_new = function(p, id, now, def, n, budget)
   return setmetatable({
     p = p, id = id, key = p .. 'job:' .. id, now = now, def = def, n = n,
+    desired = 'A', phase = 'PROCESSING', turn = 1, seq = 0, bytes = 0,
     open = n,        -- steps that are not where the job wants them
-    due = now + SWEEP_BOUND,
+    busy = 0,        -- steps in flight or with a timer
+    was_busy = 0, due = now + SWEEP_BOUND, due_changed = false, step_text = false,
+    plain = false,   -- it has no field that few jobs have
+    bare = false,    -- nor labels, nor a traceparent
     spreads = {},    -- the cursor: work that did not fit into a call, see drive()
-    changed = {}, records = {}, history = {}, dispatched = {}, alerts = {},
+    changed = {bytes = nil, due = nil, busy = nil, locked_by = nil},
+    records = {}, history = {nil, nil}, dispatched = {}, alerts = {},
     budget = budget or {left = BUDGET},
   }, DEFAULTS)
 end
@@ -393,10 +415,10 @@ load = function(p, id, now, step_field, budget)
   if not h[1] then
     return nil
   end
-  local job = job_new(p, id, now, definition(p, h[1]), tonumber(h[8]), budget)
-  job.desired, job.phase, job.turn, job.open = h[2], h[3], tonumber(h[4]), tonumber(h[5])
-  job.due, job.seq, job.bytes = tonumber(h[6]), tonumber(h[7]), tonumber(h[9])
-  job.busy, job.step_text = tonumber(h[10] or '0'), h[12]
+  local job = job_new(p, id, now, definition(p, h[1]), num(h[8]), budget)
+  job.desired, job.phase, job.turn, job.open = h[2], h[3], num(h[4]), num(h[5])
+  job.due, job.seq, job.bytes = num(h[6]), num(h[7]), num(h[9])
+  job.busy, job.step_text = num(h[10] or '0'), h[12]
   job.was_busy = job.busy
   job.plain, job.bare = h[11] == '1' or h[11] == '2', h[11] == '2'
   if not job.plain then
@@ -643,10 +665,11 @@ local function lock(job, i, rec, asked, fresh)
   local wait = wait_of(t, rec)
   rec.asked = asked
   rec.attempt = rec.attempt + 1
-  rec.token = i .. '.' .. fresh
+  local name = int(i)
+  rec.token = name .. '.' .. fresh
   set_state(job, i, rec, 'R', job.now + wait + t.lock)
   job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
-  note(job, 'dispatched', i, rec.attempt, rec.token, asked == 'D' and 'D' or nil)
+  note(job, 'dispatched', name, int(rec.attempt), rec.token, asked == 'D' and 'D' or nil)
 end
 
 -- When a job turns, a look at every step counts those that are there already; until it has come to a
@@ -1096,6 +1119,8 @@ end
 
 ---- answers ----
 
+local NONE = {} -- nobody puts anything there
+
 local function put(out, ...)
   local n, list = #out, {...}
   for k = 1, #list do
@@ -1122,71 +1147,87 @@ end
 -- What the requests of this call carry: their records, and the data once for all of them. An undo
 -- carries what the do gave, among the results.
 local function put_requests(out, job)
-  out[#out + 1] = int(#job.dispatched)
   if #job.dispatched == 0 then
     return
   end
   local fields = job.bare and {'input'} or {'input', 'labels', 'traceparent', 'complete_by'}
-  local results, seen, own, before = {}, {}, {}, #fields
+  local results, seen, own, before = {}, {}, nil, #fields
   for _, d in ipairs(job.dispatched) do
     local take = step_of(job.def, d.i).take
     for k = 1, #take + (d.rec.asked == 'D' and 1 or 0) do
       local i = take[k] or d.i
       if not seen[i] then
         seen[i] = true
-        fields[#fields + 1], results[#results + 1] = 'r' .. i, i
+        fields[#fields + 1], results[#results + 1] = 'r' .. int(i), i
       end
     end
   end
   for _, d in ipairs(job.dispatched) do
     if d.rec.failures > 0 then
+      own = own or {}
       fields[#fields + 1] = 'e' .. d.i
       own[#fields] = d
     end
     if job.turn > 1 then
+      own = own or {}
       fields[#fields + 1] = 'a' .. d.i
       own[#fields] = d
     end
   end
   local values = data_of(job, fields)
-  for k, d in pairs(own) do
+  for k, d in pairs(own or NONE) do
     d[sub(fields[k], 1, 1)] = values[k]
   end
   for _, d in ipairs(job.dispatched) do
-    local rec = d.rec
-    local n = #out
-    out[n + 1], out[n + 2], out[n + 3], out[n + 4] = int(d.i), rec.asked, rec.current, int(rec.turn)
-    out[n + 5], out[n + 6], out[n + 7], out[n + 8] = int(rec.attempt), rec.token, int(rec.till), int(d.wait)
-    out[n + 9], out[n + 10] = int(rec.failures), int(rec.expiries)
-    out[n + 11], out[n + 12], out[n + 13], out[n + 14] = d.again and '1' or '0', int(rec.forward), d.e or '', d.a or ''
+    local rec, n = d.rec, #out
+    out[n + 1] = int(d.i) .. ' ' .. rec.asked .. ' ' .. rec.current .. ' ' .. int(rec.turn) .. ' '
+      .. int(rec.attempt) .. ' ' .. rec.token .. ' ' .. int(rec.till) .. ' ' .. int(d.wait) .. ' '
+      .. int(rec.failures) .. ' ' .. int(rec.expiries) .. (d.again and ' 1 ' or ' 0 ') .. int(rec.forward)
+      .. (d.e and ' 1' or ' 0') .. (d.a and ' 1' or ' 0')
+    if d.e then
+      out[n + 2], n = d.e, n + 1
+    end
+    if d.a then
+      out[n + 2] = d.a
+    end
   end
   local n = #out
-  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = values[1] or '', '', '', '0'
-  if not job.bare then
-    out[n + 2], out[n + 3], out[n + 4] = values[2] or '', values[3] or '', values[4] or '0'
+  out[n + 1] = values[1] or ''
+  if job.bare then
+    out[n + 2] = '0 0 ' .. int(#results)
+  else
+    out[n + 2], out[n + 3] = '1 ' .. (values[4] or '0') .. ' ' .. int(#results), values[2] or ''
+    out[n + 4] = values[3] or ''
+    n = n + 2
   end
-  out[n + 5] = int(#results)
   for k = 1, #results do
-    out[n + 4 + 2 * k], out[n + 5 + 2 * k] = int(results[k]), values[before + k] or ''
+    out[n + 1 + 2 * k], out[n + 2 + 2 * k] = int(results[k]), values[before + k] or ''
   end
 end
 
--- code, definition, now, seq, settled seq or 0, more, step events wanted, open, n, mark or 0, alerts,
--- requests
+-- What is one word each stands together: an item costs Redis more than to put it to others, and its reader, too.
+--   code, definition
+--   "now seq settled more step_events open n mark n_alerts n_requests"; settled, mark: 0 for none
+--   n_alerts × "step asked reason seq"
+--   n_requests × ("step asked current turn attempt token until wait failures expiries again forward has_error
+--     has_arguments" and these, where it has them)
+-- Where there are requests, what all of them carry:
+--   input, "labelled complete_by n_results", where it is labelled the labels and the traceparent,
+--   n_results × (step, result)
 local function put_driven(out, code, job)
   local n = #out
-  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = code, job.def.digest, int(job.now), int(job.seq)
-  out[n + 5], out[n + 6] = int(job.settled), unfinished(job) and '1' or '0'
-  out[n + 7], out[n + 8], out[n + 9] = job.step_events and '1' or '0', int(job.open), int(job.n)
-  out[n + 10], out[n + 11] = int(job.marked), int(#job.alerts)
-  for _, alert in ipairs(job.alerts) do
-    put(out, int(alert.i), alert.asked, alert.reason, int(alert.seq))
+  out[n + 1], out[n + 2] = code, job.def.digest
+  out[n + 3] = int(job.now) .. ' ' .. int(job.seq) .. ' ' .. int(job.settled) .. (unfinished(job) and ' 1' or ' 0')
+    .. (job.step_events and ' 1 ' or ' 0 ') .. int(job.open) .. ' ' .. int(job.n) .. ' ' .. int(job.marked) .. ' '
+    .. int(#job.alerts) .. ' ' .. int(#job.dispatched)
+  for k, alert in ipairs(job.alerts) do
+    out[n + 3 + k] = int(alert.i) .. ' ' .. alert.asked .. ' ' .. alert.reason .. ' ' .. int(alert.seq)
   end
   put_requests(out, job)
 end
 
 local function put_code(out, code, now)
-  put(out, code, '', int(now), '0', '0', '0', '0', '0', '0', '0', '0', '0')
+  put(out, code, '', int(now) .. ' 0 0 0 0 0 0 0 0 0')
 end
 
 ---- the clock ----
@@ -1516,8 +1557,9 @@ end
 
 local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
-  keep(job, 'r' .. i, rec.asked == 'A' and op.result or '')
-  note(job, rec.asked == 'A' and 'done' or 'undone', i, rec.attempt, rec.token)
+  local name = int(i)
+  keep(job, 'r' .. name, rec.asked == 'A' and op.result or '')
+  note(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), rec.token)
   rest(job, i, rec, op.fresh)
 end
 
@@ -1598,7 +1640,7 @@ local function keep_late(job, i, op)
 end
 
 local function record_one(p, now, by, op, budget, out)
-  local i = tonumber(match(op.token, '^(%d+)%.%x+$'))
+  local i = num(match(op.token, '^(%d+)%.%x+$'))
   local job = i and load(p, op.job, now, int(i), budget)
   if not i then
     put_code(out, call('EXISTS', p .. 'job:' .. op.job) == 1 and 'STALE' or 'UNKNOWN_JOB', now)
@@ -1668,7 +1710,7 @@ local function record(keys, a)
     record_one(p, now, a[1], {kind = a[k], job = a[k + 1], token = a[k + 2],
       redelivered = a[k + 3], fresh = a[k + 4], fraction = tonumber(a[k + 5]) / 1000000,
       result = a[k + 6], error = a[k + 7], class = a[k + 8],
-      retry_after = tonumber(a[k + 9]), effect = a[k + 10]}, budget, out)
+      retry_after = num(a[k + 9]), effect = a[k + 10]}, budget, out)
   end
   return out
 end

@@ -1750,8 +1750,8 @@ RULES = {
         ),
         "the answer does not say that something was left over": (
             FUNCTIONS,
-            "= int(job.settled), unfinished(job) and '1' or '0'",
-            "= int(job.settled), '0'",
+            "(unfinished(job) and ' 1' or ' 0')",
+            "' 0'",
             "tests/integration/test_functions.py Functions.test_a_call_has_an_end",
         ),
         "what was left over waits for a supervisor": (
@@ -1889,8 +1889,8 @@ RULES = {
         ),
         "a dispatch has the token of the last one": (
             FUNCTIONS,
-            "  rec.token = i .. '.' .. fresh\n",
-            "  rec.token = rec.token ~= '-' and rec.token or i .. '.' .. fresh\n",
+            "  rec.token = name .. '.' .. fresh\n",
+            "  rec.token = rec.token ~= '-' and rec.token or name .. '.' .. fresh\n",
         ),
         "a dispatch is no attempt": (
             FUNCTIONS,

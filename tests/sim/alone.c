@@ -32,6 +32,8 @@ static struct bytes *words_of(char *text, uint32_t *n)
     for (char *word = strsep(&text, " "); word; word = strsep(&text, " ")) {
         assert_true(*n < ITEMS_MAX);
         items[(*n)++] = bytes_str(word);
+        for (char *plus = strchr(word, '+'); plus; plus = strchr(plus, '+'))
+            *plus = ' ';
     }
     return items;
 }

@@ -22,7 +22,8 @@
 struct alone_answer {
     const char *function; /* NULL: the store answers */
     enum store_result result;
-    const char *words; /* the items, with spaces between; of an error its message */
+    const char
+        *words; /* the items, with spaces between, and + for one within; of an error its message */
 };
 
 struct alone {

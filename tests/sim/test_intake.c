@@ -26,7 +26,7 @@
 #define ROUND ((int64_t)MACHINE_REPEATS * MACHINE_REPEAT_MS)
 
 /* What a driven answer has besides its code, of a job without news. */
-#define NO_NEWS "  1700000000000 1 0 0 0 0 1 0 0 0"
+#define NO_NEWS "  1700000000000+1+0+0+0+0+1+0+0+0"
 
 /* A job of one step, submitted; its Receipt and request are no news. */
 static void submitted(struct alone *w)
@@ -515,8 +515,8 @@ static void test_answers_with_unknown_steps(void **state)
            "{\"name\": \"b\", \"actor\": \"x\", \"after\": [\"a\"]}]}}");
     query(w, &answer);
     snprintf(words, sizeof(words),
-             "DRIVEN %s 1700000000000 9 0 0 1 1 1 0 2 7 A NO_AGENT 9 4294967295 A DEADLINE 9 "
-             "2 7 A D 1 1 one 0 1000 0 0 0 0   1 A D 1 1 two 0 1000 0 0 0 0      0 0",
+             "DRIVEN %s 1700000000000+9+0+0+1+1+1+0+2+2 7+A+NO_AGENT+9 4294967295+A+DEADLINE+9 "
+             "7+A+D+1+1+one+0+1000+0+0+0+0+0+0 1+A+D+1+1+two+0+1000+0+0+0+0+0+0  0+0+0",
              answer.answer->status->definition);
     w->instead = (struct alone_answer){"drive", STORE_OK, words};
     w->times = 1;

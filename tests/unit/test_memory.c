@@ -884,9 +884,9 @@ static int do_read(const void *input, struct result *out)
 }
 
 #define DRIVEN                                                                                     \
-    "RECORDED|0f|1700000000000|12|0|0|1|2|3|0|1|2|D|EXPIRED|12|1|0|A|D|1|1|1.abc|1700000060000|"   \
-    "1000|"                                                                                        \
-    "0|0|0|0|||" STORED "|||0|1|1|" STORED "|-||"
+    "RECORDED|0f|1700000000000 12 0 0 1 2 3 0 1 1|2 D EXPIRED 12|"                                 \
+    "0 A D 1 1 1.abc 1700000060000 1000 0 0 0 0 1 1|" STORED "|" STORED "|" STORED                 \
+    "|1 0 1|labels|trace|1|" STORED "|-||"
 #define EXPIRED "1700000002000|1700000003000|1|0|1|j|1|2|0|2|1|k|7|"
 
 static void expect_read(const struct workflow *w)

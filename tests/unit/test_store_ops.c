@@ -76,6 +76,82 @@ static int refusal(const char *why, const char *step, struct ops_refusal *out)
     return ops_read_refusal(&r, out);
 }
 
+#define ITEMS 12
+
+/* @text: the items, with a bar behind each. */
+static int driven(const char *text, struct effects *fx, struct ops_driven *out)
+{
+    struct bytes items[ITEMS];
+    struct ops_reader r = {.items = items};
+
+    for (const char *bar; (bar = strchr(text, '|')) != NULL; text = bar + 1)
+        items[r.left++] = bytes_of(text, (size_t)(bar - text));
+    return ops_read_driven(&r, fx, out);
+}
+
+#define DRIVEN "DRIVEN|d|"
+#define ALERT "2 D PARKED 12|"
+#define REQUEST "0 A D 1 2 0.abc 1700000060000 1000 3 4 1 5 "
+#define DATA "in|0 0 1|7|result|"
+
+static void test_driven(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "DRIVING|d|1 2 3 1 1 4 5 6 0 0|",
+        "DRIVEN|d|",
+        "DRIVEN|d||",
+        (DRIVEN "1 2 3 1 1 4 5 6 0|"),
+        (DRIVEN "1 2 3 1 1 4 5 6 0 0 0|"),
+        (DRIVEN "1 2 x 1 1 4 5 6 0 0|"),
+        (DRIVEN "1 2 3 1 1 4294967296 5 6 0 0|"),
+        (DRIVEN "1 2 3 1 1 4 5 6 -1 0|"),
+        (DRIVEN "1 2 3 1 1 4 5 6 1 0|"), /* no item is there for it */
+        (DRIVEN "1 2 3 1 1 4 5 6 1 0|2 D PARKED|"),
+        (DRIVEN "1 2 3 1 1 4 5 6 0 1|"),
+        (DRIVEN "1 2 3 1 1 4 5 6 0 1|" REQUEST "0 0|"),
+        (DRIVEN "1 2 3 1 1 4 5 6 0 1|" REQUEST "0|" DATA),
+        (DRIVEN "1 2 3 1 1 4 5 6 0 1|" REQUEST "0 0 0|" DATA),
+        (DRIVEN "1 2 3 1 1 4 5 6 0 1|" REQUEST "0 0|in|0 0 2|7|result|"),
+        (DRIVEN "1 2 3 1 1 4 5 6 0 1|" REQUEST "0 0|in|1 0 0|labels|"),
+    };
+    struct effects fx = {0};
+    struct ops_driven d;
+
+    for (size_t i = 0; i < array_size(bad); i++)
+        if (driven(bad[i], &fx, &d) != -EPROTO)
+            fail_msg("%s", bad[i]);
+
+    assert_int_equal(driven(DRIVEN "1 2 3 1 0 4 5 6 1 2|" ALERT REQUEST "1 0|error|" REQUEST
+                                   "0 1|arguments|" DATA,
+                            &fx, &d),
+                     0);
+    assert_int_equal(d.code, OPS_DRIVEN);
+    assert_int_equal(d.now, 1);
+    assert_int_equal(d.seq, 2);
+    assert_int_equal(d.settled, 3);
+    assert_true(d.more && !d.step_events);
+    assert_int_equal(d.open, 4);
+    assert_int_equal(d.steps, 5);
+    assert_int_equal(d.mark, 6);
+    assert_int_equal(d.n_alerts, 1);
+    assert_true(d.alerts[0].step == 2 && d.alerts[0].back && d.alerts[0].seq == 12);
+    assert_true(bytes_is(d.alerts[0].reason, "PARKED"));
+    assert_int_equal(d.n_requests, 2);
+    assert_true(d.requests[0].active && d.requests[0].current == 'D' && d.requests[0].again);
+    assert_true(bytes_is(d.requests[0].token, "0.abc"));
+    assert_int_equal(d.requests[0].locked_until, 1700000060000);
+    assert_int_equal(d.requests[0].forward_turn, 5);
+    assert_true(bytes_is(d.requests[0].last_error, "error") && d.requests[0].arguments.len == 0);
+    assert_true(bytes_is(d.requests[1].arguments, "arguments") &&
+                d.requests[1].last_error.len == 0);
+    assert_true(bytes_is(d.input, "in") && d.labels.len == 0);
+    assert_int_equal(d.n_results, 1);
+    assert_int_equal(d.results[0].step, 7);
+    assert_true(bytes_is(d.results[0].payload, "result"));
+    effects_deinit(&fx);
+}
+
 static void test_refusal(void **state)
 {
     struct ops_refusal m;
@@ -111,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step_record),
+        cmocka_unit_test(test_driven),
         cmocka_unit_test(test_refusal),
         cmocka_unit_test(test_swept),
     };
