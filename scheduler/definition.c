@@ -13,6 +13,24 @@ struct workflow *definition_find(struct scheduler *s, const char *digest)
     return d ? d->workflow : NULL;
 }
 
+int definition_of(struct scheduler *s, const Drover__V1__Workflow *m, struct workflow **out,
+                  struct problem *problem)
+{
+    CLEANUP(buf_deinit) struct buf encoded = {0};
+    char digest[ID_DIGEST_LEN + 1];
+    struct workflow *known;
+    const char *field = "definition";
+
+    if (wire_encode(&m->base, false, &encoded))
+        return workflow_new(out, m, field, problem); /* which says why */
+    id_digest(buf_bytes(&encoded), digest);
+    known = definition_find(s, digest);
+    if (!known)
+        return workflow_new_from_bytes(out, buf_bytes(&encoded), field, problem);
+    *out = workflow_ref(known);
+    return 0;
+}
+
 static void definition_drop(struct scheduler *s, struct definition *d)
 {
     HASH_DEL(s->definitions, d);

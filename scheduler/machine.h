@@ -412,6 +412,11 @@ void notice_told(struct scheduler *s, struct op *op);
 /* ---- definitions (definition.c) ---- */
 
 struct workflow *definition_find(struct scheduler *s, const char *digest);
+
+/* What stands in a Submit: sound as workflow_new() has it, which is known of one that is kept.
+ * Returns as that does. */
+int definition_of(struct scheduler *s, const Drover__V1__Workflow *m, struct workflow **out,
+                  struct problem *problem);
 void definition_keep(struct scheduler *s, struct workflow *w);
 void definitions_free(struct scheduler *s);
 

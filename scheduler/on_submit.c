@@ -174,8 +174,7 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
     const Drover__V1__Submit *m = item->message.submit;
     struct op *op = op_new(s, item, m->job_id);
     struct problem problem = {0};
-    int bad =
-        m->definition ? workflow_new(&op->workflow, m->definition, "definition", &problem) : 0;
+    int bad = m->definition ? definition_of(s, m->definition, &op->workflow, &problem) : 0;
 
     s->stats.submits++;
     if (bad == -ENOMEM)

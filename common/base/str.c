@@ -105,6 +105,15 @@ static bool grow(struct buf *b, size_t len)
     return true;
 }
 
+char *digits_before(char *end, uint64_t n)
+{
+    do {
+        *--end = (char)('0' + n % 10);
+        n /= 10;
+    } while (n > 0);
+    return end;
+}
+
 uint8_t *buf_reserve(struct buf *b, size_t len)
 {
     if (b->failed)

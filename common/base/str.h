@@ -46,6 +46,11 @@ bool bytes_is(struct bytes a, const char *s);
  */
 bool bytes_to_i64(struct bytes b, int64_t *out);
 
+#define DIGITS_MAX 20 /* of a uint64_t */
+
+/* Writes @n in decimal so that it ends before @end. Return: where it begins. */
+char *digits_before(char *end, uint64_t n);
+
 /* A NUL-terminated copy; the caller frees. NULL where out of memory. */
 char *bytes_dup(struct bytes b);
 

@@ -18,14 +18,11 @@ typedef int array_length;
 /* "$17\r\n" or "*3\r\n" */
 static void put_length(struct buf *out, char type, size_t n)
 {
-    char text[24], *p = text + sizeof(text);
+    char text[DIGITS_MAX + 3], *p = text + sizeof(text);
 
     *--p = '\n';
     *--p = '\r';
-    do {
-        *--p = (char)('0' + n % 10);
-        n /= 10;
-    } while (n > 0);
+    p = digits_before(p, n);
     *--p = type;
     buf_append(out, p, (size_t)(text + sizeof(text) - p));
 }

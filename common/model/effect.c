@@ -78,16 +78,31 @@ const char *effects_str(struct effects *fx, const char *s)
     return effects_text(fx, bytes_str(s));
 }
 
+struct bytes effects_int(struct effects *fx, int64_t i)
+{
+    char text[1 + DIGITS_MAX], *end = text + sizeof(text);
+    char *first = digits_before(end, i < 0 ? -(uint64_t)i : (uint64_t)i);
+
+    if (i < 0)
+        *--first = '-';
+    return effects_copy(fx, bytes_of(first, (size_t)(end - first)));
+}
+
+/* Into what is left of the block, and only where that was too little once more. */
 const char *effects_printf(struct effects *fx, const char *format, ...)
 {
+    size_t room = fx->blocks ? fx->blocks->size - fx->blocks->used : 0;
+    char *left = room > 0 ? (char *)fx->blocks->data + fx->blocks->used : NULL;
     va_list args;
     char *text;
     int len;
 
     va_start(args, format);
-    len = vsnprintf(NULL, 0, format, args);
+    len = vsnprintf(left, room, format, args);
     va_end(args);
     text = effects_alloc(fx, (size_t)len + 1);
+    if (text == left)
+        return text;
     va_start(args, format);
     vsnprintf(text, (size_t)len + 1, format, args);
     va_end(args);

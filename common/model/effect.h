@@ -132,6 +132,7 @@ void *effects_alloc(struct effects *fx, size_t len);
 struct bytes effects_copy(struct effects *fx, struct bytes b);
 char *effects_text(struct effects *fx, struct bytes b); /* with a NUL behind */
 const char *effects_str(struct effects *fx, const char *s);
+struct bytes effects_int(struct effects *fx, int64_t i); /* in decimal, with a NUL behind */
 const char *effects_printf(struct effects *fx, const char *format, ...)
     __attribute__((format(printf, 2, 3), nonnull(2)));
 

@@ -37,7 +37,7 @@ static void put_str(struct args *a, const char *s)
 
 static void put_int(struct args *a, int64_t i)
 {
-    put_str(a, effects_printf(a->fx, "%" PRId64, i));
+    put(a, effects_int(a->fx, i));
 }
 
 static void put_flag(struct args *a, bool flag)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Store operations: records and answers that are none
+ * Store operations: records and answers that are none, and the texts that effects consist of
  */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -59,6 +60,34 @@ static void test_step_record(void **state)
     assert_int_equal(ops_read_step_record(bytes_str("A D F 9 2 t 3 4 5 6 7 8 1"), &r), 0);
     assert_int_equal(r.since, 8);
     assert_int_equal(r.forward, 1);
+}
+
+static void expect_int(struct effects *fx, int64_t i, const char *text)
+{
+    struct bytes b = effects_int(fx, i);
+
+    assert_true(bytes_is(b, text));
+    assert_string_equal(b.data, text);
+}
+
+/* Of every length that a block may have left. */
+static void test_texts(void **state)
+{
+    struct effects fx = {0};
+
+    expect_int(&fx, 0, "0");
+    expect_int(&fx, -7, "-7");
+    expect_int(&fx, INT64_MAX, "9223372036854775807");
+    expect_int(&fx, INT64_MIN, "-9223372036854775808");
+    for (int i = 0; i < 300000; i += 37) {
+        const char *before = effects_str(&fx, "before");
+        char text[40];
+
+        snprintf(text, sizeof(text), "%0*d", 1 + i % 31, i);
+        assert_string_equal(effects_printf(&fx, "%0*d", 1 + i % 31, i), text);
+        assert_string_equal(before, "before");
+    }
+    effects_deinit(&fx);
 }
 
 static struct ops_reader two(struct bytes *items, const char *first, const char *second)
@@ -186,9 +215,8 @@ static void test_swept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step_record),
-        cmocka_unit_test(test_driven),
-        cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_step_record), cmocka_unit_test(test_driven),
+        cmocka_unit_test(test_texts),       cmocka_unit_test(test_refusal),
         cmocka_unit_test(test_swept),
     };
 
