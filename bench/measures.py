@@ -287,14 +287,14 @@ def store_memory(options):
     return lines
 
 
-def settled_bytes(options, redis, jobs=2000):
+def settled_bytes(options, redis, jobs=10_000):
     with drover(options, redis=redis) as stack:
         empty = stack.store_bytes()
         load(stack, jobs)
         return (stack.store_bytes() - empty) / jobs
 
 
-def running_bytes(options, redis, jobs=2000):
+def running_bytes(options, redis, jobs=10_000):
     with drover(options, agents=0, redis=redis) as stack:
         empty = stack.store_bytes()
         stack.start("load", stack.build / "bench/load", "--jobs", jobs, "--window", jobs, ready="")

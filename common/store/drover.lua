@@ -38,7 +38,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 31
+local BUILD = 32
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -80,13 +80,13 @@ local function set_up()
 end
 
 -- An integer below 2^53 as text: tostring would turn milliseconds into 1.7e+12. Formatting a number costs as
--- much as a small redis.call, so small ones are kept, and large ones put together of two pieces that are:
--- those of times have their first digits in common.
+-- much as a small redis.call, so small ones are kept, large ones for as long as they are likely to come again,
+-- and put together of two pieces that are kept: those of times have their first digits in common.
 local int
 do
 
-local SMALL, PIECES = 10000, 1000
-local small, ends, beginnings, n_beginnings = {}, {}, {}, 0
+local SMALL, PIECES, RECENT = 10000, 1000, 50
+local small, ends, beginnings, n_beginnings, recent, n_recent = {}, {}, {}, 0, {}, 0
 
 local function beginning_of(number)
   local text = format('%.0f', number)
@@ -97,23 +97,32 @@ local function beginning_of(number)
   return text
 end
 
-int = function(number)
-  local text = small[number]
-  if text then
-    return text
-  elseif number < SMALL then -- below 0, too
-    text = format('%.0f', number)
-    small[number] = number > -SMALL and text or nil
-    return text
-  end
+local function large(number)
   local last = number % SMALL
   local first = (number - last) / SMALL
-  text = ends[last]
+  local text = ends[last]
   if not text then
     text = format('%04.0f', last)
     ends[last] = text
   end
-  return (beginnings[first] or beginning_of(first)) .. text
+  text = (beginnings[first] or beginning_of(first)) .. text
+  if n_recent == RECENT then
+    recent, n_recent = {}, 0
+  end
+  recent[number], n_recent = text, n_recent + 1
+  return text
+end
+
+int = function(number)
+  local text = small[number]
+  if text then
+    return text
+  elseif number >= SMALL then
+    return recent[number] or large(number)
+  end
+  text = format('%.0f', number) -- below 0, too
+  small[number] = number > -SMALL and text or nil
+  return text
 end
 
 end
@@ -492,7 +501,9 @@ end
 local function settle(job, outcome, reason)
   local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
   set(job, 'outcome', outcome)
-  set(job, 'reason', reason)
+  if reason ~= '' then
+    set(job, 'reason', reason) -- else there is none: it was never set, or reopen() has emptied it
+  end
   set(job, 'phase', there and 'PROCESSED' or 'ERROR')
   if job.hold ~= '' and outcome ~= 'KILLED' then
     set(job, 'hold', '')
@@ -1424,23 +1435,33 @@ local function submit_again(p, job, digest, redelivered, reply_to, correlation)
   return out
 end
 
+local function put_said(data, name, value)
+  if value ~= '' then
+    local n = #data
+    data[n + 1], data[n + 2] = name, value
+  end
+end
+
 -- What a Submit says of a job stands behind it, as (field value)…, from a[16] on; the labels in a[15].
 local function write_data(job, full_name, complete_by, a)
-  local data = {'reply_to', a[13], 'correlation', a[14], 'complete_by', complete_by,
-    'workflow', full_name}
-  if a[15] ~= '' then
-    put(data, 'index', a[15])
-  end
+  local data = {}
+  put_said(data, 'reply_to', a[13])
+  put_said(data, 'correlation', a[14])
+  put_said(data, 'complete_by', complete_by ~= '0' and complete_by or '')
+  put_said(data, 'workflow', full_name)
+  put_said(data, 'index', a[15])
   for k = 16, #a, 2 do
+    put_said(data, a[k], a[k + 1])
     if a[k + 1] ~= '' then
-      put(data, a[k], a[k + 1])
       job.changed.bytes = a[k] == 'input' and int(#a[k + 1]) or job.changed.bytes
       if a[k] == 'labels' or a[k] == 'traceparent' then
         job.changed.plain, job.bare = '1', false
       end
     end
   end
-  call('HSET', job.p .. 'data:' .. job.id, unpack(data))
+  if #data > 0 then
+    call('HSET', job.p .. 'data:' .. job.id, unpack(data))
+  end
 end
 
 -- Makes room for a job among the others: in the indexes, and at its definition.
@@ -1459,7 +1480,8 @@ end
 local function write_first(job, digest, priority, complete_by)
   local c = job.changed
   c.def, c.digest, c.current, c.desired, c.phase = job.def.digest, digest, 'D', job.desired, job.phase
-  c.turn, c.n, c.created, c.priority, c.bytes, c.busy = '1', int(job.n), int(job.now), priority, '0', '0'
+  c.turn, c.n, c.created, c.bytes, c.busy = '1', int(job.n), int(job.now), '0', '0'
+  c.priority = priority ~= '0' and priority or nil
   c.plain, job.plain, job.bare = '2', true, true
   if job.start_at > 0 then
     c.start_at = int(job.start_at)
