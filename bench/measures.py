@@ -308,6 +308,13 @@ def waiting(stack):
     return sum(int(stack.redis_cli("ZCARD", f"drover:{{p{p}}}:open")) for p in range(16))
 
 
+def rewrite(stack):
+    """Has Redis write its file anew, and waits for that: it does so by itself whenever the file has doubled."""
+    stack.redis_cli("BGREWRITEAOF")
+    while any(f"aof_rewrite_{state}:1" in stack.redis_cli("INFO", "persistence") for state in ("in_progress", "scheduled")):
+        time.sleep(0.1)
+
+
 def growth(options):
     """The same load on a store with more and more jobs in it"""
     lines = []
@@ -317,8 +324,7 @@ def growth(options):
             # at rest: nothing is due, nothing is owed, and Redis has written its file anew
             find.preload(stack.redis.port, there, wanted, int(1000 * time.time()) + YEAR_MS)
             there = wanted
-            while "aof_rewrite_in_progress:1" in stack.redis_cli("INFO", "persistence"):
-                time.sleep(0.1)
+            rewrite(stack)
             (runs,) = in_turn(options, lambda: load(stack))
             lines.append(line_of(f"growth-{wanted}", runs, cpu_us=total(runs)))
             lines[-1]["of_first"] = round(lines[-1]["cpu_us"] / lines[0]["cpu_us"], 2)

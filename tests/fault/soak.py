@@ -4,8 +4,9 @@
 
     soak.py [--minutes N] [--share N] [--seed N]
 
-Finds out how many jobs a second this machine takes, then submits a share of that (70 %) for N minutes (20); beside
-both are jobs of other kinds, which the checker judges. One daemon of each role is killed in turn, a minute
+Jobs of all kinds come first, until the schedulers keep as many definitions as they ever will. Then it finds out how many
+jobs a second this machine takes, and submits a share of that (70 %) for N minutes (20); beside both are jobs of these
+other kinds, which the checker judges. One daemon of each role is killed in turn, a minute
 after the other; the others live through all of it, and are what is measured: memory, descriptors, threads. So are
 the servers: keys in the store, which forgets what is a minute old, its memory, and what waits in queues. A figure
 of the last quarter may not be above that of the second by more than a bit. Logs, samples and evidence stay in the
@@ -38,6 +39,8 @@ STEPS = 5
 WINDOW = 200
 RETENTION_S = 60
 JUDGED_A_SECOND = 2
+FILLING = 2000  # jobs of other kinds, each with a definition of its own: more than a scheduler keeps in memory ...
+FILLING_A_SECOND = 20  # ... and so fast before anything is compared
 SAMPLE_S = 5
 KILL_S = 60
 TRIAL_JOBS = 60_000  # that tell how fast the machine is, when the store holds what it holds in the long run
@@ -107,6 +110,7 @@ class Soak:
             "forgets": True, "scan_ms": 100, "lease_ms": 1000, "settle_within_ms": workload.SETTLE_WITHIN_MS,
         }, trace=False, alone=False)
         client = driver.Driver(c)
+        self._fill(client)
         figures, _ = self._during(Load(c, "trial", TRIAL_JOBS), c, client)
         if isinstance(figures, str):
             return [f"the trial: {figures}"]
@@ -124,6 +128,20 @@ class Soak:
         collector.finish()
         return wrong + client.wrong() + [str(v) for v in checker.judge(where)]
 
+    def _fill(self, client):
+        """What grows up to a bound of its own comes to it."""
+        began, looked = time.monotonic(), 0
+        while len(client.jobs) < FILLING:
+            passed = time.monotonic() - began
+            if passed >= looked:
+                looked += SAMPLE_S
+                client.look()
+            if len(client.jobs) < passed * FILLING_A_SECOND:
+                client.submit(self._jobs.job(len(client.jobs)))
+            else:
+                client.tick()
+                time.sleep(0.01)
+
     def _during(self, load, c, client, collector=None):
         """What goes on beside a load; with a collector, which is told of them, kills, and samples.
 
@@ -137,10 +155,11 @@ class Soak:
                 while len(client.jobs) - had < passed * JUDGED_A_SECOND:
                     client.submit(self._jobs.job(len(client.jobs)))
                 client.tick()
-                if collector and passed >= sampled:
+                if passed >= sampled:
                     sampled += SAMPLE_S
-                    self._sample(c, passed)
                     client.look()
+                    if collector:
+                        self._sample(c, passed)
                 if collector and passed >= (killed + 1) * KILL_S:
                     killed += 1
                     victim = next(victims)
