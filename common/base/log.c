@@ -70,7 +70,7 @@ static bool put_json(struct buf *line, const struct log_field *field)
         return true;
     buf_printf(line, ",\"drover.%s%s\":", name, id ? ".id" : "");
     if (field->type == LOG_FIELD_INT) {
-        buf_printf(line, "%lld", (long long)field->i);
+        buf_put_int(line, field->i);
         return true;
     }
     len = strnlen(field->s, LOG_VALUE_MAX);
@@ -97,7 +97,13 @@ static void put_head_text(struct buf *line, enum log_level level, const char *ev
     char now[CLOCK_ISO_LEN + 1];
 
     clock_iso(clock_unix_ms(), now);
-    buf_printf(line, "%s %s %s %s", now, level_names[level].text, log_config.service, event);
+    buf_puts(line, now);
+    buf_putc(line, ' ');
+    buf_puts(line, level_names[level].text);
+    buf_putc(line, ' ');
+    buf_puts(line, log_config.service);
+    buf_putc(line, ' ');
+    buf_puts(line, event);
 }
 
 static void put_head_json(struct buf *line, enum log_level level, const char *event)

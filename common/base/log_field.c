@@ -13,17 +13,25 @@ static bool is_word(const char *s, size_t len)
     return len > 0;
 }
 
+static void put_name(struct buf *line, const char *name)
+{
+    buf_putc(line, ' ');
+    buf_puts(line, name);
+    buf_putc(line, '=');
+}
+
 bool log_field_print(struct buf *line, const struct log_field *field)
 {
     size_t len;
 
     if (field->type == LOG_FIELD_INT) {
-        buf_printf(line, " %s=%lld", field->name, (long long)field->i);
+        put_name(line, field->name);
+        buf_put_int(line, field->i);
         return true;
     }
     if (!field->s)
         return true;
-    buf_printf(line, " %s=", field->name);
+    put_name(line, field->name);
     len = strnlen(field->s, LOG_VALUE_MAX);
     if (is_word(field->s, len))
         buf_append(line, field->s, len);

@@ -114,6 +114,16 @@ char *digits_before(char *end, uint64_t n)
     return end;
 }
 
+struct bytes int_text(int64_t i, char room[INT_TEXT_MAX])
+{
+    char *end = room + INT_TEXT_MAX;
+    char *first = digits_before(end, i < 0 ? -(uint64_t)i : (uint64_t)i);
+
+    if (i < 0)
+        *--first = '-';
+    return bytes_of(first, (size_t)(end - first));
+}
+
 uint8_t *buf_reserve(struct buf *b, size_t len)
 {
     if (b->failed)
@@ -143,6 +153,14 @@ void buf_puts(struct buf *b, const char *s)
 void buf_putc(struct buf *b, char c)
 {
     buf_append(b, &c, 1);
+}
+
+void buf_put_int(struct buf *b, int64_t i)
+{
+    char room[INT_TEXT_MAX];
+    struct bytes text = int_text(i, room);
+
+    buf_append(b, text.data, text.len);
 }
 
 void buf_printf(struct buf *b, const char *format, ...)

@@ -51,6 +51,11 @@ bool bytes_to_i64(struct bytes b, int64_t *out);
 /* Writes @n in decimal so that it ends before @end. Return: where it begins. */
 char *digits_before(char *end, uint64_t n);
 
+#define INT_TEXT_MAX (1 + DIGITS_MAX)
+
+/* @i in decimal, in @room. */
+struct bytes int_text(int64_t i, char room[INT_TEXT_MAX]);
+
 /* A NUL-terminated copy; the caller frees. NULL where out of memory. */
 char *bytes_dup(struct bytes b);
 
@@ -89,6 +94,7 @@ uint8_t *buf_reserve(struct buf *b, size_t len);
 void buf_append(struct buf *b, const void *data, size_t len);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
+void buf_put_int(struct buf *b, int64_t i);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends as a JSON string with quotes; bytes that are not UTF-8 become U+FFFD, and what

@@ -80,12 +80,9 @@ const char *effects_str(struct effects *fx, const char *s)
 
 struct bytes effects_int(struct effects *fx, int64_t i)
 {
-    char text[1 + DIGITS_MAX], *end = text + sizeof(text);
-    char *first = digits_before(end, i < 0 ? -(uint64_t)i : (uint64_t)i);
+    char room[INT_TEXT_MAX];
 
-    if (i < 0)
-        *--first = '-';
-    return effects_copy(fx, bytes_of(first, (size_t)(end - first)));
+    return effects_copy(fx, int_text(i, room));
 }
 
 /* Into what is left of the block, and only where that was too little once more. */
