@@ -187,7 +187,9 @@ static int ensure_actor(struct publisher *p, const char *actor)
     if (knows_actor(p, actor))
         return 0;
     note_actor(p, actor);
-    r = link_aside(&p->link, declare_actor, actor, &refused);
+    r = send_flush(&p->link); /* those before it need not wait for the answer */
+    if (!r)
+        r = link_aside(&p->link, declare_actor, actor, &refused);
     if (refused)
         link_report_refused(&p->link);
     return r;
