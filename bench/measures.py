@@ -12,7 +12,7 @@ import time
 
 import find
 import instructions
-from stack import Stack
+from stack import Stack, recommended
 
 ROLES = ("scheduler", "supervisor", "agent")
 YEAR_MS = 365 * 86_400_000
@@ -68,7 +68,7 @@ def load(stack, jobs=2000, window=WINDOW, steps=5, **more):
 
 
 @contextlib.contextmanager
-def drover(options, agents=1, schedulers=1, redis=(), batch=8, queue=None, **settings):
+def drover(options, agents=1, schedulers=1, redis=None, batch=8, queue=None, **settings):
     """Servers, daemons of each role, warm."""
     with Stack(options, redis, batch, queue) as stack:
         for number in range(schedulers):
@@ -108,7 +108,7 @@ def limit(options):
 
 
 def throughput(options):
-    """Chains of five steps, two hundred in flight; with work to do, other agents, a strict store"""
+    """Chains of five steps, two hundred in flight; with work to do, other agents, a strict store, and one as it comes"""
     lines = []
     with drover(options) as stack:
         loops, plain, work = in_turn(options, lambda: bare(stack), lambda: load(stack, jobs=4000),
@@ -123,9 +123,12 @@ def throughput(options):
                         ready="ready")
         loops, foreign = in_turn(options, lambda: bare(stack), lambda: load(stack))
         lines.append(line_of("throughput-foreign", foreign, loops))
-    with drover(options, redis=("--appendfsync", "always")) as stack:
+    with drover(options, redis=[*recommended(), "--appendfsync", "always"]) as stack:
         loops, always = in_turn(options, lambda: bare(stack, jobs=1000), lambda: load(stack))
         lines.append(line_of("throughput-always", always, loops))
+    with drover(options, redis=[]) as stack:
+        loops, stock = in_turn(options, lambda: bare(stack), lambda: load(stack, jobs=4000))
+        lines.append(line_of("throughput-stock", stock, loops))
     return lines
 
 
@@ -279,9 +282,9 @@ def idle(options):
 
 
 def store_memory(options):
-    """What a job of five steps takes in Redis, under way and settled, as Redis comes and as deploy/ sets it"""
+    """What a job of five steps takes in Redis, under way and settled, as deploy/ sets it and as it comes"""
     lines = []
-    for behind, redis in (("", ()), ("-deployed", ("--hash-max-listpack-value", "512"))):
+    for behind, redis in (("", None), ("-stock", [])):
         lines += [line(f"store-memory-settled{behind}", [settled_bytes(options, redis)], "bytes/job"),
                   line(f"store-memory-running{behind}", [running_bytes(options, redis)], "bytes/job")]
     return lines

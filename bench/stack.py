@@ -20,6 +20,14 @@ import servers  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
+
+def recommended():
+    """Options of Redis that deploy/ sets for speed and room, and not for where it is and who may use it."""
+    lines = (ROOT / "deploy/redis/redis.conf").read_text().splitlines()
+    words = [line.split() for line in lines if line.startswith(("auto-aof-", "hash-max-"))]
+    return [word for name, value in words for word in (f"--{name}", value)]
+
+
 CONFIG = f"""
 scheduler = {{ workflows = "{ROOT}/workflows"; }};
 agent = {{ concurrency = 64; actors = ( {{ name = "bench"; handler = "builtin"; batch = %d; }} ); }};
@@ -57,13 +65,13 @@ class Stack:
     """Servers, and processes that are stopped with them. Processes of one role are named alike, but
     for a number behind: scheduler, scheduler2."""
 
-    def __init__(self, options, redis=(), batch=8, queue=None):
+    def __init__(self, options, redis=None, batch=8, queue=None):
         self.batch = batch
         self.build = options.build
         self.queue = queue or options.queue
         self.processes = {}
         self.rabbit = servers.Rabbit()
-        self.redis = servers.Redis(options=redis)
+        self.redis = servers.Redis(options=recommended() if redis is None else redis)
 
     def __enter__(self):
         self.rabbit.begin()
