@@ -40,6 +40,8 @@ _Atomic enum log_level log_level_ = LOG_INFO;
 void log_init(const struct log_config *config)
 {
     log_config = *config;
+    if (!log_config.service)
+        log_config.service = "";
     log_level_ = config->level;
 }
 

@@ -35,7 +35,7 @@ enum log_format {
 };
 
 struct log_config {
-    const char *service;  /* "scheduler"; kept, not copied */
+    const char *service;  /* "scheduler"; kept, not copied; NULL: none */
     const char *instance; /* this process among its like; kept, not copied; may be NULL */
     enum log_level level;
     enum log_format format;

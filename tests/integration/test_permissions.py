@@ -29,7 +29,7 @@ import wire
 ACTORS = ("demo", "hand")
 ADMIN = "test-admin"  # of this test alone
 VHOST = "drover"
-WORD = secrets.token_urlsafe(16)
+WORD = secrets.token_hex(16)  # no option, as one that begins with a dash would be
 
 # --- the broker ----------------------------------------------------------------------------------
 
