@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import cluster
+import servers
 import tap
 import wire
 
@@ -75,6 +76,7 @@ class Refusals(cluster.TestCase):
         return found
 
     def refused(self, job, code, words, kept=KEPT, **command):
+        servers.wait_for(lambda: self.c.store.total("owed") == 0, "all to be told")
         before = self.everything(kept=kept)
         answer = self.c.client.control(job, **command)
         self.assertEqual(wire.AnswerCode.Name(code), wire.AnswerCode.Name(answer.code), command)
