@@ -22,9 +22,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def recommended():
-    """Options of Redis that deploy/ sets for speed and room, and not for where it is and who may use it."""
+    """Options of Redis that deploy/ sets for the room that jobs take, and not for where it is and who may use it."""
     lines = (ROOT / "deploy/redis/redis.conf").read_text().splitlines()
-    words = [line.split() for line in lines if line.startswith(("auto-aof-", "hash-max-"))]
+    words = [line.split() for line in lines if line.startswith("hash-max-")]
     return [word for name, value in words for word in (f"--{name}", value)]
 
 
