@@ -38,7 +38,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 32
+local BUILD = 33
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1661,6 +1661,17 @@ local function keep_late(job, i, op)
   call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, op.token, op.class}, ' '))
 end
 
+-- Whether it was this first attempt of a step whose deferral had the second one sent off at once.
+local function was_deferred(job, i, token)
+  local words = ' deferred ' .. int(i) .. ' 1 ' .. token
+  for _, entry in ipairs(call('LRANGE', job.p .. 'hist:' .. job.id, -HISTORY_MIN, -1)) do
+    if sub(entry, -#words) == words then
+      return true
+    end
+  end
+  return false
+end
+
 local function record_one(p, now, by, op, budget, out)
   local i = num(match(op.token, '^(%d+)%.%x+$'))
   local job = i and load(p, op.job, now, int(i), budget)
@@ -1680,6 +1691,7 @@ local function record_one(p, now, by, op, budget, out)
   if rec.token ~= op.token or rec.state == 'R' and finished(job) then
     local sent_again = rec.token == i .. '.' .. op.fresh -- this very call was made before, and its answer was lost
       or op.kind == 'F' and op.retry_after > 0 and op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 2
+      and was_deferred(job, i, op.token)
     if op.redelivered == '1' and sent_again then
       resend(job, {i})
       put_driven(out, 'ALREADY', job)

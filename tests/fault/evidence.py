@@ -119,17 +119,21 @@ class HistoryCopier(threading.Thread):
             for job_id in some:
                 number = int(self._seen.get(job_id, "0 ").split(" ")[0])
                 pipeline.lrange(self._key(job_id), max(number - 1, 0), -1)
+            moved = []  # the last entry that was seen is not where it was, nor is any with a job that is forgotten
             for job_id, entries in zip(some, pipeline.execute()):
+                seen = self._seen.get(job_id)
+                if not seen:
+                    self._take(job_id, entries)
+                elif entries[:1] == [seen]:
+                    self._take(job_id, entries[1:])
+                else:
+                    moved.append(job_id)
+                    pipeline.lrange(self._key(job_id), 0, -1)
+            for job_id, entries in zip(moved, pipeline.execute()):
                 self._take(job_id, entries)
         self._file.flush()
 
     def _take(self, job_id, entries):
-        """What is new; all of it where the last one that was seen is not where it was."""
-        seen = self._seen.get(job_id)
-        if seen and entries[:1] == [seen]:
-            entries = entries[1:]
-        elif seen:
-            entries = self._redis.lrange(self._key(job_id), 0, -1)
         for entry in entries:
             self._file.write(f"{job_id} {entry}\n")
         if entries:

@@ -33,6 +33,7 @@ UNDOES = "60000 60000 0 1 1 1 1 1 0 -1 CP|"  # and the job goes back
 CAPPED = "60000 60000 0 10 1000 20 9 9 0 -1 PP|"  # waits 10 ms, then a thousand times that, at most 20 ms
 TRIED = "60000 60000 0 1 1 1 1 1 0 600000 PP|"  # parked after one failure, and tried again each ten minutes
 DIES = "20000 20000 0 1 1 1 1 1 0 600000 PP|"  # the same, of a lease that a test may end
+LIVES = "20000 20000 0 1 1 1 1 9 0 600000 PP|"  # and of more deaths than one
 FAR = 10**14  # a time that no test sees
 BUDGET = 250  # steps that a call touches
 DATA_MAX = 2**26  # bytes of input and results of a job
@@ -96,8 +97,9 @@ class Functions(unittest.TestCase):
         if not start_at and not definition.get("after"):
             self.assertEqual(["R"] * len(steps), [self.step(i)[2] for i in range(len(steps))])
 
-    def reply(self, kind, token, result="", job=JOB):
-        return self.call("record", "me", kind, job, token, 0, FRESH[1], 0, result, "", "", 0, "")
+    def reply(self, kind, token, result="", job=JOB, redelivered=0, retry_after=0):
+        fresh = FRESH[3] if redelivered else FRESH[1]
+        return self.call("record", "me", kind, job, token, redelivered, fresh, 0, result, "", "", retry_after, "")
 
     def record(self, kind, i=0, result=""):
         """Of the request that is out."""
@@ -468,6 +470,26 @@ class Functions(unittest.TestCase):
         self.assertIn("PARKED", self.alerts(self.record("P")))
         self.assertEqual(["P", "0"], self.step(0)[2:7:4])
         self.assertEqual(2, len(self.index("owed")))
+
+    def test_a_deferral_that_comes_again(self):
+        """It had the step sent off anew: that request is what may be lost, and goes out once more ..."""
+        self.submit(DIES)
+        deferred = self.step(0)[5]
+        self.assertEqual("RECORDED", self.reply("F", deferred, retry_after=1)[0])
+        self.assertEqual(["R", "2"], self.step(0)[2:5:2])
+        answer = self.reply("F", deferred, redelivered=1, retry_after=1)
+        self.assertEqual("ALREADY", answer[0])
+        self.assertIn(self.step(0)[5], answer[3].split())
+
+    def test_a_deferral_that_comes_too_late(self):
+        """... which a request that another cause has sent off does not: of the deferral nobody has heard before."""
+        self.submit(LIVES)
+        deferred = self.step(0)[5]
+        self.redis.set("skew", 30000)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual(["R", "2"], self.step(0)[2:5:2])
+        self.assertEqual("STALE", self.reply("F", deferred, redelivered=1, retry_after=1)[0])
 
     def test_what_kills_is_not_sent_again(self):
         """It was parked, and the end of the job has laid it down; nobody has said a word of it since."""

@@ -3192,6 +3192,12 @@ RULES = {
             "op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 0",
             f"{DISPATCH} test_what_comes_back_is_not_lost",
         ),
+        "a deferral nobody heard of is taken for one that was recorded": (
+            FUNCTIONS,
+            "      and was_deferred(job, i, op.token)",
+            "",
+            "tests/integration/test_functions.py Functions.test_a_deferral_that_comes_too_late",
+        ),
         "what is done of a message comes again with what is not": (
             "agent/run.c",
             "(run->delivery->acked || in_company(run))",
