@@ -76,9 +76,13 @@ static void hand_over(struct bus *bus)
         bus->acks_lost = false;
     }
     pthread_mutex_unlock(&bus->lock);
-    if (publishes)
+    if (bus->publisher.link.in_loop)
+        link_turn(&bus->publisher.link);
+    else if (publishes)
         link_wake(&bus->publisher.link);
-    if (acks)
+    if (acks && bus->consumer.link.in_loop)
+        link_turn(&bus->consumer.link);
+    else if (acks)
         link_wake(&bus->consumer.link);
 }
 
@@ -223,7 +227,7 @@ void bus_consume(struct bus *bus, bool wanted)
     pthread_mutex_lock(&bus->lock);
     bus->consumer.stop = !wanted;
     pthread_mutex_unlock(&bus->lock);
-    link_wake(&bus->consumer.link);
+    link_recall(&bus->consumer.link, 0);
 }
 
 void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx)
@@ -231,7 +235,7 @@ void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx)
     pthread_mutex_lock(&bus->lock);
     bus->look = (struct look){.queue = queue, .cb = cb, .ctx = ctx};
     pthread_mutex_unlock(&bus->lock);
-    link_wake(&bus->publisher.link);
+    link_recall(&bus->publisher.link, 0);
 }
 
 /* --- callbacks -------------------------------------------------------------------------------- */
@@ -419,7 +423,7 @@ static void tell_to_close(struct bus *bus, struct link *link)
     pthread_mutex_lock(&bus->lock);
     link->shared.closing = true;
     pthread_mutex_unlock(&bus->lock);
-    link_wake(link);
+    link_recall(link, 0);
 }
 
 /* Goes on closing as far as the threads have come. */
@@ -437,12 +441,13 @@ static void advance_close(struct bus *bus, const struct snapshot *s)
     }
 }
 
-static void on_async(uv_async_t *handle)
+void bus_look_again(struct bus *bus)
 {
-    struct bus *bus = container_of(handle, struct bus, async);
     struct snapshot s;
     bool any;
 
+    link_take(&bus->publisher.link);
+    link_take(&bus->consumer.link);
     take_snapshot(bus, &s);
     any = !list_empty(&s.settled) || !list_empty(&s.deliveries);
     report_links(bus, &s);
@@ -456,6 +461,11 @@ static void on_async(uv_async_t *handle)
     advance_close(bus, &s);
 }
 
+static void on_async(uv_async_t *handle)
+{
+    bus_look_again(container_of(handle, struct bus, async));
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 static bool is_stuck(const struct link *link, int64_t limit_ms)
@@ -466,7 +476,8 @@ static bool is_stuck(const struct link *link, int64_t limit_ms)
 }
 
 /* A peer that has stopped reading without a word keeps a thread in send(), where no heartbeat is
- * looked after: give the connection up as the thread itself would have. */
+ * looked after: give the connection up as the thread itself would have. And a look at those that
+ * the loop has, for their heartbeats and confirms. */
 static void on_watchdog(uv_timer_t *handle)
 {
     struct bus *bus = container_of(handle, struct bus, watchdog);
@@ -479,6 +490,9 @@ static void on_watchdog(uv_timer_t *handle)
     if (is_stuck(&bus->consumer.link, limit_ms))
         link_shutdown(&bus->consumer.link);
     pthread_mutex_unlock(&bus->lock);
+    link_drive(&bus->publisher.link);
+    link_drive(&bus->consumer.link);
+    bus_look_again(bus);
 }
 
 /* A person may have mended what was refused: one pulse more, and the queue is asked for again. */
@@ -491,7 +505,7 @@ static void on_pulse_again(uv_timer_t *handle)
     pthread_mutex_lock(&bus->lock);
     bus->consumer.pulse_again = true;
     pthread_mutex_unlock(&bus->lock);
-    link_wake(&bus->consumer.link);
+    link_recall(&bus->consumer.link, 0);
     uv_async_send(&bus->async); /* what may be sent is found out there */
 }
 
@@ -505,8 +519,8 @@ static void on_close_timeout(uv_timer_t *handle)
     link_shutdown(&bus->publisher.link);
     link_shutdown(&bus->consumer.link);
     pthread_mutex_unlock(&bus->lock);
-    link_wake(&bus->publisher.link);
-    link_wake(&bus->consumer.link);
+    link_recall(&bus->publisher.link, 0);
+    link_recall(&bus->consumer.link, 0);
 }
 
 void bus_close(struct bus *bus, int timeout_ms, void (*on_closed)(void *ctx))
@@ -547,12 +561,13 @@ static int init_memory(struct bus *bus, const struct bus_config *config)
     publishes = link_init(&bus->publisher.link, bus, &publisher_role);
     consumes = link_init(&bus->consumer.link, bus, &consumer_role);
     name_pulses(bus);
+    bus->lends = link_stack_suffices();
     return copied ? copied : publishes ? publishes : consumes;
 }
 
 static int init_handles(struct bus *bus, uv_loop_t *loop)
 {
-    int64_t watch_ms = (int64_t)bus->config.heartbeat_s * 1000;
+    int64_t watch_ms = link_idle_ms(&bus->publisher.link);
     int r = uv_async_init(loop, &bus->async, on_async);
 
     if (r)

@@ -2,9 +2,10 @@
 /*
  * Bus: RabbitMQ for one process
  *
- * Owns two connections with one channel each, one to publish and one to consume, each driven by a
- * thread of its own, because librabbitmq can block for as long as the broker likes. Everything
- * below is called from the loop thread, all callbacks run there, and none of it ever blocks.
+ * Owns two connections with one channel each, one to publish and one to consume. Each has a thread
+ * for what librabbitmq may block in for as long as the broker likes, and is driven by the loop
+ * itself otherwise. Everything below is called from the loop thread, all callbacks run there, and
+ * none of it ever blocks.
  *
  * What the bus promises:
  *  - A message given to bus_publish() is kept until its outcome is known, and sent again on a new

@@ -328,6 +328,11 @@ static bool consumer_idle(struct link *link)
     return true; /* a turn leaves nothing, and without a connection acks are void */
 }
 
+static bool consumer_waits(struct link *link)
+{
+    return false; /* what does is an order, for which the loop recalls it */
+}
+
 /* Deliveries name their consumer, which is called like its queue. */
 static const struct bus_queue *find_queue(const struct bus_config *config, amqp_bytes_t name)
 {
@@ -397,6 +402,7 @@ const struct link_role consumer_role = {
     .fetch = consumer_fetch,
     .turn = consumer_turn,
     .idle = consumer_idle,
+    .waits = consumer_waits,
     .method = consumer_method,
     .deliver = consumer_deliver,
     .returned = consumer_returned,

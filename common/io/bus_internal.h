@@ -4,6 +4,7 @@
  *
  *     bus.c            the loop's side: callbacks, hand-over, close
  *     bus_link.c       one connection and the thread that drives it
+ *     bus_lend.c       ... and that lends it to the loop for as long as nothing can block
  *     bus_connect.c    how it comes about
  *     bus_frame.c      messages put together from frames
  *     bus_send.c       messages and methods taken apart into frames
@@ -11,9 +12,10 @@
  *     bus_publisher.c  the publishing link: confirms, returns, alarms
  *     bus_consumer.c   the consuming link: deliveries, acks
  *
- * A link is driven by its own thread and nobody else touches it, except for its struct link_shared
- * and the hand-over lists of struct bus, which are under bus->lock. A thread tells the loop with
- * uv_async_send(), the loop tells a thread with an eventfd; both only mean "look again".
+ * A link is driven by its own thread, or by the loop while that has it, and nobody else touches it,
+ * except for its struct link_shared and the hand-over lists of struct bus, which are under
+ * bus->lock. A thread tells the loop with uv_async_send(), the loop tells a thread with an eventfd;
+ * both only mean "look again".
  *
  * Functions of links return 0 or an enum link_error; the text for people is then in link->why.
  */
@@ -96,6 +98,9 @@ struct link_shared {
     bool closing; /* end when nothing is left to do */
     bool abandon; /* end now */
     bool ended;   /* the thread is about to return */
+    bool lent;    /* the thread waits for the loop to have done with it */
+    bool wanted;  /* the loop wants the thread to take orders before it lends again */
+    int came_to;  /* link_error that ended the loop's turn at it */
     bool up;
     bool blocked;
     bool pulse; /* pulses are consumed */
@@ -113,6 +118,7 @@ struct link_role {
     void (*fetch)(struct link *link); /* fetch what the loop handed over */
     int (*turn)(struct link *link);   /* send what can be sent */
     bool (*idle)(struct link *link);  /* nothing left to do; asked after a turn */
+    bool (*waits)(struct link *link); /* a turn would make calls that wait for the broker */
     int (*method)(struct link *link, const amqp_method_t *method);
     int (*deliver)(struct link *link, const amqp_basic_deliver_t *deliver);
     void (*returned)(struct link *link, uint64_t serial);
@@ -129,7 +135,11 @@ struct link {
     /* CLOCK_MONOTONIC ms since when the thread may be stuck in a call; 0: it is not. */
     _Atomic int64_t busy_since;
 
-    /* The thread's own from here on. */
+    /* The loop's own. */
+    bool in_loop;    /* it has the link */
+    uv_poll_t *poll; /* the socket, then */
+
+    /* Of whoever has the link from here on. */
     amqp_connection_state_t amqp;
     bool closing; /* as last seen */
     bool abandon;
@@ -137,7 +147,9 @@ struct link {
     uint16_t close_method; /* of class basic: over which the broker closed the channel; or 0 */
     char why[BUS_WHY_LEN]; /* of the last error */
     struct assembly assembly;
-    struct buf out;         /* whole frames, to be written */
+    struct buf out;         /* whole frames, to be written; of them ... */
+    size_t written;         /* ... so many bytes are */
+    bool full;              /* the socket takes no more, and the loop does not wait for it */
     struct list deliveries; /* complete, to be handed over with ... */
     struct list settled;    /* ... messages whose outcome is known */
     struct rng rng;         /* for the jitter of reconnects */
@@ -204,6 +216,7 @@ struct bus {
     struct list settled;    /* under lock: struct outgoing, from the threads to the loop */
     struct list deliveries; /* under lock: struct incoming, likewise */
     struct look look;       /* under lock */
+    bool lends;             /* under lock: links may be lent to the loop */
 
     /* The loop thread's own from here on. */
     uv_async_t async;       /* a thread has something for us */
@@ -312,7 +325,8 @@ int link_check(struct link *link, const char *what, int status);
 int link_check_reply(struct link *link, const char *what, amqp_rpc_reply_t reply);
 int link_check_rpc(struct link *link, const char *what);
 
-/* Reads and handles every frame that is there, without waiting. */
+/* Reads and handles every frame that is there, without waiting; in the loop, all of what one call
+ * reads. */
 int link_drain(struct link *link);
 
 /* Tells the loop that the broker refused something, the link going on. */
@@ -339,6 +353,40 @@ bool link_should_end(struct link *link);
  */
 short link_wait(struct link *link, int fd, short events, int64_t timeout_ms);
 
+/* How long it may be left alone, in ms: heartbeats are sent and missed ones noticed within
+ * link_drain() only, and confirms missed in a turn. */
+int64_t link_idle_ms(const struct link *link);
+
+/* Hands over what came in since the last time. Return: whether there was anything. */
+bool link_hand_over(struct link *link);
+
+/* --- bus_lend.c: the thread's side ... --- */
+
+/* Offers the link to the loop. Return: whether it is lent now. */
+bool link_lend(struct link *link);
+
+/* Waits until the loop has done with it. Return: 0 or the link_error it came to. */
+int link_await_return(struct link *link);
+
+/* --- ... and the loop's --- */
+
+/* Whether this process' first thread, which is taken for the loop's, can drive links. */
+bool link_stack_suffices(void);
+
+/* Takes it, if it is lent. */
+void link_take(struct link *link);
+
+/* Has the thread look at what it is to do, which has the link again then; @r: link_error, or 0. */
+void link_recall(struct link *link, int r);
+
+/* What came in and, the other, what is to go out; a link that the loop has. Both give it back where
+ * it cannot go on without waiting. */
+void link_drive(struct link *link);
+void link_turn(struct link *link);
+
+/* Back in bus.c: reports what came, and hands over what that led to. */
+void bus_look_again(struct bus *bus);
+
 /* --- bus_connect.c --- */
 
 /* Connects and logs in; link_close() is due in either case. */
@@ -361,8 +409,11 @@ int send_method(struct link *link, amqp_method_number_t method, void *arguments)
 int send_content(struct link *link, amqp_basic_publish_t *publish,
                  amqp_basic_properties_t *properties, struct bytes body);
 
-/* Writes all of it. Return: 0 or link_error. */
+/* Writes all of it; in the loop, what the socket takes. Return: 0 or link_error. */
 int send_flush(struct link *link);
+
+/* Forgets what was to be written: the connection is gone. */
+void send_forget(struct link *link);
 
 /* --- bus_topology.c --- */
 

@@ -3,8 +3,8 @@
  * Link: one connection to the broker and the thread that drives it
  *
  * The thread connects, has its role set the channel up, and then goes round: read every frame that
- * is there, take what the loop handed over, send, hand over what came, wait. When anything fails it
- * drops the connection and begins anew after a pause.
+ * is there, take what the loop handed over, send, hand over what came, lend the link to the loop,
+ * or wait. When anything fails it drops the connection and begins anew after a pause.
  */
 #include <assert.h>
 #include <errno.h>
@@ -157,18 +157,23 @@ void link_set_blocked(struct link *link, bool blocked)
     uv_async_send(&bus->async);
 }
 
-/* Hands over what came in since the last time. */
-static void hand_over(struct link *link)
+bool link_hand_over(struct link *link)
 {
     struct bus *bus = link->bus;
 
     if (list_empty(&link->deliveries) && list_empty(&link->settled))
-        return;
+        return false;
     pthread_mutex_lock(&bus->lock);
     list_move_all(&bus->deliveries, &link->deliveries);
     list_move_all(&bus->settled, &link->settled);
     pthread_mutex_unlock(&bus->lock);
-    uv_async_send(&bus->async);
+    return true;
+}
+
+static void hand_over(struct link *link)
+{
+    if (link_hand_over(link))
+        uv_async_send(&link->bus->async);
 }
 
 void link_take_orders(struct link *link)
@@ -176,6 +181,7 @@ void link_take_orders(struct link *link)
     pthread_mutex_lock(&link->bus->lock);
     link->closing = link->shared.closing;
     link->abandon = link->shared.abandon;
+    link->shared.wanted = false;
     link->role->fetch(link);
     pthread_mutex_unlock(&link->bus->lock);
 }
@@ -189,7 +195,8 @@ bool link_should_end(struct link *link)
 
 void link_busy(struct link *link)
 {
-    atomic_store(&link->busy_since, clock_monotonic_ms());
+    if (!link->in_loop)
+        atomic_store(&link->busy_since, clock_monotonic_ms());
 }
 
 short link_wait(struct link *link, int fd, short events, int64_t timeout_ms)
@@ -264,7 +271,7 @@ static void link_close(struct link *link, bool politely)
     link->shared.fd = -1;
     pthread_mutex_unlock(&bus->lock);
     frame_reset(link);
-    buf_clear(&link->out);
+    send_forget(link);
     link->blocked = false;
     link->role->lost(link);
     hand_over(link);
@@ -346,6 +353,12 @@ static int on_frame(struct link *link, const amqp_frame_t *frame)
     }
 }
 
+/* The socket may be silent while the library holds what was read along with an answer. */
+static bool holds_frames(const struct link *link)
+{
+    return amqp_frames_enqueued(link->amqp) || amqp_data_in_buffer(link->amqp);
+}
+
 int link_drain(struct link *link)
 {
     const struct timeval now = {0};
@@ -362,24 +375,32 @@ int link_drain(struct link *link)
         if (r)
             return r;
         amqp_maybe_release_buffers(link->amqp); /* or the library's memory only grows */
+        if (link->in_loop && !holds_frames(link))
+            return 0; /* what is still in the socket shows itself: there are others to serve */
     }
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static int link_serve(struct link *link)
+int64_t link_idle_ms(const struct link *link)
 {
-    /* Heartbeats are sent and missed ones noticed within link_drain() only, and confirms missed in
-     * a turn. */
     const struct bus_config *config = &link->bus->config;
     const int64_t beat_ms = (int64_t)config->heartbeat_s * 1000 / 2;
-    const int64_t idle_ms = beat_ms < config->confirm_ms ? beat_ms : config->confirm_ms;
+
+    return beat_ms < config->confirm_ms ? beat_ms : config->confirm_ms;
+}
+
+static int link_serve(struct link *link)
+{
+    const int64_t idle_ms = link_idle_ms(link);
 
     for (;;) {
         int r;
 
         link_busy(link);
-        r = link_drain(link);
+        r = send_flush(link); /* what the socket had no room for while the loop had it */
+        if (!r)
+            r = link_drain(link);
         if (r)
             return r;
         link_take_orders(link);
@@ -389,9 +410,12 @@ static int link_serve(struct link *link)
             return r;
         if (link_should_end(link))
             return LINK_E_DONE;
-        /* The socket may be silent while the library holds what was read along with an answer. */
-        if (!amqp_frames_enqueued(link->amqp) && !amqp_data_in_buffer(link->amqp))
+        if (link_lend(link))
+            r = link_await_return(link);
+        else if (!holds_frames(link))
             link_wait(link, link->shared.fd, POLLIN, idle_ms);
+        if (r)
+            return r;
     }
 }
 

@@ -390,24 +390,48 @@ static int mind_confirms(struct publisher *p)
                      p->n_wire);
 }
 
+/* Whether the first that waits is to an actor whose queue is still to be declared. */
+static bool must_declare(const struct publisher *p)
+{
+    const struct outgoing *m = first(&p->waiting);
+
+    return m && m->message.actor && p->link.bus->config.declare &&
+           !knows_actor(p, m->message.actor);
+}
+
+static bool publisher_waits(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+
+    return !link->blocked && (p->look || must_declare(p));
+}
+
+static bool may_send(const struct publisher *p)
+{
+    const struct link *link = &p->link;
+
+    return !link->blocked && !link->full && !list_empty(&p->waiting) && p->n_wire < window(p) &&
+           !(link->in_loop && must_declare(p));
+}
+
 static int publisher_turn(struct link *link)
 {
     struct publisher *p = publisher_of(link);
     size_t burst = 0;
     int r = mind_confirms(p);
 
-    if (!r && p->look && !link->blocked) {
+    if (!r && p->look && !link->blocked && !link->in_loop) {
         r = look(link, p->look);
         p->look = NULL;
     }
-    while (!r && !link->blocked && !list_empty(&p->waiting) && p->n_wire < window(p)) {
+    while (!r && may_send(p)) {
         if (burst == 0 && !broker_reads(link))
             break;
         burst += MESSAGE_BYTES + first(&p->waiting)->message.body.len;
         r = send_first(p);
         if (!r && burst >= BURST_BYTES) {
             r = send_flush(link);
-            if (!r)
+            if (!r && !link->full)
                 r = link_drain(link);
             burst = 0;
         }
@@ -501,6 +525,7 @@ const struct link_role publisher_role = {
     .fetch = publisher_fetch,
     .turn = publisher_turn,
     .idle = publisher_idle,
+    .waits = publisher_waits,
     .method = publisher_method,
     .deliver = publisher_deliver,
     .returned = publisher_returned,

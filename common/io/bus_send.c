@@ -6,7 +6,8 @@
  * message. What is put here gathers until send_flush(), or until there is enough of it. What the
  * library itself sends in between, on another channel or as a heartbeat, goes before; never into
  * the middle of a frame, because only whole ones are gathered, and all of it is written before
- * anything else can be done with the socket.
+ * anything else can be done with the socket. The loop, which must not wait, leaves the link with
+ * what the socket does not take to the thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -43,7 +44,7 @@ static int frame_end(struct link *link, uint8_t *frame, uint8_t type, size_t len
     at = put_number(at, len, 4) + len;
     put_number(at, AMQP_FRAME_END, FRAME_FOOT);
     link->out.len += FRAME_HEAD + len + FRAME_FOOT;
-    return link->out.len < TOGETHER ? 0 : send_flush(link);
+    return link->out.len < TOGETHER || link->full ? 0 : send_flush(link);
 }
 
 static int no_memory(struct link *link)
@@ -121,19 +122,29 @@ static int await_room(int fd)
     return poll(&pollfd, 1, -1) < 0 && errno != EINTR ? -errno : 0;
 }
 
+void send_forget(struct link *link)
+{
+    buf_clear(&link->out);
+    link->written = 0;
+    link->full = false;
+}
+
 int send_flush(struct link *link)
 {
     int fd = amqp_get_sockfd(link->amqp);
-    size_t sent = 0;
 
-    while (sent < link->out.len) {
-        ssize_t n = send(fd, link->out.data + sent, link->out.len - sent, MSG_NOSIGNAL);
+    while (link->written < link->out.len) {
+        ssize_t n =
+            send(fd, link->out.data + link->written, link->out.len - link->written, MSG_NOSIGNAL);
 
         if (n >= 0)
-            sent += (size_t)n;
-        else if (errno != EINTR && (errno != EAGAIN || await_room(fd) < 0))
+            link->written += (size_t)n;
+        else if (errno == EAGAIN && link->in_loop) {
+            link->full = true;
+            return 0;
+        } else if (errno != EINTR && (errno != EAGAIN || await_room(fd) < 0))
             return link_fail(link, LINK_E_LOST, "connection lost: %s", strerrordesc_np(errno));
     }
-    buf_clear(&link->out);
+    send_forget(link);
     return 0;
 }

@@ -447,6 +447,27 @@ static void test_consumer_cancelled(void **state)
     until(w, w->a.n_outcomes == 1 && w->a.n_seen == 1);
 }
 
+/* Of an actor that this connection has not met: its queue is declared in the midst of other
+ * traffic. */
+static void test_task_queue_is_declared(void **state)
+{
+    struct world *w = *state;
+    const struct bus_message m = {
+        .exchange = "drover.tasks",
+        .key = "sculptor",
+        .actor = "sculptor",
+        .mandatory = true,
+    };
+
+    begin_plain(w, &w->b, true);
+    submit_number(&w->b, 1);
+    until(w, w->b.n_outcomes == 1 && w->b.n_seen == 1);
+    publish(&w->b, 2, m);
+    submit_number(&w->b, 3);
+    until(w, w->b.n_outcomes == 3);
+    assert_confirmed(&w->b, 3);
+}
+
 /* The queue is there, with other arguments: said once a connection, and sent all the same. */
 static void test_task_queue_of_another_kind(void **state)
 {
@@ -545,6 +566,7 @@ int main(int argc, char **argv)
         bus_test(test_look),
         bus_test(test_prefetch),
         bus_test(test_consumer_cancelled),
+        bus_test(test_task_queue_is_declared),
         bus_test(test_task_queue_of_another_kind),
         bus_test(test_refusals),
     };

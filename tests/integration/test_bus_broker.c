@@ -2,9 +2,11 @@
 /*
  * The bus while a real RabbitMQ is away, silent or frozen
  */
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "bus_world.h"
 
 /* The broker closes all connections in the midst of it, twice: nothing is lost. */
@@ -120,13 +122,54 @@ static void test_frozen_broker(void **state)
     assert_int_equal(w->b.outcome[n + 2], BUS_RETURNED);
 }
 
+static pid_t frozen;
+
+static void on_alarm(int signal)
+{
+    kill(frozen, SIGCONT);
+}
+
+/* More than the socket takes of a broker that reads nothing for a moment: the loop does not wait
+ * for it, and nothing of it is lost. */
+static void test_full_socket(void **state)
+{
+    struct world *w = *state;
+    const size_t size = 8000000;
+    uint8_t *body = calloc(1, size);
+    const struct bus_message m = {
+        .exchange = "drover.submit", .key = "submit", .body = bytes_of(body, size)};
+    int64_t began;
+
+    assert_non_null(body);
+    w->a.keep = true;
+    begin_plain(w, &w->a, true);
+    submit_number(&w->a, 1);
+    until(w, w->a.n_kept == 1 && w->a.n_outcomes == 1);
+    freeze(w);
+    frozen = w->frozen;
+    signal(SIGALRM, on_alarm); /* should the loop wait after all */
+    alarm(2 * TAKES_ITS_TIME_MS / 1000);
+    began = clock_monotonic_ms();
+    assert_int_equal(bus_publish(w->a.bus, &m, 0), 0);
+    assert_int_equal(bus_publish(w->a.bus, &m, 0), 0);
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+    assert_true(clock_monotonic_ms() - began < TAKES_ITS_TIME_MS);
+    alarm(0);
+    thaw(w);
+    until(w, w->a.n_kept == 3);
+    for (int i = 1; i < 3; i++)
+        assert_true(bytes_equal(w->a.kept[i]->body, m.body));
+    assert_int_equal(w->a.downs, 0);
+    free(body);
+}
+
 /* -------------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         bus_test(test_connections_closed), bus_test(test_broker_away),   bus_test(test_persistent),
-        bus_test(test_silent_peer),        bus_test(test_frozen_broker),
+        bus_test(test_silent_peer),        bus_test(test_frozen_broker), bus_test(test_full_socket),
     };
 
     return run_cases(argc, argv, tests, array_size(tests));

@@ -2591,9 +2591,33 @@ RULES = {
         ),
         "what a socket had no room for is lost": (
             "common/io/bus_send.c",
-            "            sent += (size_t)n;\n",
-            "            sent = link->out.len;\n",
-            f"{BUS} test_bodies",
+            "            link->written += (size_t)n;\n",
+            "            link->written = link->out.len;\n",
+            f"{BUS_BROKER} test_full_socket",
+        ),
+        "what the loop could not write is written by nobody": (
+            "common/io/bus_link.c",
+            "        r = send_flush(link); /* what the socket had no room for while the loop had it */\n",
+            "        send_forget(link);\n        r = 0;\n",
+            f"{BUS_BROKER} test_full_socket",
+        ),
+        "the loop waits for a socket that is full": (
+            "common/io/bus_send.c",
+            "errno == EAGAIN && link->in_loop",
+            "false",
+            f"{BUS_BROKER} test_full_socket",
+        ),
+        "the loop keeps what waits for the broker": (
+            "common/io/bus_lend.c",
+            "link->full || link->role->waits(link)",
+            "link->full",
+            f"{BUS} test_task_queue_is_declared",
+        ),
+        "a link in the loop is not looked after": (
+            "common/io/bus.c",
+            "    link_drive(&bus->publisher.link);\n    link_drive(&bus->consumer.link);\n",
+            "",
+            f"{BUS_BROKER} test_frozen_broker",
         ),
         "what is too large is read whole": (
             "common/io/bus_frame.c",
