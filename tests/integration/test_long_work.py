@@ -199,7 +199,8 @@ class LongWork(cluster.TestCase):
 
     def test_cut_off(self):
         """B6.F8: where no Progress gets through, the agent stops before others have begun for long."""
-        c = self.start()
+        with frozen.threads_at_work():
+            c = self.start()
         self.submit(c, "job", heartbeat_ms=1000)
         self.work.await_said("begin", "job")
         self.await_step(c, "job", lambda s: s.until < c.client.status("job").now + 10_000, "Progress")

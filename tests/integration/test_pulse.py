@@ -36,23 +36,27 @@ class Pulse(cluster.TestCase):
     def stalls(self, c, daemon, thread):
         """One of its threads hangs: connected for all that anybody can see, and nothing comes through."""
         health.await_ready(*c.daemons)
-        others = [d for d in c.daemons if d is not daemon]
         stopped = self.freeze(daemon, thread)
+        self.gives_up(c, daemon, thread, stopped.gone)
+
+    def gives_up(self, c, daemon, what, gone):
+        others = [d for d in c.daemons if d is not daemon]
         health.await_reason("pulse: none has come back for", daemon)
         self.assertEqual(200, health.ask(daemon, "/livez")[0])
         self.assertEqual(1, health.metrics(daemon)["drover_broker_up"])
-        servers.wait_for(stopped.gone, f"{daemon.name} to give up")
+        servers.wait_for(gone, f"{daemon.name} to give up")
         daemon.await_stop()
         self.assertEqual([1], daemon.exit_codes)
         daemon.exit_codes.clear()
         (record,) = daemon.records("stalled")
-        tap.narrate(f"{daemon.name} {thread}: gave up, {record['pulse_age_ms']} ms after a pulse")
+        tap.narrate(f"{daemon.name} {what}: gave up, {record['pulse_age_ms']} ms after a pulse")
         self.assertGreaterEqual(record["pulse_age_ms"], 1000 * STALL_S)
         self.assertTrue(all(d.alive() for d in others))
 
     def test_agent(self):
         """What a hanging agent was sent is done by another one."""
-        c = self.cluster(settings=impatient())
+        with frozen.threads_at_work():
+            c = self.cluster(settings=impatient())
         (hanging,) = c.agents
         self.stalls(c, hanging, "bus-consume")
         c.add_agent()
@@ -60,7 +64,8 @@ class Pulse(cluster.TestCase):
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
 
     def test_scheduler(self):
-        c = self.cluster(settings=impatient())
+        with frozen.threads_at_work():
+            c = self.cluster(settings=impatient())
         (hanging,) = c.schedulers
         self.stalls(c, hanging, "bus-consume")
         hanging.start()
@@ -71,17 +76,28 @@ class Pulse(cluster.TestCase):
 
     def test_publishing(self):
         """The other half of the way: who cannot publish hangs as well."""
-        c = self.cluster(settings=impatient())
+        with frozen.threads_at_work():
+            c = self.cluster(settings=impatient())
         self.stalls(c, c.agents[0], "bus-publish")
+
+    def test_broker_reads_nothing(self):
+        """Nor is one any better off whose connection hangs at the other end."""
+        c = self.cluster(settings=impatient())
+        (agent,) = c.agents
+        health.await_ready(*c.daemons)
+        c.rabbit.deafen(c.name, "drover-agent bus-publish")
+        self.gives_up(c, agent, "broker", lambda: not agent.alive())
 
     def test_supervisor(self):
         """It consumes nothing: what does not come back is the answer to its questions."""
-        c = self.cluster(settings=impatient())
+        with frozen.threads_at_work():
+            c = self.cluster(settings=impatient())
         self.stalls(c, c.supervisors[0], "bus-publish")
 
     def test_never(self):
         """With health.stall = 0 it is only told."""
-        c = self.cluster(supervisors=0, settings=impatient(stall=0))
+        with frozen.threads_at_work():
+            c = self.cluster(supervisors=0, settings=impatient(stall=0))
         (agent,) = c.agents
         health.await_ready(agent)
         with self.freeze(agent, "bus-consume"):

@@ -5,12 +5,20 @@
         ...
 
 By ptrace, because SIGSTOP stops all of them. The same thread of the test has to begin and end it.
+
+The threads of connections are idle as long as the loop can drive these:
+
+    with frozen.threads_at_work():
+        ... start a daemon whose loop leaves that to them ...
 """
 
 import contextlib
 import ctypes
 import os
 import pathlib
+import resource
+
+SMALL_STACK = 4 << 20  # of a first thread; with less than 8 MiB it does not drive connections
 
 PTRACE_DETACH = 17
 PTRACE_SEIZE = 0x4206
@@ -32,6 +40,16 @@ def _thread_of(pid, name):
         if comm.read_text().strip() == name:
             return int(comm.parent.name)
     raise LookupError(f"process {pid} has no thread {name}")
+
+
+@contextlib.contextmanager
+def threads_at_work():
+    limits = resource.getrlimit(resource.RLIMIT_STACK)
+    resource.setrlimit(resource.RLIMIT_STACK, (SMALL_STACK, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, limits)
 
 
 class Thread:
