@@ -260,6 +260,7 @@ static void put_wait(struct store *s)
     s->unconfirmed = false;
 }
 
+/* What the socket takes at once, which is all of it as a rule, costs the loop no round. */
 static void flush(struct link *link)
 {
     struct buf out;
@@ -269,13 +270,23 @@ static void flush(struct link *link)
     if (link->sending.len > 0)
         return;
     put_wait(link->store);
-    out = link->out;
-    if (out.len == 0)
+    if (link->out.len == 0)
         return;
+    piece = uv_buf_init((char *)link->out.data, (unsigned)link->out.len);
+    ret = uv_try_write(&link->stream, &piece, 1);
+    if (ret == (int)piece.len) {
+        buf_clear(&link->out);
+        return;
+    }
+    if (ret > 0) {
+        piece.base += ret;
+        piece.len -= (size_t)ret;
+    }
+    out = link->out;
     link->out = link->sending;
     link->sending = out;
-    piece = uv_buf_init((char *)out.data, (unsigned)out.len);
-    ret = uv_write(&link->write, &link->stream, &piece, 1, on_written);
+    if (ret >= 0 || ret == UV_EAGAIN)
+        ret = uv_write(&link->write, &link->stream, &piece, 1, on_written);
     if (ret < 0)
         lose(link->store, uv_strerror(ret));
 }
