@@ -92,7 +92,7 @@ int agent_new(struct agent **out, const struct agent_config *config, const struc
     if (!a)
         return -ENOMEM;
     a->rng = *seed;
-    a->flushed = -MACHINE_PACE_MS;
+    a->replying.few = config->few;
     list_init(&a->deliveries);
     list_init(&a->suspects);
     list_init(&a->waiting);
@@ -146,13 +146,11 @@ static void on_delivery(struct agent *a, const struct bus_delivery *d)
 static int64_t next_tick(const struct agent *a)
 {
     const struct heap_node *n = heap_first(&a->timers);
-
     int64_t next = n ? n->when : INT64_MAX;
-    int64_t flush_at = a->flushed + MACHINE_PACE_MS;
+    int64_t flush_at = pace_when(&a->replying, a->now);
+    bool gathered = !list_empty(&a->replies[0]) || !list_empty(&a->replies[1]);
 
-    if ((list_empty(&a->replies[0]) && list_empty(&a->replies[1])) || flush_at > next)
-        return next;
-    return flush_at > a->now ? flush_at : a->now;
+    return gathered && flush_at < next ? flush_at : next;
 }
 
 int64_t agent_step(struct agent *a, const struct agent_event *event, struct effects *out)

@@ -120,6 +120,7 @@ struct agent_config {
     unsigned concurrency;             /* runs at a time */
     int64_t retry_ms;                 /* before another try within a lease, default 100 */
     bool transient;                   /* replies: what is lost, a lease brings back */
+    unsigned few;                     /* replies that leave at once: PACE_FEW, see pace.h */
     int64_t reply_margin_ms;          /* a run is stopped this long before its lease ends */
     const struct agent_actor *actors; /* copied; for an actor that is not here all is 0 */
     size_t n_actors;
@@ -156,8 +157,7 @@ struct agent *agent_free(struct agent *a);
 /**
  * agent_step() - take one event
  *
- * Replies are gathered and leave with an AGENT_TICK: the first at once, those that come within a
- * millisecond of it together.
+ * Replies are gathered and leave with an AGENT_TICK, at the pace of pace.h.
  *
  * Return: the monotonic ms of the next AGENT_TICK needed, INT64_MAX for none.
  */

@@ -8,6 +8,7 @@
 
 #include "agent/handler.h"
 #include "base/log.h"
+#include "base/pace.h"
 #include "io/driver.h"
 #include "io/failpoint.h"
 #include "model/trace.h"
@@ -267,6 +268,7 @@ static int make_agent(struct agent_io *io, const struct config *config, const st
         .name = config->name,
         .concurrency = (unsigned)config->agent.concurrency,
         .transient = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
+        .few = PACE_FEW,
         .actors = actors,
         .n_actors = io->setup->n_actors,
     };

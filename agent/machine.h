@@ -28,9 +28,9 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/pace.h"
 #include "model/wire.h"
 
-#define MACHINE_PACE_MS 1    /* between two flushes of replies */
 #define MACHINE_RECENT 1024  /* requests that are remembered for a while */
 #define MACHINE_HEARTBEATS 3 /* that the store waits for Progress */
 #define MACHINE_RETRY_MS 100
@@ -155,7 +155,7 @@ struct agent {
     struct timer crowded;
     bool paused;            /* no more deliveries are wanted */
     struct list replies[2]; /* for the turn's end; [1] as JSON */
-    int64_t flushed;        /* when they last left */
+    struct pace replying;
     struct publish *publishes;
     struct heap timers;
     struct agent_stats stats;

@@ -108,6 +108,7 @@ void reply_set(struct agent *a, struct run *run, const struct agent_result *resu
 void reply_gather(struct agent *a, struct run *run)
 {
     list_append(&a->replies[run->delivery->message.json], &run->link);
+    pace_came(&a->replying, a->now);
 }
 
 /* ---- messages ---- */
@@ -282,13 +283,12 @@ static void flush(struct agent *a, struct list *gathered, size_t limit)
     }
 }
 
-/* The first reply leaves at once; those that follow within a moment travel together. */
 void replies_flush(struct agent *a)
 {
-    if (a->now < a->flushed + MACHINE_PACE_MS ||
+    if (pace_when(&a->replying, a->now) > a->now ||
         (list_empty(&a->replies[0]) && list_empty(&a->replies[1])))
         return;
-    a->flushed = a->now;
+    pace_leave(&a->replying, a->now);
     flush(a, &a->replies[0], WIRE_MESSAGE_MAX);
     flush(a, &a->replies[1], WIRE_MESSAGE_MAX / MACHINE_JSON_GROWTH);
 }

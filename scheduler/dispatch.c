@@ -210,9 +210,10 @@ static void send_in_company(struct scheduler *s, struct op *op, Drover__V1__Step
 {
     struct batch *b = batch_find(s, m->actor);
 
+    pace_came(&s->dispatching, s->now);
     /* the broker keeps them together: no longer than any of them may wait, and no less */
     if (b && (b->publish->n >= room || b->cost_us + MACHINE_BATCH_US / room > MACHINE_BATCH_US ||
-              not_after < b->not_after || not_after > b->not_after + MACHINE_PACE_MS)) {
+              not_after < b->not_after || not_after > b->not_after + PACE_MS)) {
         batch_send(s, b);
         b = NULL;
     }
@@ -234,12 +235,11 @@ void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, si
               LOG_I("attempt", m->attempt), LOG_S("token", m->token));
 }
 
-/* The first leaves at once; those that follow within a moment travel together. */
 void dispatch_flush(struct scheduler *s)
 {
-    if (list_empty(&s->batches) || s->now < s->dispatched + MACHINE_PACE_MS)
+    if (list_empty(&s->batches) || pace_when(&s->dispatching, s->now) > s->now)
         return;
-    s->dispatched = s->now;
+    pace_leave(&s->dispatching, s->now);
     while (!list_empty(&s->batches))
         batch_send(s, list_entry(s->batches.next, struct batch, link));
 }

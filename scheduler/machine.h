@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/pace.h"
 #include "model/listing.h"
 #include "model/status.h"
 #include "model/store_ops.h"
@@ -31,7 +32,6 @@
 #define MACHINE_ASK_AGAIN_MS 3000
 #define MACHINE_ASKED_MAX 1000        /* causes remembered for that */
 #define MACHINE_REFUSED_AGAIN_MS 1000 /* before what the broker would not have is sent again */
-#define MACHINE_PACE_MS 1             /* between two flushes of records */
 #define MACHINE_REPEAT_MS 200         /* before a call that the store refused is made again */
 #define MACHINE_SUSPECT_MS 100        /* then this life has survived it */
 #define MACHINE_SUSPECT_LIVES 3       /* the third that would begin a message gives it up */
@@ -234,16 +234,16 @@ struct scheduler {
     struct list items;
     struct list *records; /* ops to record, for each partition; all in all ... */
     uint64_t gathered;    /* ... so many */
-    int64_t flushed;      /* when they last left */
+    struct pace recording;
     struct heap timers;
     struct call *calls;
     struct publish *publishes;
     unsigned most_unconfirmed;
-    bool transient;                 /* requests */
-    size_t unconfirmed_bytes;       /* of their bodies */
-    struct list stalled;            /* ops with requests that wait for room */
-    struct list batches;            /* requests that leave with the next flush ... */
-    int64_t dispatched;             /* ... and when the last one was */
+    bool transient;           /* requests */
+    size_t unconfirmed_bytes; /* of their bodies */
+    struct list stalled;      /* ops with requests that wait for room */
+    struct list batches;      /* requests that leave with the next flush */
+    struct pace dispatching;
     struct tempo *tempos;           /* oldest first */
     char life[ID_TOKEN_LEN + 1];    /* of this process */
     struct list suspects;           /* ops of deliveries that wait until ... */

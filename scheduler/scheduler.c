@@ -139,6 +139,7 @@ static void record_again(struct scheduler *s, struct op *op)
 {
     list_append(&s->records[op->partition], &op->link);
     s->gathered++;
+    pace_came(&s->recording, s->now);
 }
 
 static void on_recorded(struct scheduler *s, struct op *op, const struct ops_driven *driven,
@@ -203,12 +204,11 @@ static void flush_partition(struct scheduler *s, uint32_t partition)
     ops_record(s->out, call->id, partition, s->name, records, call->n);
 }
 
-/* The first record leaves at once; those that follow within a moment travel together. */
 static void flush(struct scheduler *s)
 {
-    if (s->gathered == 0 || s->now < s->flushed + MACHINE_PACE_MS)
+    if (s->gathered == 0 || pace_when(&s->recording, s->now) > s->now)
         return;
-    s->flushed = s->now;
+    pace_leave(&s->recording, s->now);
     s->gathered = 0;
     for (uint32_t p = 0; p < s->partitions; p++)
         while (!list_empty(&s->records[p]))
@@ -631,7 +631,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     s->rng = *seed;
     s->most_unconfirmed = config->most_unconfirmed;
     s->transient = config->transient;
-    s->flushed = s->dispatched = -MACHINE_PACE_MS;
+    s->recording.few = s->dispatching.few = config->few;
     list_init(&s->batches);
     list_init(&s->items);
     list_init(&s->stalled);
@@ -695,12 +695,9 @@ struct scheduler *scheduler_free(struct scheduler *s)
     return NULL;
 }
 
-/* When what was gathered is to leave, or what would be due before that. */
-static int64_t flush_time(const struct scheduler *s, bool gathered, int64_t last, int64_t next)
+static int64_t earlier(int64_t a, int64_t b)
 {
-    int64_t when = last + MACHINE_PACE_MS > s->now ? last + MACHINE_PACE_MS : s->now;
-
-    return gathered && when < next ? when : next;
+    return a < b ? a : b;
 }
 
 static int64_t next_tick(const struct scheduler *s)
@@ -708,10 +705,13 @@ static int64_t next_tick(const struct scheduler *s)
     const struct heap_node *n = heap_first(&s->timers);
     int64_t next = n ? n->when : INT64_MAX;
 
-    if (s->suspect && s->suspect_until < next)
-        next = s->suspect_until;
-    next = flush_time(s, s->gathered > 0, s->flushed, next);
-    return flush_time(s, !list_empty(&s->batches), s->dispatched, next);
+    if (s->suspect)
+        next = earlier(next, s->suspect_until);
+    if (s->gathered > 0)
+        next = earlier(next, pace_when(&s->recording, s->now));
+    if (!list_empty(&s->batches))
+        next = earlier(next, pace_when(&s->dispatching, s->now));
+    return next;
 }
 
 int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,

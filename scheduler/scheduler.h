@@ -101,6 +101,7 @@ struct scheduler_config {
     unsigned
         most_unconfirmed; /* publishes without an outcome, from which on requests wait; from 1 */
     bool transient;       /* requests, which the store can have made again */
+    unsigned few;         /* records, or requests, that leave at once: PACE_FEW, see pace.h */
 };
 
 /**
@@ -123,9 +124,8 @@ int scheduler_register(struct scheduler *s, struct workflow *w);
  * scheduler_step() - take one event
  * @out: effects are appended
  *
- * Records are gathered and leave, one call for each partition, with a SCHEDULER_TICK: the first at
- * once, those that come within a millisecond of it together. So do requests for one actor whose
- * agents take several.
+ * Records are gathered and leave, one call for each partition, with a SCHEDULER_TICK, at the pace
+ * of pace.h. So do requests for one actor whose agents take several.
  *
  * Return: the monotonic ms of the next SCHEDULER_TICK needed, INT64_MAX for none.
  */

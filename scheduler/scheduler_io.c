@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/pace.h"
 #include "io/workflow_file.h"
 #include "scheduler/alert_io.h"
 
@@ -171,6 +172,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                           .name = config->name,
                           .most_unconfirmed = SCHEDULER_UNCONFIRMED,
                           .transient = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
+                          .few = PACE_FEW,
                       },
                       seed);
     if (!r && *config->scheduler.workflows)

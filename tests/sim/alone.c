@@ -192,7 +192,7 @@ static void begin(struct alone *w)
     rng_seed(&rng, (uint64_t)w->now + 1);
     assert_int_equal(
         scheduler_new(&w->scheduler,
-                      &(struct scheduler_config){"alone", SCHEDULER_UNCONFIRMED, false}, &rng),
+                      &(struct scheduler_config){"alone", SCHEDULER_UNCONFIRMED, false, 0}, &rng),
         0);
     alone_step(w, (struct scheduler_event){
                       .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = "first"});

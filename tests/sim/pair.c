@@ -162,10 +162,10 @@ static void birth(struct pair *w, enum peer peer)
     struct rng rng;
 
     rng_seed(&rng, (uint64_t)w->now + peer);
-    assert_int_equal(scheduler_new(&w->peers[peer],
-                                   &(struct scheduler_config){"AB", SCHEDULER_UNCONFIRMED, false},
-                                   &rng),
-                     0);
+    assert_int_equal(
+        scheduler_new(&w->peers[peer],
+                      &(struct scheduler_config){"AB", SCHEDULER_UNCONFIRMED, false, 0}, &rng),
+        0);
     pair_connect(w, peer);
 }
 

@@ -360,6 +360,7 @@ static void draw_topology(struct timeline *t, struct plan *plan)
     plan->prefetch = (uint32_t)timeline_between(t, 1, 20);
     plan->most_unconfirmed =
         timeline_chance(t, 50 * PERCENT) ? (uint32_t)timeline_between(t, 1, 8) : 1024;
+    plan->few = timeline_chance(t, 30 * PERCENT) ? (uint32_t)timeline_between(t, 1, 2) : 0;
     plan->concurrency = (uint32_t)timeline_between(t, 1, 4);
     if (timeline_chance(t, 40 * PERCENT)) {
         plan->batch = (uint32_t)timeline_between(t, 2, WIRE_BATCH_MAX);

@@ -47,8 +47,9 @@ static void scheduler_born(struct process *p)
     struct rng rng = rng_of(p);
     uint64_t life = p->life;
 
-    ok(scheduler_new(&p->scheduler,
-                     &(struct scheduler_config){p->name, w->plan->most_unconfirmed, false}, &rng));
+    ok(scheduler_new(
+        &p->scheduler,
+        &(struct scheduler_config){p->name, w->plan->most_unconfirmed, false, w->plan->few}, &rng));
     for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
         if (w->definitions[i].registered)
             ok(scheduler_register(p->scheduler, w->definitions[i].workflow));
@@ -167,6 +168,7 @@ static void agent_born(struct process *p)
     struct agent_config config = {
         .name = p->name,
         .concurrency = w->plan->concurrency,
+        .few = w->plan->few,
         .actors = actors,
         .n_actors = w->plan->actors,
     };

@@ -111,7 +111,7 @@ static void birth(struct world *w)
     scheduler_free(w->scheduler);
     rng_seed(&rng, ++w->seed);
     assert_int_equal(scheduler_new(&w->scheduler,
-                                   &(struct scheduler_config){"s", SCHEDULER_UNCONFIRMED, false},
+                                   &(struct scheduler_config){"s", SCHEDULER_UNCONFIRMED, false, 0},
                                    &rng),
                      0);
     feed(w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "run"});

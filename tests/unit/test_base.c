@@ -21,6 +21,7 @@
 #include "base/id.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/pace.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "base/str.h"
@@ -82,6 +83,53 @@ static void test_list_unlinks_while_walking(void **state)
             list_remove(it);
     }
     expect_values(&head, (int[]){2, 4}, 2);
+}
+
+/* pace */
+
+/* Comes and leaves as soon as it may. Return: how long it waited. */
+static int64_t waits(struct pace *p, int64_t now)
+{
+    int64_t when;
+
+    pace_came(p, now);
+    when = pace_when(p, now);
+    pace_leave(p, when);
+    return when - now;
+}
+
+static void test_pace_of_much(void **state)
+{
+    struct pace p = {0};
+
+    assert_int_equal(waits(&p, 1000), 0);
+    assert_int_equal(waits(&p, 1000), PACE_MS);
+    assert_int_equal(waits(&p, 1001), PACE_MS);
+    assert_int_equal(waits(&p, 1003), 0);
+}
+
+/* A chain whose steps take no time: nothing comes that it could wait for. */
+static void test_pace_of_little(void **state)
+{
+    struct pace p = {.few = 3 * PACE_WINDOW_MS};
+
+    for (int64_t now = 1000; now < 1100; now++)
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(waits(&p, now), 0);
+}
+
+/* It is much for as long as it was in the window before. */
+static void test_pace_from_much_to_little(void **state)
+{
+    struct pace p = {.few = 3};
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(waits(&p, 1000), 0);
+    assert_int_equal(waits(&p, 1000), PACE_MS);
+    assert_int_equal(waits(&p, 1000 + PACE_WINDOW_MS), 0);
+    assert_int_equal(waits(&p, 1000 + PACE_WINDOW_MS), PACE_MS);
+    assert_int_equal(waits(&p, 1000 + 2 * PACE_WINDOW_MS), 0);
+    assert_int_equal(waits(&p, 1000 + 2 * PACE_WINDOW_MS), 0);
 }
 
 /* heap */
@@ -840,6 +888,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list_keeps_order),
         cmocka_unit_test(test_list_unlinks_while_walking),
+        cmocka_unit_test(test_pace_of_much),
+        cmocka_unit_test(test_pace_of_little),
+        cmocka_unit_test(test_pace_from_much_to_little),
         cmocka_unit_test(test_heap_equal_times_leave_in_order),
         cmocka_unit_test(test_heap_remove_is_harmless_outside),
         cmocka_unit_test(test_heap_agrees_with_reference),
