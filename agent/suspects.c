@@ -16,7 +16,9 @@
 #include "agent/machine.h"
 #include "base/log.h"
 
-#define ACK_MS 20    /* in which an ack goes out; should it not, there is one more life to do it */
+/* In which an ack goes out, which may wait for others; should it not, there is one more life for
+ * it. */
+#define ACK_MS 20
 #define ALONE_MS 100 /* after which what was begun is believed harmless */
 
 /* ---- what was seen lately ---- */

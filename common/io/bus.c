@@ -13,6 +13,7 @@
 #include "io/bus_internal.h"
 #include "io/failpoint.h"
 
+#define ACK_SHARE 4          /* of the prefetch may stand for acks that wait */
 #define CONFIRM_MS 300000    /* quorum queues confirm again when a majority has come back */
 #define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent for ... */
 #define PULSE_AGAIN_MS 60000 /* ... so long: one that is refused costs a connection */
@@ -59,22 +60,59 @@ static bool consumes(const struct bus *bus)
     return bus->config.n_queues > 0;
 }
 
-/* --- hand-over to the threads ----------------------------------------------------------------- */
+/* --- hand-over to the links ------------------------------------------------------------------- */
 
-static void hand_over(struct bus *bus)
+static void hand_over(struct bus *bus);
+
+static void on_acks_due(uv_timer_t *handle)
 {
-    bool publishes = !list_empty(&bus->pending);
-    bool acks = bus->acks.used > 0 || bus->requeues.used > 0 || bus->acks_lost;
+    struct bus *bus = container_of(handle, struct bus, ack_timer);
 
-    uv_prepare_stop(&bus->flush);
-    pthread_mutex_lock(&bus->lock);
-    list_move_all(&bus->publisher.handed, &bus->pending);
+    bus->acks_due = true;
+    hand_over(bus);
+}
+
+/* An ack is an entry in the log of its queue, which a message that comes next has to wait for: so
+ * it waits for others, unless there are so many that the broker may come to hold deliveries back.
+ */
+static bool acks_leave(struct bus *bus)
+{
+    if (bus->requeues.used > 0 || bus->acks_lost)
+        return true;
+    if (bus->acks.used == 0)
+        return false;
+    if (bus->acks_due || bus->state != BUS_RUNNING ||
+        bus->acks.used * ACK_SHARE >= bus->config.prefetch)
+        return true;
+    if (!uv_is_active((uv_handle_t *)&bus->ack_timer))
+        uv_timer_start(&bus->ack_timer, on_acks_due, BUS_ACK_MS, 0);
+    return false;
+}
+
+/* Under bus->lock. */
+static void hand_acks_over(struct bus *bus)
+{
     if (bus->acks_lost || acks_move_all(&bus->consumer.handed, &bus->acks) < 0 ||
         acks_move_all(&bus->consumer.handed_requeues, &bus->requeues) < 0) {
         bus->consumer.acks_lost = true;
         bus->acks.used = bus->requeues.used = 0;
         bus->acks_lost = false;
     }
+    bus->acks_due = false;
+}
+
+static void hand_over(struct bus *bus)
+{
+    bool publishes = !list_empty(&bus->pending);
+    bool acks = acks_leave(bus);
+
+    uv_prepare_stop(&bus->flush);
+    if (acks)
+        uv_timer_stop(&bus->ack_timer);
+    pthread_mutex_lock(&bus->lock);
+    list_move_all(&bus->publisher.handed, &bus->pending);
+    if (acks)
+        hand_acks_over(bus);
     pthread_mutex_unlock(&bus->lock);
     if (bus->publisher.link.in_loop)
         link_turn(&bus->publisher.link);
@@ -410,9 +448,10 @@ static void close_handle(struct bus *bus, uv_handle_t *handle)
 static void close_handles(struct bus *bus)
 {
     bus->state = BUS_JOINED;
-    bus->n_handles = 5;
+    bus->n_handles = 6;
     close_handle(bus, (uv_handle_t *)&bus->async);
     close_handle(bus, (uv_handle_t *)&bus->flush);
+    close_handle(bus, (uv_handle_t *)&bus->ack_timer);
     close_handle(bus, (uv_handle_t *)&bus->watchdog);
     close_handle(bus, (uv_handle_t *)&bus->close_timer);
     close_handle(bus, (uv_handle_t *)&bus->pulse_timer);
@@ -573,6 +612,7 @@ static int init_handles(struct bus *bus, uv_loop_t *loop)
     if (r)
         return r;
     uv_prepare_init(loop, &bus->flush);
+    uv_timer_init(loop, &bus->ack_timer);
     uv_timer_init(loop, &bus->watchdog);
     uv_timer_init(loop, &bus->close_timer);
     uv_timer_init(loop, &bus->pulse_timer);

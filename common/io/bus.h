@@ -133,7 +133,9 @@ void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx);
  * pulse_again_ms, so that it mends when rights or exchange are. Return: 0 or -ENOMEM. */
 int bus_pulse(struct bus *bus);
 
-/* Acknowledge one delivery. Acks of one turn are sent together, `multiple` where that is exact. */
+#define BUS_ACK_MS 10 /* that an ack waits for others, at most */
+
+/* Acknowledge one delivery. Acks are sent together, `multiple` where that is exact. */
 void bus_ack(struct bus *bus, uint64_t handle);
 
 /* Gives one delivery back to its queue, for any consumer, instead of the ack. */

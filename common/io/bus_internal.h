@@ -224,12 +224,14 @@ struct bus {
     uv_timer_t watchdog;    /* frees threads that are stuck */
     uv_timer_t close_timer; /* bounds bus_close() */
     uv_timer_t pulse_timer; /* what was refused to pulses is tried again */
-    int n_handles;          /* of these five, still open */
+    uv_timer_t ack_timer;   /* acks that wait leave */
+    int n_handles;          /* of these six, still open */
     struct list pending;    /* struct outgoing, to be handed over at the end of the turn */
     struct list open;       /* struct outgoing, by their `open` */
     struct acks acks;       /* to be handed over at the end of the turn */
     struct acks requeues;   /* likewise */
     bool acks_lost;
+    bool acks_due; /* they have waited long enough */
     uint64_t serial;
     char pulse_key[BUS_PULSE_KEY_LEN + 1]; /* read by the consumer's thread, too */
     unsigned pulse_refusals;               /* by the exchange, since one came back */

@@ -2570,6 +2570,18 @@ RULES = {
             "    bus->stats.acked++;\n    if (!bus->stats.blocked)\n        hand_over_later(bus);\n",
             f"{BUS_CONFIRMS} test_alarm_drains",
         ),
+        "acks wait for others for ever": (
+            "common/io/bus.c",
+            "        uv_timer_start(&bus->ack_timer, on_acks_due, BUS_ACK_MS, 0);\n",
+            "        (void)on_acks_due;\n",
+            f"{BUS} test_ack_alone",
+        ),
+        "acks that wait are lost with a bus that closes": (
+            "common/io/bus.c",
+            "bus->acks_due || bus->state != BUS_RUNNING ||",
+            "bus->acks_due ||",
+            f"{BUS} test_close_gives_back",
+        ),
         "a queue that is gone is consumed no more": (
             "common/io/bus_consumer.c",
             "        return link_fail(link, LINK_E_LOST, \"queue %.*s is gone\", (int)cancel->consumer_tag.len,\n"
@@ -3233,6 +3245,18 @@ RULES = {
             "    for (unsigned i = 0; i < p->n; i++)\n        part_told(",
             "    for (unsigned i = 0; i < p->n && i < 1; i++)\n        part_told(",
             f"{DISPATCH} test_returned_together",
+        ),
+        "a chain alone waits for company that does not come": (
+            "common/base/pace.c",
+            "bool little = p->came <= p->few && p->before <= p->few;",
+            "bool little = false;",
+            "tests/unit/test_base test_pace_of_little",
+        ),
+        "much is little when a window begins": (
+            "common/base/pace.c",
+            "p->came <= p->few && p->before <= p->few",
+            "p->came <= p->few",
+            "tests/unit/test_base test_pace_from_much_to_little",
         ),
         "what got no slot in company waits for a timer": (
             FUNCTIONS,
