@@ -97,7 +97,7 @@ struct plan {
     int64_t retention_ms;
     uint32_t prefetch;
     uint32_t most_unconfirmed; /* publishes of a scheduler, before requests wait for room */
-    uint32_t few; /* records, requests or replies that leave at once, see pace.h */
+    uint32_t few;              /* records, requests or replies that leave at once, see pace.h */
     uint32_t concurrency;
     uint32_t batch; /* requests that an agent takes in one message; 0: one */
     uint32_t lease_retries;
