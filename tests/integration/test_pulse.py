@@ -85,8 +85,8 @@ class Pulse(cluster.TestCase):
         c = self.cluster(settings=impatient())
         (agent,) = c.agents
         health.await_ready(*c.daemons)
-        c.rabbit.deafen(c.name, "drover-agent bus-publish")
-        self.gives_up(c, agent, "broker", lambda: not agent.alive())
+        with c.rabbit.deaf(c.name, "drover-agent bus-publish"):
+            self.gives_up(c, agent, "broker", lambda: not agent.alive())
 
     def test_supervisor(self):
         """It consumes nothing: what does not come back is the answer to its questions."""
