@@ -63,9 +63,10 @@ def preload(port, first, jobs, start_at=0):
         codes = {answer[0] for answer in answers}
         assert codes == {b"CREATED"}, codes
         for number, answer in enumerate(answers, begin):
-            if answer[4] != b"0":
+            _now, _seq, settled, *_ = answer[2].split()
+            if settled != b"0":
                 job = submission(number)[0]
-                pipeline.fcall("drover1_settle_owed", 1, partition(job), job, answer[4])
+                pipeline.fcall("drover1_settle_owed", 1, partition(job), job, settled)
         pipeline.execute()
     return (server.info("memory")["used_memory"] - before) / (jobs - first)
 
