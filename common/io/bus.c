@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bus, the loop's side: hands over to the links' threads, once a turn of the loop, and calls back
+ * Bus, the loop's side: hands over to the links, once a turn of the loop, and calls back
  */
 #include <assert.h>
 #include <errno.h>
@@ -13,7 +13,6 @@
 #include "io/bus_internal.h"
 #include "io/failpoint.h"
 
-#define ACK_SHARE 4          /* of the prefetch may stand for acks that wait */
 #define CONFIRM_MS 300000    /* quorum queues confirm again when a majority has come back */
 #define PULSE_REFUSALS_MAX 3 /* in a row; then none is sent for ... */
 #define PULSE_AGAIN_MS 60000 /* ... so long: one that is refused costs a connection */
@@ -73,16 +72,15 @@ static void on_acks_due(uv_timer_t *handle)
 }
 
 /* An ack is an entry in the log of its queue, which a message that comes next has to wait for: so
- * it waits for others, unless there are so many that the broker may come to hold deliveries back.
- */
+ * it waits for others, unless the broker may hold deliveries back for it. The prefetch is that of
+ * each queue; what is unacked is counted over all of them. */
 static bool acks_leave(struct bus *bus)
 {
     if (bus->requeues.used > 0 || bus->acks_lost)
         return true;
     if (bus->acks.used == 0)
         return false;
-    if (bus->acks_due || bus->state != BUS_RUNNING ||
-        bus->acks.used * ACK_SHARE >= bus->config.prefetch)
+    if (bus->acks_due || bus->state != BUS_RUNNING || bus->unacked >= bus->config.prefetch)
         return true;
     if (!uv_is_active((uv_handle_t *)&bus->ack_timer))
         uv_timer_start(&bus->ack_timer, on_acks_due, BUS_ACK_MS, 0);
@@ -92,6 +90,9 @@ static bool acks_leave(struct bus *bus)
 /* Under bus->lock. */
 static void hand_acks_over(struct bus *bus)
 {
+    size_t n = bus->acks.used + bus->requeues.used;
+
+    bus->unacked -= n < bus->unacked ? n : bus->unacked;
     if (bus->acks_lost || acks_move_all(&bus->consumer.handed, &bus->acks) < 0 ||
         acks_move_all(&bus->consumer.handed_requeues, &bus->requeues) < 0) {
         bus->consumer.acks_lost = true;
@@ -332,6 +333,8 @@ static void report_links(struct bus *bus, const struct snapshot *s)
     uint64_t consumer_refusals = s->consumer.refusals - bus->seen.consumer_refusals;
     bool running = bus->state == BUS_RUNNING;
 
+    if (s->consumer.connects != bus->seen.consumer_connects)
+        bus->unacked = 0; /* the broker has all of them back */
     bus->seen.publisher_connects = s->publisher.connects;
     bus->seen.consumer_connects = s->consumer.connects;
     bus->seen.publisher_refusals = s->publisher.refusals;
@@ -420,6 +423,7 @@ static void report_deliveries(struct bus *bus, struct list *deliveries)
             bus_delivery_free(&in->delivery);
         } else {
             bus->stats.delivered++;
+            bus->unacked += in->delivery.handle != 0;
             bus->callbacks.on_delivery(bus->ctx, &in->delivery);
         }
     }
@@ -636,7 +640,7 @@ static int start_threads(struct bus *bus)
         publisher->shared.abandon = true;
         link_shutdown(publisher);
         pthread_mutex_unlock(&bus->lock);
-        link_wake(publisher);
+        link_recall(publisher, 0);
         pthread_join(publisher->thread, NULL);
     }
     return r;

@@ -111,7 +111,8 @@ struct link_shared {
 
 struct link;
 
-/* What distinguishes the two links. fetch() is called under bus->lock, the others are not. */
+/* What distinguishes the two links. fetch() is called under bus->lock, the others are not; all by
+ * whoever has the link. */
 struct link_role {
     const char *name;                 /* of the thread, and behind that of the connection */
     int (*ready)(struct link *link);  /* connected, topology there: set the channel up */
@@ -135,9 +136,11 @@ struct link {
     /* CLOCK_MONOTONIC ms since when the thread may be stuck in a call; 0: it is not. */
     _Atomic int64_t busy_since;
 
+    bool in_loop; /* the loop has the link: changed by it, and only while the thread waits */
+
     /* The loop's own. */
-    bool in_loop;    /* it has the link */
-    uv_poll_t *poll; /* the socket, then */
+    uv_poll_t *poll;     /* the socket, while it has the link ... */
+    uint64_t room_until; /* ... and until when, in ms of the loop, it is known to take something */
 
     /* Of whoever has the link from here on. */
     amqp_connection_state_t amqp;
@@ -228,8 +231,9 @@ struct bus {
     int n_handles;          /* of these six, still open */
     struct list pending;    /* struct outgoing, to be handed over at the end of the turn */
     struct list open;       /* struct outgoing, by their `open` */
-    struct acks acks;       /* to be handed over at the end of the turn */
-    struct acks requeues;   /* likewise */
+    struct acks acks;       /* to be handed over, soon */
+    struct acks requeues;   /* to be handed over at the end of the turn */
+    size_t unacked;         /* deliveries that were handed to the role, of which no ack has left */
     bool acks_lost;
     bool acks_due; /* they have waited long enough */
     uint64_t serial;

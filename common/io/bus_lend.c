@@ -4,12 +4,16 @@
  *
  * Each message that travels between two threads wakes one of them. So the thread connects, declares
  * and asks, all of which wait for the broker, and then lends the link: the loop polls the socket,
- * reads what is there, and writes what the socket takes. It never waits. What would make it wait,
- * it leaves to the thread: a socket that is full, a queue to be declared or looked at, consumers
- * that stop or start, an error, the end. The thread sees to that, and lends the link again.
+ * reads what is there, and writes what the socket takes. What would make it wait, it leaves to the
+ * thread: a socket that is full, a queue to be declared or looked at, consumers that stop or start,
+ * an error, the end. The thread sees to that, and lends the link again.
+ *
+ * The library itself sends a heartbeat now and then while it reads, and the answer to a close. It
+ * would wait for room; so a link is lent, and kept, only as long as its socket has some.
  */
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -20,6 +24,8 @@
 #define LOOP_STACK ((rlim_t)8 << 20)
 static_assert(LOOP_STACK > (rlim_t)BUS_FRAME_MAX / 5 * 300, "the deepest header can be decoded");
 
+#define ROOM_MS 1000 /* between two looks whether the socket has room */
+
 bool link_stack_suffices(void)
 {
     struct rlimit limit;
@@ -27,15 +33,23 @@ bool link_stack_suffices(void)
     return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur >= LOOP_STACK;
 }
 
+static bool has_room(const struct link *link)
+{
+    struct pollfd pollfd = {.fd = amqp_get_sockfd(link->amqp), .events = POLLOUT};
+
+    return poll(&pollfd, 1, 0) == 1;
+}
+
 /* --- the thread's side ------------------------------------------------------------------------ */
 
 bool link_lend(struct link *link)
 {
     struct bus *bus = link->bus;
+    bool may = !link->closing && !link->role->waits(link) && has_room(link);
     bool lent;
 
     pthread_mutex_lock(&bus->lock);
-    lent = bus->lends && !link->shared.wanted && !link->closing && !link->role->waits(link);
+    lent = may && bus->lends && !link->shared.wanted;
     link->shared.lent = lent;
     link->shared.came_to = 0;
     pthread_mutex_unlock(&bus->lock);
@@ -83,7 +97,8 @@ void link_recall(struct link *link, int r)
     pthread_mutex_lock(&bus->lock);
     link->shared.lent = false;
     link->shared.wanted = true;
-    link->shared.came_to = r;
+    if (r)
+        link->shared.came_to = r; /* it stays that, whatever the loop wants besides */
     pthread_mutex_unlock(&bus->lock);
     link_wake(link);
 }
@@ -92,7 +107,9 @@ static void on_socket(uv_poll_t *handle, int status, int events)
 {
     struct link *link = handle->data;
 
-    link_drive(link); /* an error shows itself there */
+    link_drive(link);
+    if (status < 0 && link->in_loop)
+        link_recall(link, 0); /* it is polled no more; the thread reads up to the error */
     bus_look_again(link->bus);
 }
 
@@ -131,6 +148,7 @@ void link_take(struct link *link)
     if (!is_offered(link))
         return;
     link->in_loop = true;
+    link->room_until = 0;
     if (watch_socket(link) < 0) {
         pthread_mutex_lock(&link->bus->lock);
         link->bus->lends = false; /* threads can do without the loop */
@@ -145,10 +163,18 @@ void link_take(struct link *link)
 
 void link_drive(struct link *link)
 {
+    const uint64_t now = uv_now(link->bus->async.loop);
     int r;
 
     if (!link->in_loop)
         return;
+    if (now >= link->room_until) {
+        link->room_until = now + ROOM_MS;
+        if (!has_room(link)) {
+            link_recall(link, 0);
+            return;
+        }
+    }
     r = link_drain(link);
     link_hand_over(link);
     if (r)

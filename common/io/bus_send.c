@@ -15,12 +15,13 @@
 
 #include "io/bus_internal.h"
 
-#define FRAME_HEAD 7        /* type, channel, length of what follows ... */
-#define FRAME_FOOT 1        /* ... up to this */
-#define METHOD_ID 4         /* class and method */
-#define CONTENT_HEAD 12     /* class, weight, length of the body */
-#define METHOD_MAX 1024     /* bytes of a method that is sent: two short texts, and a little */
-#define TOGETHER (32 << 10) /* bytes that leave without waiting for more */
+#define FRAME_HEAD 7         /* type, channel, length of what follows ... */
+#define FRAME_FOOT 1         /* ... up to this */
+#define METHOD_ID 4          /* class and method */
+#define CONTENT_HEAD 12      /* class, weight, length of the body */
+#define METHOD_MAX 1024      /* bytes of a method that is sent: two short texts, and a little */
+#define TOGETHER (32 << 10)  /* bytes that leave without waiting for more */
+#define OUT_KEPT (512 << 10) /* of memory, from one time to the next */
 
 static uint8_t *put_number(uint8_t *at, uint64_t value, int bytes)
 {
@@ -124,6 +125,8 @@ static int await_room(int fd)
 
 void send_forget(struct link *link)
 {
+    if (link->out.size > OUT_KEPT)
+        buf_deinit(&link->out);
     buf_clear(&link->out);
     link->written = 0;
     link->full = false;

@@ -1689,10 +1689,9 @@ local function record_one(p, now, by, op, budget, out)
   end
   local rec = record_of(job, i, job.step_text)
   if rec.token ~= op.token or rec.state == 'R' and finished(job) then
-    local sent_again = rec.token == i .. '.' .. op.fresh -- this very call was made before, and its answer was lost
+    if op.redelivered == '1' and (rec.token == i .. '.' .. op.fresh -- this very call was made before, its answer lost
       or op.kind == 'F' and op.retry_after > 0 and op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 2
-      and was_deferred(job, i, op.token)
-    if op.redelivered == '1' and sent_again then
+      and was_deferred(job, i, op.token)) then
       resend(job, {i})
       put_driven(out, 'ALREADY', job)
     else

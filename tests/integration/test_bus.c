@@ -2,8 +2,11 @@
 /*
  * The bus against a real RabbitMQ: messages, acks, queues, and what is refused
  */
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/rng.h"
@@ -313,19 +316,73 @@ static void test_acks_out_of_order(void **state)
     assert_int_equal(w->b.n_delivered, 1);
 }
 
-/* An ack that no other follows leaves all the same: there is room for one more delivery then. */
+/* An ack that no other follows leaves all the same. */
 static void test_ack_alone(void **state)
 {
+    static const char until_empty[] =
+        "{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<\"%s\">>, queue, "
+        "<<\"drover.submit\">>)), "
+        "F = fun F(N) -> case rabbit_amqqueue:info(Q, [messages]) of [{messages, 0}] -> ok; "
+        "_ when N > 0 -> timer:sleep(20), F(N - 1) end end, F(500)";
     struct world *w = *state;
-    struct bus_config config = config_of(w, &submit_queue);
 
-    config.prefetch = 8;
-    w->a.keep = true;
-    begin(w, &w->a, &config);
-    submit_numbers(&w->a, 1, 9);
-    until(w, w->a.n_outcomes == 9 && w->a.n_kept == 8);
+    begin_keeping(w, &w->a, 1);
     bus_ack(w->a.bus, w->a.kept[0]->handle);
-    until(w, w->a.n_kept == 9);
+    evaluate(w, until_empty, w->vhost);
+}
+
+/* How often a thread of this process has gone to sleep. */
+static long sleeps_of(const char *name)
+{
+    char path[300], line[300];
+    long sleeps = -1;
+    DIR *tasks = opendir("/proc/self/task");
+
+    assert_non_null(tasks);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        bool is_it = false;
+        FILE *status;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%s/status", task->d_name);
+        status = fopen(path, "r");
+        while (status && fgets(line, sizeof(line), status)) {
+            if (strncmp(line, "Name:\t", 6) == 0)
+                is_it = strncmp(line + 6, name, strlen(name)) == 0;
+            if (is_it)
+                (void)sscanf(line, "voluntary_ctxt_switches: %ld", &sleeps);
+        }
+        if (status)
+            fclose(status);
+    }
+    closedir(tasks);
+    return sleeps;
+}
+
+/* With a stack that is large enough the loop drives the connections, and their threads sleep on. */
+static void test_who_drives(void **state)
+{
+    struct world *w = *state;
+    struct rlimit stack;
+    long publisher, consumer;
+
+    assert_int_equal(getrlimit(RLIMIT_STACK, &stack), 0);
+    begin_plain(w, &w->a, true);
+    w->a.ack_all = true;
+    for (int i = 1; i <= 10; i++) { /* the first may still come by way of the threads */
+        submit_number(&w->a, i);
+        until(w, w->a.n_outcomes == i && w->a.n_seen == i);
+    }
+    publisher = sleeps_of("bus-publish");
+    consumer = sleeps_of("bus-consume");
+    assert_true(publisher > 0 && consumer > 0);
+    submit_numbers(&w->a, 11, 1000);
+    until(w, w->a.n_outcomes == 1000 && w->a.n_seen == 1000);
+    if (stack.rlim_cur >= 8 << 20) {
+        assert_int_equal(sleeps_of("bus-publish"), publisher);
+        assert_int_equal(sleeps_of("bus-consume"), consumer);
+    } else {
+        assert_true(sleeps_of("bus-publish") > publisher && sleeps_of("bus-consume") > consumer);
+    }
 }
 
 /* An ack of a delivery whose connection is gone does nothing, neither to the old nor to a new one.
@@ -462,6 +519,47 @@ static void test_consumer_cancelled(void **state)
     until(w, w->a.n_outcomes == 1 && w->a.n_seen == 1);
 }
 
+static void go_on_consuming(uv_check_t *check)
+{
+    uv_check_stop(check);
+    bus_consume(check->data, true);
+}
+
+/* While the loop stands still. */
+static void delete_submit_queue(const struct world *w)
+{
+    static const char delete[] =
+        "{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<\"%s\">>, queue, "
+        "<<\"drover.submit\">>)), "
+        "{ok, _} = rabbit_amqqueue:delete(Q, false, false, <<\"test\">>), ok";
+    char expression[300], command[600];
+
+    snprintf(expression, sizeof(expression), delete, w->vhost);
+    snprintf(command, sizeof(command), "%s '%s'", required("DROVER_TEST_EVALUATE"), expression);
+    assert_int_equal(system(command), 0);
+}
+
+/* An order that comes as the connection is given up does not keep it. */
+static void test_cancelled_and_ordered(void **state)
+{
+    struct world *w = *state;
+    uv_check_t check;
+
+    w->a.ack_all = true;
+    begin_plain(w, &w->a, true);
+    for (int i = 1; i <= 10; i++) {
+        submit_number(&w->a, i);
+        until(w, w->a.n_outcomes == i && w->a.n_seen == i);
+    }
+    delete_submit_queue(w);
+    uv_check_init(&w->loop, &check);
+    check.data = w->a.bus;
+    uv_check_start(&check, go_on_consuming);
+    until(w, w->a.ups == 2);
+    uv_close((uv_handle_t *)&check, NULL);
+    shut(w, &w->a);
+}
+
 /* Of an actor that this connection has not met: its queue is declared in the midst of other
  * traffic. */
 static void test_task_queue_is_declared(void **state)
@@ -575,6 +673,7 @@ int main(int argc, char **argv)
         bus_test(test_not_after),
         bus_test(test_acks_out_of_order),
         bus_test(test_ack_alone),
+        bus_test(test_who_drives),
         bus_test(test_old_acks_are_void),
         bus_test(test_close_gives_back),
         bus_test(test_requeue),
@@ -582,6 +681,7 @@ int main(int argc, char **argv)
         bus_test(test_look),
         bus_test(test_prefetch),
         bus_test(test_consumer_cancelled),
+        bus_test(test_cancelled_and_ordered),
         bus_test(test_task_queue_is_declared),
         bus_test(test_task_queue_of_another_kind),
         bus_test(test_refusals),

@@ -437,12 +437,12 @@ class Rabbit(Server):
         """Has it read nothing from the connections of that name meanwhile; they stay open."""
         self._evaluate(
             f"""[_ | _] = [sys:suspend(Pid) || Pid <- rabbit_networking:connections(),
-            [{{vhost, V}}, {{client_properties, P}}] <- [rabbit_networking:connection_info(Pid, [vhost, client_properties])],
+            [{{vhost, V}}, {{client_properties, P}}] <- [catch rabbit_networking:connection_info(Pid, [vhost, client_properties])],
             V =:= <<"{vhost}">>, lists:member({{<<"connection_name">>, longstr, <<"{name}">>}}, P)], ok""")
         try:
             yield
         finally:
-            self._evaluate("[sys:resume(Pid) || Pid <- rabbit_networking:connections()], ok")
+            self._evaluate("[catch sys:resume(Pid) || Pid <- rabbit_networking:connections()], ok")
 
     def sync(self):
         """Has the node write down which quorum queues it has, which it does by itself half a second later or

@@ -2582,6 +2582,18 @@ RULES = {
             "bus->acks_due ||",
             f"{BUS} test_close_gives_back",
         ),
+        "an order that comes as a connection is given up keeps it": (
+            "common/io/bus_lend.c",
+            "    if (r)\n        link->shared.came_to = r;",
+            "    link->shared.came_to = r;",
+            f"{BUS} test_cancelled_and_ordered",
+        ),
+        "nothing is lent to the loop": (
+            "common/io/bus_lend.c",
+            "lent = may && bus->lends",
+            "lent = false && bus->lends",
+            f"{BUS} test_who_drives",
+        ),
         "a queue that is gone is consumed no more": (
             "common/io/bus_consumer.c",
             "        return link_fail(link, LINK_E_LOST, \"queue %.*s is gone\", (int)cancel->consumer_tag.len,\n"
