@@ -318,7 +318,7 @@ void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driv
     }
     if (driven->settled) {
         s->stats.settled++;
-        notice_new(s, op->item, op->job, driven->settled, op->digest, driven->notice);
+        notice_new(s, op->item, op->job, driven->settled, op->digest);
     }
     if (driven->more)
         op->then = drive_more;

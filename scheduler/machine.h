@@ -403,10 +403,9 @@ void driven_resume_stalled(struct scheduler *s);
 void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn);
 void drive(struct scheduler *s, struct op *op);
 
-/* Publishes what is owed of a job, its terminal event or an alert, and settles that (notice.c).
- * @known: what the store has told of it already; NULL: it is asked. */
+/* Publishes what is owed of a job, its terminal event or an alert, and settles that (notice.c). */
 void notice_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
-                const char *digest, const struct ops_job *known);
+                const char *digest);
 /* What op->seq is owed for was published. */
 void notice_told(struct scheduler *s, struct op *op);
 

@@ -193,13 +193,6 @@ static void tell_alert(struct scheduler *s, struct op *op, const struct ops_job 
     }
 }
 
-static void tell_settled(struct scheduler *s, struct op *op, const struct ops_job *job,
-                         const struct workflow *w)
-{
-    op->then = notice_told;
-    tell(s, op, job, w);
-}
-
 static void notice_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct ops_reader from = *r;
@@ -220,23 +213,19 @@ static void notice_answered(struct scheduler *s, struct op *op, struct ops_reade
         op->with_results = true; /* now that the sinks are known */
         op_call(s, op, notice_call, notice_answered);
     } else {
-        tell_settled(s, op, &job, w);
+        op->then = notice_told;
+        tell(s, op, &job, w);
     }
 }
 
 void notice_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
-                const char *digest, const struct ops_job *known)
+                const char *digest)
 {
     struct op *op = op_new(s, item, job);
-    const struct workflow *w;
 
     op->seq = seq;
     memcpy(op->digest, digest, strlen(digest) + 1);
-    w = definition_find(s, op->digest);
-    op->with_results = w != NULL;
-    if (w && known)
-        tell_settled(s, op, known, w);
-    else
-        op_call(s, op, notice_call, notice_answered);
+    op->with_results = definition_find(s, op->digest) != NULL;
+    op_call(s, op, notice_call, notice_answered);
     op_unref(s, op);
 }

@@ -595,19 +595,10 @@ static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_d
     read_data(r, fx, out);
 }
 
-static int read_told(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
-{
-    struct ops_job *notice = effects_alloc(fx, sizeof(*notice));
-
-    out->notice = notice;
-    return ops_read_notice(r, fx, notice) ? -EPROTO : 0;
-}
-
 int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
 {
-    struct bytes words[11];
+    struct bytes words[10];
     struct ops_reader w;
-    bool told;
 
     *out = (struct ops_driven){.code = get_code(r)};
     out->definition = get(r);
@@ -620,13 +611,12 @@ int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven 
     out->open = get_u32(&w);
     out->steps = get_u32(&w);
     out->mark = (uint64_t)get_ms(&w);
-    told = get_flag(&w);
     out->n_alerts = (uint32_t)get_int(&w, r->left);
     out->n_requests = (uint32_t)get_int(&w, r->left);
     close_words(r, &w);
     read_alerts(r, fx, out);
     read_requests(r, fx, out);
-    return told && !r->bad ? read_told(r, fx, out) : result_of(r);
+    return result_of(r);
 }
 
 int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out)

@@ -202,7 +202,6 @@ struct ops_driven {
     int64_t complete_by;
     struct ops_result *results;
     uint32_t n_results;
-    const struct ops_job *notice; /* of this settling, as ops_read_notice() reads it; or NULL */
 };
 
 /* For people: what a call is about, without anything that a job carries. */

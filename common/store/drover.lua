@@ -38,7 +38,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 34
+local BUILD = 33
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -510,7 +510,7 @@ local function settle(job, outcome, reason)
   end
   set(job, 'current', job.open == 0 and job.desired or 'U')
   note(job, 'settled', outcome, reason)
-  job.settled, job.ended = job.seq, true
+  job.settled = job.seq
   move_mark(job)
   owe(job, outcome, reason, job.failed)
   call('ZREM', job.p .. 'due', job.id)
@@ -1216,92 +1216,29 @@ local function put_requests(out, job)
   end
 end
 
--- inspect notice: job seq limit step… -> FOUND definition n (data fields) tries outcome phase turn at open reason
---              failed k × (step result): how often it was asked for again, how that turn ended, the numbers of the
---              steps that had failed for good, and the results of the named steps that have one, '' where it did
---              not fit the limit. Each job ends with one: it asks for nothing else.
-local function inspect_notice(p, a)
-  local data = p .. 'data:' .. a[2]
-  local d = call('HMGET', data, 'workflow', 'labels', 'reply_to', 'correlation', 'traceparent', 'format',
-    'n' .. a[3], 's' .. a[3])
-  if not d[8] then
-    return {'UNKNOWN'}
-  end
-  local job = call('HMGET', p .. 'job:' .. a[2], 'def', 'n')
-  local out = {'FOUND', job[1], job[2], d[1] or '', d[2] or '', d[3] or '', d[4] or '', d[5] or '',
-    d[6] or '', d[7] or '0',
-    match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
-  local room, count, results = tonumber(a[4]), 0, {}
-  for k = 5, min(#a, 4 + BUDGET) do
-    local size = call('HSTRLEN', data, 'r' .. a[k])
-    local fits = size <= room
-    if size > 0 then
-      count = count + 1
-      put(results, a[k], fits and call('HGET', data, 'r' .. a[k]) or '')
-      room = fits and room - size or room
-    end
-  end
-  put(out, int(count), unpack(results))
-  return out
-end
-
--- What a job that has ended in this call is told by, if it is little; else that is asked for.
-local told_of
-do
-
-local MOST_STEPS, MOST_BYTES = 32, 16384
-local EVENT_RESULTS = 262144 -- as the schedulers ask for: the limit of an event
-
--- Steps that none waits for.
-local function sinks_of(def, n)
-  if not def.sinks then
-    def.sinks = {}
-    for i = 0, n - 1 do
-      if step_of(def, i).n_dependents == 0 then
-        def.sinks[#def.sinks + 1] = int(i)
-      end
-    end
-  end
-  return def.sinks
-end
-
-told_of = function(job)
-  if job.ended and job.n <= MOST_STEPS and job.bytes <= MOST_BYTES then
-    return inspect_notice(job.p, {'notice', job.id, int(job.settled), EVENT_RESULTS, unpack(sinks_of(job.def, job.n))})
-  end
-end
-
-end
-
 -- What is one word each stands together: an item costs Redis more than to put it to others, and its reader, too.
 --   code, definition
---   "now seq settled more step_events open n mark told n_alerts n_requests"; settled, mark: 0 for none
+--   "now seq settled more step_events open n mark n_alerts n_requests"; settled, mark: 0 for none
 --   n_alerts × "step asked reason seq"
 --   n_requests × ("step asked current turn attempt token until wait failures expiries again forward has_error
 --     has_arguments" and these, where it has them)
 -- Where there are requests, what all of them carry:
 --   input, "labelled complete_by n_results", where it is labelled the labels and the traceparent,
 --   n_results × (step, result)
--- Where the job ended in this call, and has little to tell (told): what `inspect notice` answers, which
--- saves the call
 local function put_driven(out, code, job)
   local n = #out
   out[n + 1], out[n + 2] = code, job.def.digest
-  local told = told_of(job)
   out[n + 3] = int(job.now) .. ' ' .. int(job.seq) .. ' ' .. int(job.settled) .. (unfinished(job) and ' 1' or ' 0')
-    .. (job.step_events and ' 1 ' or ' 0 ') .. int(job.open) .. ' ' .. int(job.n) .. ' ' .. int(job.marked)
-    .. (told and ' 1 ' or ' 0 ') .. int(#job.alerts) .. ' ' .. int(#job.dispatched)
+    .. (job.step_events and ' 1 ' or ' 0 ') .. int(job.open) .. ' ' .. int(job.n) .. ' ' .. int(job.marked) .. ' '
+    .. int(#job.alerts) .. ' ' .. int(#job.dispatched)
   for k, alert in ipairs(job.alerts) do
     out[n + 3 + k] = int(alert.i) .. ' ' .. alert.asked .. ' ' .. alert.reason .. ' ' .. int(alert.seq)
   end
   put_requests(out, job)
-  if told then
-    put(out, unpack(told))
-  end
 end
 
 local function put_code(out, code, now)
-  put(out, code, '', int(now) .. ' 0 0 0 0 0 0 0 0 0 0')
+  put(out, code, '', int(now) .. ' 0 0 0 0 0 0 0 0 0')
 end
 
 ---- the clock ----
@@ -2706,6 +2643,35 @@ local function inspect_jobs(p, a)
     end
   end
   out[3], out[4], out[5], out[6] = more and '1' or '0', last, last_id, int(count)
+  return out
+end
+
+-- inspect notice: job seq limit step… -> FOUND definition n (data fields) tries outcome phase turn at open reason
+--              failed k × (step result): how often it was asked for again, how that turn ended, the numbers of the
+--              steps that had failed for good, and the results of the named steps that have one, '' where it did
+--              not fit the limit. Each job ends with one: it asks for nothing else.
+local function inspect_notice(p, a)
+  local data = p .. 'data:' .. a[2]
+  local d = call('HMGET', data, 'workflow', 'labels', 'reply_to', 'correlation', 'traceparent', 'format',
+    'n' .. a[3], 's' .. a[3])
+  if not d[8] then
+    return {'UNKNOWN'}
+  end
+  local job = call('HMGET', p .. 'job:' .. a[2], 'def', 'n')
+  local out = {'FOUND', job[1], job[2], d[1] or '', d[2] or '', d[3] or '', d[4] or '', d[5] or '',
+    d[6] or '', d[7] or '0',
+    match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
+  local room, count, results = tonumber(a[4]), 0, {}
+  for k = 5, min(#a, 4 + BUDGET) do
+    local size = call('HSTRLEN', data, 'r' .. a[k])
+    local fits = size <= room
+    if size > 0 then
+      count = count + 1
+      put(results, a[k], fits and call('HGET', data, 'r' .. a[k]) or '')
+      room = fits and room - size or room
+    end
+  end
+  put(out, int(count), unpack(results))
   return out
 end
 

@@ -883,12 +883,10 @@ static int do_read(const void *input, struct result *out)
     return e;
 }
 
-#define NOTICE                                                                                     \
-    "FOUND|0f|3|w@1||me|c||json|4|SUCCEEDED|PROCESSED|1|1700000002000|0||0 2|1|2|" STORED "|"
 #define DRIVEN                                                                                     \
-    "RECORDED|0f|1700000000000 12 0 0 1 2 3 0 1 1 1|2 D EXPIRED 12|"                               \
+    "RECORDED|0f|1700000000000 12 0 0 1 2 3 0 1 1|2 D EXPIRED 12|"                                 \
     "0 A D 1 1 1.abc 1700000060000 1000 0 0 0 0 1 1|" STORED "|" STORED "|" STORED                 \
-    "|1 0 1|labels|trace|1|" STORED "|" NOTICE "-||"
+    "|1 0 1|labels|trace|1|" STORED "|-||"
 #define EXPIRED "1700000002000|1700000003000|1|0|1|j|1|2|0|2|1|k|7|"
 
 static void expect_read(const struct workflow *w)
@@ -905,7 +903,8 @@ static void expect_read(const struct workflow *w)
         {"list", read_list,
          "FOUND|1700000002000|1|1700000000000|j|1|j|" JOB
          "FOUND|1700000002000|1|1600000000000|h|2|i|" JOB "h|" JOB},
-        {"notice", read_notice, NOTICE},
+        {"notice", read_notice,
+         "FOUND|0f|3|w@1||me|c||json|4|SUCCEEDED|PROCESSED|1|1700000002000|0||0 2|1|2|" STORED "|"},
         {"workflows", read_workflows, "FOUND|0|2|w@1|0f|3|v@7|0f|10000|"},
         {"marked", read_marked, "1700000002000|id|5|4|2|j|k|"},
         {"expired", read_expired, EXPIRED},
