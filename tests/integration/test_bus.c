@@ -331,6 +331,15 @@ static void test_ack_alone(void **state)
     evaluate(w, until_empty, w->vhost);
 }
 
+/* Ten messages, of which the first may still come by way of the threads: then the loop drives. */
+static void one_by_one(struct world *w)
+{
+    for (int i = 1; i <= 10; i++) {
+        submit_number(&w->a, i);
+        until(w, w->a.n_outcomes == i && w->a.n_seen == i);
+    }
+}
+
 /* How often a thread of this process has gone to sleep. */
 static long sleeps_of(const char *name)
 {
@@ -368,10 +377,7 @@ static void test_who_drives(void **state)
     assert_int_equal(getrlimit(RLIMIT_STACK, &stack), 0);
     begin_plain(w, &w->a, true);
     w->a.ack_all = true;
-    for (int i = 1; i <= 10; i++) { /* the first may still come by way of the threads */
-        submit_number(&w->a, i);
-        until(w, w->a.n_outcomes == i && w->a.n_seen == i);
-    }
+    one_by_one(w);
     publisher = sleeps_of("bus-publish");
     consumer = sleeps_of("bus-consume");
     assert_true(publisher > 0 && consumer > 0);
@@ -547,10 +553,7 @@ static void test_cancelled_and_ordered(void **state)
 
     w->a.ack_all = true;
     begin_plain(w, &w->a, true);
-    for (int i = 1; i <= 10; i++) {
-        submit_number(&w->a, i);
-        until(w, w->a.n_outcomes == i && w->a.n_seen == i);
-    }
+    one_by_one(w);
     delete_submit_queue(w);
     uv_check_init(&w->loop, &check);
     check.data = w->a.bus;
