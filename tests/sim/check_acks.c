@@ -74,6 +74,26 @@ struct acked {
     uint32_t n_first;       /* ... so many */
 };
 
+/* Whether it was minted when this delivery was there, and so perhaps for it: not for an earlier
+ * copy. */
+static bool is_since(const struct checker *c, const struct acked *a, const struct token *token)
+{
+    int64_t since = c->t->now - simlink_held(a->link, a->delivery->handle);
+
+    return !a->delivery->redelivered && token->at >= since;
+}
+
+/* Whether it was minted for another copy: nobody had this one before, and whoever has it did not
+ * mint it. That is for the holder of the other copy to send, or for whoever has that copy after
+ * him; and for its lease, where the call that minted it came later than that copy was
+ * acknowledged, after an answer to the same call made again. */
+static bool is_of_another_copy(const struct checker *c, const struct acked *a,
+                               const struct token *token)
+{
+    return !a->delivery->redelivered &&
+           (strcmp(token->by, a->link->name) != 0 || !is_since(c, a, token));
+}
+
 /* Whether the call that a second delivery leads to tells of it once more: it goes through so many
  * steps, and leaves more to their leases. So it does where the step itself was sent again since: it
  * is late then, for all that can be told. */
@@ -81,7 +101,7 @@ static bool is_told_again(const struct checker *c, const struct acked *a, const 
 {
     uint32_t n = a->n_first < c->budget ? a->n_first : c->budget;
 
-    if (a->came_back)
+    if (a->came_back || is_of_another_copy(c, a, token))
         return false;
     if (a->of && (a->of->step >= a->job->w->n_steps || a->job->steps[a->of->step].last != a->of))
         return false;
@@ -96,15 +116,6 @@ static bool is_told_again(const struct checker *c, const struct acked *a, const 
 static bool is_too_late(const struct checker *c, const struct token *token)
 {
     return token->wait_until <= c->store_now || token->too_late || token->wait_ends <= c->t->now;
-}
-
-/* Whether it was minted when this delivery was there, and so perhaps for it: not for an earlier
- * copy. */
-static bool is_since(const struct checker *c, const struct acked *a, const struct token *token)
-{
-    int64_t since = c->t->now - simlink_held(a->link, a->delivery->handle);
-
-    return !a->delivery->redelivered && token->at >= since;
 }
 
 /* Whether whoever acknowledges this delivery has made the call that minted it, and has the answer:
