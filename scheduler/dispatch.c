@@ -3,10 +3,11 @@
  * Requests on their way out
  *
  * Short work travels in company: requests for one actor that leave within a millisecond share a
- * message, where its agents say that they take several (StepReply.batch) and the action was fast of
- * late. Who gets the message does one behind the other, so it holds a few milliseconds of work at
- * the most, by what each took when it was last done: a slow one counts at once, and fades. What was
- * not measured yet, is slow, large, or no first try travels alone, and leaves at once.
+ * message, where its agents say that they begin several at once (StepReply.batch) and the action
+ * was fast of late. An agent may have fewer slots left when the message comes, and others would
+ * wait for those: so it holds a few milliseconds of work for each that is begun at once, by what
+ * each took when it was last done: a slow one counts at once, and fades. What was not measured yet,
+ * is slow, large, or no first try travels alone, and leaves at once.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -93,13 +94,13 @@ void tempo_heard(struct scheduler *s, const struct workflow *w, const Drover__V1
 static unsigned room_of(const struct scheduler *s, const Drover__V1__StepRequest *m)
 {
     const struct tempo *t = tempo_find(s, m->actor, m->action);
-    int64_t room = WIRE_BATCH_MAX;
+    int64_t most, room;
 
     if (!t)
         return 1;
-    if (t->took_us * room > MACHINE_BATCH_US)
-        room = MACHINE_BATCH_US / t->took_us;
-    return t->batch < room ? t->batch : (unsigned)room;
+    most = t->batch < WIRE_BATCH_MAX ? t->batch : WIRE_BATCH_MAX;
+    room = t->took_us ? most * MACHINE_BATCH_US / t->took_us : most;
+    return (unsigned)(room < most ? room : most);
 }
 
 /* ---- messages ---- */

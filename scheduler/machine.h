@@ -41,11 +41,12 @@
 #define MACHINE_NOTICE_TRIES 5        /* then the notice is a dead letter */
 #define MACHINE_UNCONFIRMED_BYTES (16 << 20) /* published: requests beyond wait for room */
 
-/* Requests in company: up to WIRE_BATCH_MAX, of so much work and size. */
+/* Requests in company: up to WIRE_BATCH_MAX, of so much work for each that the agent begins at
+ * once, and so large. */
 #define MACHINE_BATCH_US 5000
 #define MACHINE_BATCH_BYTES (32 * WIRE_KIB)
 #define MACHINE_SLOW_MS 1000    /* what takes longer counts as that */
-#define MACHINE_TEMPO_FADES 8   /* an eighth with each reply: 200 ms are slow for 33 more */
+#define MACHINE_TEMPO_FADES 16  /* a sixteenth with each reply: 200 ms are slow for 35 more */
 #define MACHINE_TEMPO_KEEPS 64  /* replies for which the agent that takes the least is heeded */
 #define MACHINE_TEMPOS_MAX 1024 /* actions that are known */
 
@@ -176,7 +177,7 @@ struct publish {
 struct tempo {
     UT_hash_handle hh;
     int64_t took_us; /* the longest; it fades */
-    unsigned batch;  /* requests of its actor that any of its agents takes in one message ... */
+    unsigned batch;  /* requests of its actor that any of its agents begins at once ... */
     unsigned since;  /* ... and so many replies ago that was said */
     char key[TEMPO_KEY];
 };

@@ -3218,9 +3218,15 @@ RULES = {
         ),
         "a message holds eight, whatever they take": (
             "scheduler/dispatch.c",
-            "    if (t->took_us * room > MACHINE_BATCH_US)\n",
-            "    if (false)\n",
+            "    room = t->took_us ? ",
+            "    room = false ? ",
             f"{DISPATCH} test_as_much_work_as_is_short",
+        ),
+        "a message holds as much work, however few are begun at once": (
+            "scheduler/dispatch.c",
+            "most * MACHINE_BATCH_US / t->took_us",
+            "WIRE_BATCH_MAX * MACHINE_BATCH_US / t->took_us",
+            f"{DISPATCH} test_as_much_work_as_is_begun_at_once",
         ),
         "another try travels with others": (
             "scheduler/driven.c",

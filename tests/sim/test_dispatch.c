@@ -113,16 +113,32 @@ static void test_alone_where_nothing_is_said(void **state)
     alone_expect(w, each);
 }
 
-/* Five milliseconds of work, by what it took. */
+/* Five milliseconds of work, by what it took, for each that is begun at once. */
 static void test_as_much_work_as_is_short(void **state)
 {
     struct alone *w = *state;
 
-    fan_out(w, "j", 0, done(w, 8, 1));
+    fan_out(w, "j", 0, done(w, 8, 5));
+    alone_expect(w, "request a b c d e f g h, request i j, ack");
+    fan_out(w, "k", 0, done(w, 8, 8));
     alone_expect(w, "request a b c d e, request f g h i j, ack");
-    fan_out(w, "k", 0, done(w, 8, 2));
+    fan_out(w, "l", 0, done(w, 8, 20));
     alone_expect(w, "request a b, request c d, request e f, request g h, request i j, ack");
-    fan_out(w, "l", 0, done(w, 8, 3));
+    fan_out(w, "m", 0, done(w, 8, 21));
+    alone_expect(w, "request a, request b, request c, request d, request e, request f, request g,"
+                    " request h, request i, request j, ack");
+}
+
+/* Who begins fewer at once is longer at it. */
+static void test_as_much_work_as_is_begun_at_once(void **state)
+{
+    struct alone *w = *state;
+
+    fan_out(w, "j", 0, done(w, 4, 5));
+    alone_expect(w, "request a b c d, request e f g h, request i j, ack");
+    fan_out(w, "k", 0, done(w, 4, 10));
+    alone_expect(w, "request a b, request c d, request e f, request g h, request i j, ack");
+    fan_out(w, "l", 0, done(w, 4, 11));
     alone_expect(w, "request a, request b, request c, request d, request e, request f, request g,"
                     " request h, request i, request j, ack");
 }
@@ -134,7 +150,7 @@ static void test_a_slow_one_is_remembered(void **state)
 
     do_one(w, done(w, 8, 0));
     do_one(w, done(w, 8, 200));
-    for (int i = 0; i < 31; i++)
+    for (int i = 0; i < 34; i++)
         do_one(w, done(w, 8, 0));
     fan_out(w, "j", 0, done(w, 8, 0));
     alone_expect(w, "request a, request b, request c, request d, request e, request f, request g,"
@@ -299,6 +315,7 @@ int main(void)
         TEST(test_as_many_as_the_agent_takes),
         TEST(test_alone_where_nothing_is_said),
         TEST(test_as_much_work_as_is_short),
+        TEST(test_as_much_work_as_is_begun_at_once),
         TEST(test_a_slow_one_is_remembered),
         TEST(test_a_slow_failure_is_remembered),
         TEST(test_what_fails_fast_is_not_fast),
