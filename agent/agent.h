@@ -112,7 +112,7 @@ struct agent_actor {
     const char *name;
     unsigned lease_retries; /* further tries within one lease after a transient failure */
     int64_t early_ack_ms;   /* a lease this long is acknowledged when its handler starts; 0: none */
-    unsigned batch;         /* requests that it takes in one message; 0: one */
+    unsigned batch;         /* requests that it takes in one message, and begins at once; 0: one */
 };
 
 struct agent_config {

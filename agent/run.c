@@ -11,7 +11,7 @@
 
 #define RETRY_DOUBLINGS_MAX 6
 #define PATIENCE_MS 10000      /* or half the lease, in which a request may wait here for a slot */
-#define COMPANY_PATIENCE_MS 50 /* of one that came with others: an agent elsewhere may be free */
+#define COMPANY_PATIENCE_MS 80 /* of one that came with others: an agent elsewhere may be free */
 #define COMPANY_AGAIN_MS 1
 #define PAUSE_MAX_MS PATIENCE_MS /* in which a run may keep its slot and do nothing */
 

@@ -83,8 +83,7 @@ def main():
                 print(json.dumps(line), flush=True)
             else:
                 show(line)
-        if sys.stderr.isatty():
-            print(f"# {name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+        print(f"# {name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def batch(options):
     lines = []
     for size in (1, 2, 4, 8):
         with drover(options, batch=size) as stack:
-            loops, runs = in_turn(options, lambda: bare(stack), lambda: load(stack, jobs=4000))
+            loops, runs = in_turn(options, lambda: bare(stack), lambda: load(stack))
             lines.append(line_of(f"batch-{size}", runs, loops, p50_ms=middle(runs)["p50_ms"],
                                  cpu_us=total(runs)))
     return lines
@@ -228,20 +228,20 @@ def payload(options):
     lines = []
     with drover(options) as stack:
         for size in (100, 1024, 4096, 16384, 65536):
-            jobs = min(1000, (32 << 20) // size)
+            jobs = min(1000, (16 << 20) // size)
             (runs,) = in_turn(options, lambda: load(stack, jobs, 50, payload=size))
             lines.append(line_of(f"payload-{size}", runs, cpu_us=total(runs)))
     return lines
 
 
 def agents(options):
-    """The same load on more and more agents"""
+    """The same load on more and more agents like the first"""
     lines = []
     with drover(options) as stack:
         there = 1
         for wanted in (1, 10, 50, 200):
             for number in range(there, wanted):
-                stack.start_daemon("agent", number, agent__concurrency=4)
+                stack.start_daemon("agent", number)
             there = wanted
             (runs,) = in_turn(options, lambda: load(stack))
             lines.append(line_of(f"agents-{wanted}", runs, cpu_us=total(runs)))

@@ -164,6 +164,7 @@ static struct batch *batch_new(struct scheduler *s, const Drover__V1__StepReques
     struct batch *b = or_abort(calloc(1, sizeof(*b)));
 
     b->publish = publish_new(s, WIRE_BATCH_MAX);
+    b->room = WIRE_BATCH_MAX;
     b->not_after = not_after;
     snprintf(b->actor, sizeof(b->actor), "%s", m->actor);
     snprintf(b->step, sizeof(b->step), "%s", m->step);
@@ -201,8 +202,8 @@ static void batch_add(struct scheduler *s, struct batch *b, struct op *op,
     body.n_requests = 1;
     (void)wire_encode(&body.base, false, &b->body);
     publish_part(s, b->publish, op, m->token, buf_or_abort(&b->body).len - before);
-    b->cost_us += MACHINE_BATCH_US / room;
-    if (b->cost_us + MACHINE_BATCH_US / room > MACHINE_BATCH_US)
+    b->room = room < b->room ? room : b->room;
+    if (b->publish->n == b->room)
         batch_send(s, b);
 }
 
@@ -213,8 +214,8 @@ static void send_in_company(struct scheduler *s, struct op *op, Drover__V1__Step
 
     pace_came(&s->dispatching, s->now);
     /* the broker keeps them together: no longer than any of them may wait, and no less */
-    if (b && (b->publish->n >= room || b->cost_us + MACHINE_BATCH_US / room > MACHINE_BATCH_US ||
-              not_after < b->not_after || not_after > b->not_after + PACE_MS)) {
+    if (b &&
+        (b->publish->n >= room || not_after < b->not_after || not_after > b->not_after + PACE_MS)) {
         batch_send(s, b);
         b = NULL;
     }

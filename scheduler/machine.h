@@ -187,7 +187,7 @@ struct batch {
     struct list link; /* in scheduler.batches */
     struct publish *publish;
     struct buf body;
-    int64_t cost_us;
+    unsigned room; /* no more than the least of them has room for */
     int64_t not_after;
     char actor[ID_NAME_MAX + 1];
     char step[ID_NAME_MAX + 1]; /* of the first, as the next */

@@ -3228,6 +3228,12 @@ RULES = {
             "WIRE_BATCH_MAX * MACHINE_BATCH_US / t->took_us",
             f"{DISPATCH} test_as_much_work_as_is_begun_at_once",
         ),
+        "a message holds as many as the last of them has room for": (
+            "scheduler/dispatch.c",
+            "    b->room = room < b->room ? room : b->room;\n",
+            "    b->room = room;\n",
+            f"{DISPATCH} test_the_least_of_all_in_a_message",
+        ),
         "another try travels with others": (
             "scheduler/driven.c",
             "    return r->attempt == 1 && d->policy",

@@ -284,24 +284,33 @@ int64_t simlink_held(const struct simlink *link, uint64_t handle)
     return m ? link->bus->t->now - m->handed : 0;
 }
 
-static bool carries(const struct list *l, const struct simqueue *q, const char *what)
+static bool carries(const struct message *m, const struct simqueue *q, const char *what)
 {
-    const struct message *m = list_entry((struct list *)l, struct message, link);
-
     return m->queue == q && memmem(m->content.body.data, m->content.body.len, what, strlen(what));
 }
 
-bool simlink_other_copy(const struct simlink *link, uint64_t handle, const char *what)
+bool simlink_other_copy(const struct simlink *link, uint64_t handle, const char *what,
+                        const char *by, int64_t at)
 {
     const struct message *this = unacked_find(link, handle);
 
-    list_foreach(l, &this->queue->messages)
-        if (carries(l, this->queue, what))
+    list_foreach(l, &this->queue->messages) {
+        const struct message *m = list_entry(l, struct message, link);
+
+        if (m->redelivered && carries(m, this->queue, what))
             return true;
-    for (uint32_t i = 0; i < link->bus->n_links; i++)
-        list_foreach(l, &link->bus->links[i]->unacked)
-            if (l != &this->link && carries(l, this->queue, what))
+    }
+    for (uint32_t i = 0; i < link->bus->n_links; i++) {
+        bool its_own = strcmp(link->bus->links[i]->name, by) == 0;
+
+        list_foreach(l, &link->bus->links[i]->unacked) {
+            const struct message *m = list_entry(l, struct message, link);
+
+            if (m != this && (m->redelivered || (its_own && m->handed <= at)) &&
+                carries(m, this->queue, what))
                 return true;
+        }
+    }
     return false;
 }
 

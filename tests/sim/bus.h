@@ -129,8 +129,11 @@ int64_t simlink_age(const struct simlink *link, uint64_t handle);
 /* ... and this link. */
 int64_t simlink_held(const struct simlink *link, uint64_t handle);
 
-/* True where @text stands in another message of the same queue, waiting or unacknowledged. */
-bool simlink_other_copy(const struct simlink *link, uint64_t handle, const char *text);
+/* True where @text stands in another message of the same queue that leads to what @by was told @at:
+ * one that is delivered again, or that this one has had since before that. A copy that nobody had
+ * yet leads to nothing of it. */
+bool simlink_other_copy(const struct simlink *link, uint64_t handle, const char *text,
+                        const char *by, int64_t at);
 
 /* The connection breaks, and is there again after a while. */
 void simlink_lose(struct simlink *link, int64_t back_after);

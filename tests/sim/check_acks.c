@@ -159,7 +159,7 @@ static const struct token *missing(const struct checker *c, const struct acked *
         if (has_come_back(token) && is_since(c, a, token))
             found = missing(c, &came_back, &token->led_to);
         else if (is_waited_for(c, a, token) &&
-                 !simlink_other_copy(a->link, a->delivery->handle, a->copy))
+                 !simlink_other_copy(a->link, a->delivery->handle, a->copy, token->by, token->at))
             found = token;
     }
     return found;

@@ -16,7 +16,7 @@
 
 #define FAN 10
 
-/* What an agent says that did it in so many ms, and takes so many requests in one message. */
+/* What an agent says that did it in so many ms, and begins so many requests at once. */
 static const char *done(struct alone *w, int batch, int took)
 {
     static char said[120];
@@ -141,6 +141,29 @@ static void test_as_much_work_as_is_begun_at_once(void **state)
     fan_out(w, "l", 0, done(w, 4, 11));
     alone_expect(w, "request a, request b, request c, request d, request e, request f, request g,"
                     " request h, request i, request j, ack");
+}
+
+/* An action that one agent begins two of at once, and another that it begins eight of: no more than
+ * two in a message that has the former. */
+static void test_the_least_of_all_in_a_message(void **state)
+{
+    static const char steps[] = "{\"jobId\": \"two\", \"definition\": {\"steps\": ["
+                                "{\"name\": \"root\", \"actor\": \"hand\", \"action\": \"more\"}";
+    CLEANUP(buf_deinit) struct buf json = {0};
+    struct alone *w = *state;
+
+    do_one(w, done(w, 2, 0));
+    buf_puts(&json, steps);
+    for (const char *c = "aMNbOPQcR"; *c; c++)
+        buf_printf(&json,
+                   ", {\"name\": \"%c\", \"actor\": \"hand\", \"action\": \"%s\", "
+                   "\"after\": [\"root\"]}",
+                   *c, *c >= 'a' ? "do" : "more");
+    buf_puts(&json, "]}}");
+    alone_submit(w, buf_str(&json));
+    w->story.len = 0;
+    alone_serve(w, "two", "root", done(w, 8, 0));
+    alone_expect(w, "request a M, request N b, request O P Q, request c R, ack");
 }
 
 /* One slow run counts at once, and is forgotten slowly. */
@@ -316,6 +339,7 @@ int main(void)
         TEST(test_alone_where_nothing_is_said),
         TEST(test_as_much_work_as_is_short),
         TEST(test_as_much_work_as_is_begun_at_once),
+        TEST(test_the_least_of_all_in_a_message),
         TEST(test_a_slow_one_is_remembered),
         TEST(test_a_slow_failure_is_remembered),
         TEST(test_what_fails_fast_is_not_fast),

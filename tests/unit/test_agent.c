@@ -753,11 +753,11 @@ static void test_company_without_a_slot(void **state)
 
     deliver(w, 1, {.step = "a", .lock = 5000}, {.step = "b", .lock = 5000},
             {.step = "c", .lock = 5000}, {.step = "d", .lock = 60});
-    until(w, 49);
+    until(w, 79);
     expect(w, "0: start a\n0: start b\n30: reply d!NO_SLOT(deferred)+1\n");
     outcome(w, BUS_CONFIRMED);
     until(w, 200);
-    expect(w, "50: reply c!NO_SLOT(deferred)+1\n");
+    expect(w, "80: reply c!NO_SLOT(deferred)+1\n");
     outcome(w, BUS_CONFIRMED);
     succeed(w, "a", "x");
     succeed(w, "b", "y");
