@@ -64,9 +64,10 @@ def row(line):
     cpu = line.get("cpu_us_per_step", {})
     took = " · ".join(f"{name} {value:g}" for name, value in cpu.items() if value)
     spread = f"{line['min']:,.4g} – {line['max']:,.4g}"
+    memory = " · ".join(f"{value:g}" for value in line.get("rss_anon_mib", {}).values())
     more = ", ".join(f"{key} {line[key]:g}" for key in FIGURES if key in line)
     return (f"| `{line['name']}` | {line['value']:,.4g} {line['unit']} | {spread} | {line.get('ratio', '')} "
-            f"| {took} | {more} |")
+            f"| {took} | {memory} | {more} |")
 
 
 def main():
