@@ -8,12 +8,12 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import cluster
+import health
 import servers
 import tap
 import wire
 
 JOBS = 20
-WAIT_MS = 15_000  # the restart is over by then
 LOCK_MS = 1_000
 
 
@@ -21,18 +21,23 @@ class Transient(cluster.TestCase):
     own_servers = True
     words = "transient"
     losses = 1  # of each message that the broker held
+    wait_ms = 15_000  # a step whose request is lost waits for the end of this
 
     def begin(self, **counts):
         kind = {"rabbitmq": {"queue_type": "classic", "step_messages": self.words}}
-        return self.cluster(settings=dict.fromkeys(("scheduler", "agent", "supervisor"), kind), **counts)
+        return self.cluster(settings=health.settings(dict.fromkeys(health.ROLES, kind)), **counts)
 
     def submit(self, c):
         for number in range(JOBS):
-            step = wire.step("s", lock_ms=LOCK_MS, wait_ms=WAIT_MS)
+            step = wire.step("s", lock_ms=LOCK_MS, wait_ms=self.wait_ms)
             c.client.submit(wire.submit(f"job{number}", [step]))
 
     def await_requests(self, c, count):
         servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == count, f"{count} requests to wait")
+
+    def await_confirms(self, c):
+        """What a broker has not confirmed when it goes is sent again, and costs no lease."""
+        servers.wait_for(lambda: health.metrics(c.schedulers[0])["drover_scheduler_open"] == 0, "all to be confirmed")
 
     def restart(self, c):
         self.rabbit.restart()
@@ -51,6 +56,7 @@ class Transient(cluster.TestCase):
         c = self.begin(agents=0)
         self.submit(c)
         self.await_requests(c, JOBS)
+        self.await_confirms(c)
         self.restart(c)
         c.add_agent()
         self.check(c)
@@ -73,6 +79,7 @@ class Transient(cluster.TestCase):
 class Persistent(Transient):
     words = "persistent"
     losses = 0
+    wait_ms = 120_000  # the restart is over by then, and an agent there
 
 
 if __name__ == "__main__":
