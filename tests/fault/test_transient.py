@@ -35,10 +35,6 @@ class Transient(cluster.TestCase):
     def await_requests(self, c, count):
         servers.wait_for(lambda: c.client.queue("drover.task.demo")[0] == count, f"{count} requests to wait")
 
-    def await_confirms(self, c):
-        """What a broker has not confirmed when it goes is sent again, and costs no lease."""
-        servers.wait_for(lambda: health.metrics(c.schedulers[0])["drover_scheduler_open"] == 0, "all to be confirmed")
-
     def restart(self, c):
         self.rabbit.restart()
         c.await_ready()
@@ -56,7 +52,7 @@ class Transient(cluster.TestCase):
         c = self.begin(agents=0)
         self.submit(c)
         self.await_requests(c, JOBS)
-        self.await_confirms(c)
+        health.await_acked(c.schedulers[0])  # what is not confirmed yet would be sent again, and cost no lease
         self.restart(c)
         c.add_agent()
         self.check(c)

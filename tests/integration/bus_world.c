@@ -222,7 +222,7 @@ void set_alarm(struct world *w, bool on)
     ctl(w, "set_vm_memory_high_watermark", on ? "0.00001" : "0.8");
 }
 
-static pid_t broker_pid(void)
+void find_broker(struct world *w)
 {
     char command[512];
     FILE *ctl;
@@ -235,19 +235,20 @@ static pid_t broker_pid(void)
     assert_int_equal(fscanf(ctl, "%d", &pid), 1);
     assert_int_equal(pclose(ctl), 0);
     assert_true(pid > 1);
-    return pid;
+    w->broker = pid;
 }
 
 void freeze(struct world *w)
 {
-    w->frozen = broker_pid();
-    kill(w->frozen, SIGSTOP);
+    assert_true(w->broker > 1);
+    kill(w->broker, SIGSTOP);
+    w->frozen = true;
 }
 
 void thaw(struct world *w)
 {
-    kill(w->frozen, SIGCONT);
-    w->frozen = 0;
+    kill(w->broker, SIGCONT);
+    w->frozen = false;
 }
 
 /* --- buses ------------------------------------------------------------------------------------ */

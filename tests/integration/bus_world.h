@@ -65,7 +65,8 @@ struct world {
     int64_t turn_began;
     int64_t longest_turn; /* since watch_turns() */
     bool alarmed;         /* by set_alarm() */
-    pid_t frozen;         /* the broker, by freeze() */
+    bool frozen;          /* by freeze() */
+    pid_t broker;         /* by find_broker() */
     struct probe a;
     struct probe b;
 };
@@ -121,9 +122,12 @@ __attribute__((format(printf, 2, 3))) void evaluate(struct world *w, const char 
 /* Patterns of the names that the user may configure, write and read. */
 void set_rights(struct world *w, const char *configure, const char *write, const char *read);
 
+/* The loop stands still meanwhile, and sends no heartbeats: before there is a bus. */
+void find_broker(struct world *w);
+
 /* Both end with the test. */
 void set_alarm(struct world *w, bool on);
-void freeze(struct world *w);
+void freeze(struct world *w); /* what find_broker() has found */
 void thaw(struct world *w);
 
 /* --- buses ------------------------------------------------------------------------------------ */

@@ -101,6 +101,7 @@ static void test_frozen_broker(void **state)
     const int n = 20;
     struct bus_config config = config_of(w, NULL);
 
+    find_broker(w);
     config.heartbeat_s = 1;
     config.connect_timeout_ms = 1000;
     begin(w, &w->b, &config);
@@ -141,12 +142,13 @@ static void test_full_socket(void **state)
     int64_t began;
 
     assert_non_null(body);
+    find_broker(w);
     w->a.keep = true;
     begin_plain(w, &w->a, true);
     submit_number(&w->a, 1);
     until(w, w->a.n_kept == 1 && w->a.n_outcomes == 1);
     freeze(w);
-    frozen = w->frozen;
+    frozen = w->broker;
     signal(SIGALRM, on_alarm); /* should the loop wait after all */
     alarm(2 * TAKES_ITS_TIME_MS / 1000);
     began = clock_monotonic_ms();
