@@ -6,6 +6,7 @@ there is one, its ratio to the bare loop, which ran in turn with it on the same 
 """
 
 import contextlib
+import functools
 import itertools
 import statistics
 import time
@@ -49,7 +50,7 @@ def line_of(name, results, bare=None, figure="steps_per_second", unit="steps/s",
 # --- runs ----------------------------------------------------------------------------------------
 
 
-def bare(stack, jobs=2000, window=WINDOW, steps=5):
+def bare(stack, jobs=1000, window=WINDOW, steps=5):
     """The bare loop, once; its agent is there as long as it runs."""
     limit = stack.build / "bench/limit"
     stack.start("bare-agent", limit, "agent", "--queue", stack.queue, ready="ready")
@@ -68,15 +69,13 @@ def load(stack, jobs=2000, window=WINDOW, steps=5, **more):
 
 
 @contextlib.contextmanager
-def drover(options, agents=1, schedulers=1, redis=None, batch=8, queue=None, **settings):
-    """Servers, daemons of each role, warm."""
-    with Stack(options, redis, batch, queue) as stack:
-        for number in range(schedulers):
-            stack.start_daemon("scheduler", number or "", **settings)
+def drover(options, agent=True, redis=None, queue=None, **settings):
+    """Servers, a daemon of each role, warm."""
+    with Stack(options, redis, queue) as stack:
+        stack.start_daemon("scheduler", **settings)
         stack.start_daemon("supervisor", **settings)
-        for number in range(agents):
-            stack.start_daemon("agent", number or "", **settings)
-        if agents:
+        if agent:
+            stack.start_daemon("agent", **settings)
             load(stack, jobs=200)
         yield stack
 
@@ -99,7 +98,7 @@ def limit(options):
         binary = stack.build / "bench/limit"
         loops, messages, calls = in_turn(
             options,
-            lambda: bare(stack),
+            lambda: bare(stack, jobs=2000),
             lambda: stack.run(binary, "broker", "--jobs", 40000, "--queue", stack.queue),
             lambda: stack.run(binary, "store", "--jobs", 100000))
     return [line_of("limit", loops, p50_ms=middle(loops)["p50_ms"]),
@@ -111,36 +110,43 @@ def throughput(options):
     """Chains of five steps, two hundred in flight; with work to do, other agents, a strict store, and one as it comes"""
     lines = []
     with drover(options) as stack:
-        loops, plain, work = in_turn(options, lambda: bare(stack), lambda: load(stack, jobs=4000),
+        loops, plain, work = in_turn(options, lambda: bare(stack, jobs=2000), lambda: load(stack, jobs=4000),
                                      lambda: load(stack, jobs=2000, sleep=10))
         lines += [line_of("throughput", plain, loops, p50_ms=middle(plain)["p50_ms"],
                           calls_per_step=calls_per_step(stack)),
                   line_of("throughput-work", work, loops)]
-    with drover(options, agents=1) as stack:
+    with drover(options) as stack:
         stack.stop("agent")
         for number in range(2):
             stack.start(f"foreign{number or ''}", stack.build / "bench/foreign", "bench",
                         ready="ready")
-        loops, foreign = in_turn(options, lambda: bare(stack), lambda: load(stack))
+        loops, foreign = in_turn(options, lambda: bare(stack), lambda: load(stack, jobs=1000))
         lines.append(line_of("throughput-foreign", foreign, loops))
     with drover(options, redis=[*recommended(), "--appendfsync", "always"]) as stack:
-        loops, always = in_turn(options, lambda: bare(stack, jobs=1000), lambda: load(stack))
+        loops, always = in_turn(options, lambda: bare(stack), lambda: load(stack))
         lines.append(line_of("throughput-always", always, loops))
     with drover(options, redis=[]) as stack:
-        loops, stock = in_turn(options, lambda: bare(stack), lambda: load(stack, jobs=4000))
+        loops, stock = in_turn(options, lambda: bare(stack), lambda: load(stack))
         lines.append(line_of("throughput-stock", stock, loops))
     return lines
 
 
 def batch(options):
     """Requests in company: the same load with agents that take one, two, four, eight in a message"""
-    lines = []
-    for size in (1, 2, 4, 8):
-        with drover(options, batch=size) as stack:
-            loops, runs = in_turn(options, lambda: bare(stack), lambda: load(stack))
-            lines.append(line_of(f"batch-{size}", runs, loops, p50_ms=middle(runs)["p50_ms"],
-                                 cpu_us=total(runs)))
-    return lines
+
+    def taking(size):
+        stack.stop("agent")
+        stack.batch = size
+        stack.start_daemon("agent")
+        load(stack, jobs=200)
+        return load(stack)
+
+    sizes = (1, 2, 4, 8)
+    with drover(options) as stack:
+        loops, *runs = in_turn(options, lambda: bare(stack),
+                               *(functools.partial(taking, size) for size in sizes))
+    return [line_of(f"batch-{size}", those, loops, p50_ms=middle(those)["p50_ms"],
+                    cpu_us=total(those)) for size, those in zip(sizes, runs)]
 
 
 def calls_per_step(stack):
@@ -171,7 +177,7 @@ def latency(options):
     lines = []
     for behind, more in (("", {}), ("-transient", {"queue": "classic", "rabbitmq__step_messages": "transient"})):
         with drover(options, **more) as stack:
-            for name, window, jobs in (("latency-1", 1, 300), ("latency-50", 50, 2000)):
+            for name, window, jobs in (("latency-1", 1, 200), ("latency-50", 50, 1000)):
                 loops, runs = in_turn(options, lambda: bare(stack, jobs, window),
                                       lambda: load(stack, jobs, window))
                 lines.append(line_of(name + behind, runs, loops, "p50_ms", "ms",
@@ -198,7 +204,7 @@ def wide(options):
     lines, first = [], None
     with drover(options) as stack:
         for steps in (5, 50, 500, 5000, 10000):
-            jobs = max(20000 // steps, 1)
+            jobs = max(10000 // steps, 1)
             (runs,) = in_turn(options, lambda: load(stack, jobs, max(1000 // steps, 1), steps,
                                                     fan=True))
             lines.append(line_of(f"wide-{steps}", runs, cpu_us=total(runs)))
@@ -215,7 +221,7 @@ def total(results):
 def backlog(options):
     """A hundred thousand jobs at once against two hundred in flight"""
     with drover(options) as stack:
-        few = load(stack, options.backlog // 5, WINDOW, 1)
+        few = load(stack, options.backlog // 10, WINDOW, 1)
         before = stack.memory()["scheduler"]
         many = load(stack, options.backlog, options.backlog, 1)
     return [line("backlog", [many["steps_per_second"]], "steps/s", None, many,
@@ -228,7 +234,7 @@ def payload(options):
     lines = []
     with drover(options) as stack:
         for size in (100, 1024, 4096, 16384, 65536):
-            jobs = min(1000, (16 << 20) // size)
+            jobs = min(1000, (8 << 20) // size)
             (runs,) = in_turn(options, lambda: load(stack, jobs, 50, payload=size))
             lines.append(line_of(f"payload-{size}", runs, cpu_us=total(runs)))
     return lines
@@ -251,9 +257,16 @@ def agents(options):
 
 def schedulers(options):
     """One scheduler, and two, on the same load"""
-    with drover(options) as one:
-        with drover(options, schedulers=2) as two:
-            first, second = in_turn(options, lambda: load(one), lambda: load(two))
+
+    def both():
+        stack.start_daemon("scheduler", 2)
+        try:
+            return load(stack)
+        finally:
+            stack.stop("scheduler2")
+
+    with drover(options) as stack:
+        first, second = in_turn(options, lambda: load(stack), both)
     return [line_of("schedulers-1", first, cpu_us=total(first)),
             line_of("schedulers-2", second, first, cpu_us=total(second))]
 
@@ -290,15 +303,15 @@ def store_memory(options):
     return lines
 
 
-def settled_bytes(options, redis, jobs=10_000):
+def settled_bytes(options, redis, jobs=5_000):
     with drover(options, redis=redis) as stack:
         empty = stack.store_bytes()
         load(stack, jobs)
         return (stack.store_bytes() - empty) / jobs
 
 
-def running_bytes(options, redis, jobs=10_000):
-    with drover(options, agents=0, redis=redis) as stack:
+def running_bytes(options, redis, jobs=5_000):
+    with drover(options, agent=False, redis=redis) as stack:
         empty = stack.store_bytes()
         stack.start("load", stack.build / "bench/load", "--jobs", jobs, "--window", jobs, ready="")
         while waiting(stack) < jobs:

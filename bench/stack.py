@@ -65,8 +65,8 @@ class Stack:
     """Servers, and processes that are stopped with them. Processes of one role are named alike, but
     for a number behind: scheduler, scheduler2."""
 
-    def __init__(self, options, redis=None, batch=8, queue=None):
-        self.batch = batch
+    def __init__(self, options, redis=None, queue=None):
+        self.batch = 8  # of agents that start from now on
         self.build = options.build
         self.queue = queue or options.queue
         self.processes = {}
