@@ -123,7 +123,7 @@ def throughput(options):
         loops, foreign = in_turn(options, lambda: bare(stack), lambda: load(stack, jobs=1000))
         lines.append(line_of("throughput-foreign", foreign, loops))
     with drover(options, redis=[*recommended(), "--appendfsync", "always"]) as stack:
-        loops, always = in_turn(options, lambda: bare(stack), lambda: load(stack))
+        loops, always = in_turn(options, lambda: bare(stack, jobs=300), lambda: load(stack))
         lines.append(line_of("throughput-always", always, loops))
     with drover(options, redis=[]) as stack:
         loops, stock = in_turn(options, lambda: bare(stack), lambda: load(stack))
@@ -151,16 +151,17 @@ def batch(options):
 
 def calls_per_step(stack):
     """redis.call()s that one more step of a chain costs, from the server's own counters."""
+    jobs, more = 40, 20
 
     def calls(steps):
         before = commands(stack)
-        load(stack, jobs=200, window=1, steps=steps)
+        load(stack, jobs, window=1, steps=steps)
         after = commands(stack)
         return {name: after.get(name, 0) - before.get(name, 0) for name in after}
 
-    short, long = calls(5), calls(25)
-    return {name: round((long[name] - short.get(name, 0)) / (200 * 20), 2)
-            for name in long if long[name] - short.get(name, 0) > 200}
+    short, long = calls(5), calls(5 + more)
+    found = {name: (long[name] - short.get(name, 0)) / (jobs * more) for name in long}
+    return {name: round(calls, 2) for name, calls in found.items() if calls > 0.05}
 
 
 def commands(stack):
