@@ -38,7 +38,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 33
+local BUILD = 34
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1015,6 +1015,16 @@ local function stands_still(job, i, rec)
   return used_up(job, i, rec) ~= nil
 end
 
+-- Whether a retry of all has yet to come by this step.
+local function retry_ahead(job, i)
+  for _, work in ipairs(job.spreads) do
+    if work.from == 'y' and work.offset <= i then
+      return true
+    end
+  end
+  return false
+end
+
 -- A walk has come to that step. Returns whether that is all.
 local function walked(job, work, last)
   job.budget.left = job.budget.left - (last - work.offset)
@@ -1963,6 +1973,9 @@ local function drive_marked(job, i, rec, fresh)
     rest(job, i, rec, fresh)
   elseif job.hold ~= '' then
     return
+  elseif retry_ahead(job, i) and stands_still(job, i, rec) then
+    forgive(rec) -- it would be in flight by then
+    rest(job, i, rec, fresh)
   elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
     give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', 0)
   else

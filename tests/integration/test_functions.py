@@ -190,6 +190,23 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.retry_all())
         self.assertEqual(["0", "0"], self.step(0)[7:9])
 
+    def test_retry_all_before_its_walk_has_come_by(self):
+        """What is due by then begins at once, and anew: one that was parked, one that is about to be."""
+        parked, dead, tried = BUDGET, BUDGET + 1, BUDGET + 2
+        self.submit(*[LONG] * BUDGET, TRIED, DIES, CAPPED)
+        self.record("T", parked)
+        self.record("T", tried)
+        self.assertEqual(["P", "B"], [self.step(i)[2] for i in (parked, tried)])
+        self.redis.set("skew", 700000)
+        for i in (parked, dead, tried):
+            self.await_mark(i)
+        self.assertEqual("DONE", self.retry_all())
+        self.assertEqual([f"y:{BUDGET}"], self.job("cursor"))
+        self.drive(parked, dead, tried)
+        self.assertEqual([["R", "0", "0"], ["R", "0", "0"], ["R", "1", "0"]],
+                         [[self.step(i)[2], *self.step(i)[7:9]] for i in (parked, dead, tried)])
+        self.assertEqual(1, self.events().count("parked"))
+
     def test_retry_all_of_what_the_end_laid_down(self):
         """A parked step waits for nothing once its job has ended; brought back, it begins anew."""
         self.submit(SHORT, FAILS)

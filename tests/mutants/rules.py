@@ -856,6 +856,24 @@ RULES = {
             "      set_state(job, i, rec, 'W', 0)\n",
             "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
         ),
+        "a retry of all leaves the counters of what is due before it has come by": (
+            FUNCTIONS,
+            "  elseif retry_ahead(job, i) and stands_still(job, i, rec) then\n",
+            "  elseif false then\n",
+            "tests/integration/test_functions.py Functions.test_retry_all_before_its_walk_has_come_by",
+        ),
+        "a retry of all begins anew what has tries left": (
+            FUNCTIONS,
+            "  elseif retry_ahead(job, i) and stands_still(job, i, rec) then\n",
+            "  elseif retry_ahead(job, i) then\n",
+            "tests/integration/test_functions.py Functions.test_retry_all_before_its_walk_has_come_by",
+        ),
+        "a retry of all that comes to a step next is taken to have passed it": (
+            FUNCTIONS,
+            "work.from == 'y' and work.offset <= i then",
+            "work.from == 'y' and work.offset < i then",
+            "tests/integration/test_functions.py Functions.test_retry_all_before_its_walk_has_come_by",
+        ),
         "a retry of all leaves the counters of what was parked when the job ended": (
             FUNCTIONS,
             "  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then",
