@@ -194,7 +194,7 @@ static void submit_large(struct alone *w)
     alone_submit(w, buf_str(&json));
     say_result(&said);
     for (int i = 0; i < RESULTS; i++) {
-        char step[12];
+        char step[16];
 
         snprintf(step, sizeof(step), "s%d", i);
         w->story.len = 0;
