@@ -256,7 +256,8 @@ static void test_alarm(void **state)
     assert_true(w->longest_turn < TAKES_ITS_TIME_MS);
 }
 
-/* What had come before it is delivered, one after another, as each is acknowledged. */
+/* What had come before it is delivered, one after another, as each is acknowledged; not only when
+ * the watchdog looks. */
 static void test_alarm_drains(void **state)
 {
     struct world *w = *state;
@@ -266,6 +267,8 @@ static void test_alarm_drains(void **state)
     begin_plain(w, &w->b, false);
     submit_settled(w, &w->b, n);
     config.prefetch = 1;
+    config.heartbeat_s = 3600;
+    config.confirm_ms = 3600 * 1000;
     w->a.keep = true;
     begin(w, &w->a, &config);
     until(w, w->a.n_kept == 1);
