@@ -83,7 +83,7 @@ void tempo_heard(struct scheduler *s, const struct workflow *w, const Drover__V1
     int64_t number = ops_token_step(bytes_str(m->token));
 
     if (number < 0 || number >= w->n_steps)
-        return;
+        return; /* unreachable: the store has recorded it */
     if (m->error && m->error->verdict == DROVER__V1__VERDICT__VERDICT_DEFER)
         return;                                                     /* it was not done */
     if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE) /* undos travel alone */

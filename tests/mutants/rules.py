@@ -3234,6 +3234,12 @@ RULES = {
             "|| true",
             f"{DISPATCH} test_as_many_as_the_agent_takes",
         ),
+        "one action too many is known": (
+            "scheduler/dispatch.c",
+            "    if (HASH_COUNT(s->tempos) >= MACHINE_TEMPOS_MAX) {\n",
+            "    if (HASH_COUNT(s->tempos) > MACHINE_TEMPOS_MAX) {\n",
+            f"{DISPATCH} test_a_thousand_actions_are_known",
+        ),
         "a message holds eight, whatever they take": (
             "scheduler/dispatch.c",
             "    room = t->took_us ? ",

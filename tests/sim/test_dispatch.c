@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "alone.h"
+#include "scheduler/machine.h"
 
 #define FAN 10
 
@@ -54,8 +55,8 @@ static void fan_out(struct alone *w, const char *job, int nth, const char *said)
     alone_serve(w, job, "root", said);
 }
 
-/* A job of one step is done. */
-static void do_one(struct alone *w, const char *said)
+/* A job of one step of that actor is done. */
+static void do_one_of(struct alone *w, const char *actor, const char *said)
 {
     static int n;
     CLEANUP(buf_deinit) struct buf json = {0};
@@ -63,10 +64,15 @@ static void do_one(struct alone *w, const char *said)
 
     snprintf(job, sizeof(job), "one%d", n++);
     buf_printf(&json, "{\"jobId\": \"%s\", \"definition\": {\"steps\": [", job);
-    step_append(&json, "only", "hand", false);
+    step_append(&json, "only", actor, false);
     buf_puts(&json, "]}}");
     alone_submit(w, buf_str(&json));
     alone_serve(w, job, "only", said);
+}
+
+static void do_one(struct alone *w, const char *said)
+{
+    do_one_of(w, "hand", said);
 }
 
 /* ---- who travels with whom ---- */
@@ -180,6 +186,27 @@ static void test_a_slow_one_is_remembered(void **state)
                     " request h, request i, request j, ack");
     fan_out(w, "k", 0, done(w, 8, 0));
     alone_expect(w, "request a b, request c d, request e f, request g h, request i j, ack");
+}
+
+/* Of so many actions: the first of more is known no longer. */
+static void test_a_thousand_actions_are_known(void **state)
+{
+    struct alone *w = *state;
+    char actor[16];
+
+    do_one(w, done(w, 8, 0));
+    do_one(w, done(w, 8, 200));
+    for (int i = 1; i <= MACHINE_TEMPOS_MAX; i++) {
+        if (i == MACHINE_TEMPOS_MAX) {
+            fan_out(w, "j", 0, done(w, 8, 0));
+            alone_expect(w, "request a, request b, request c, request d, request e, request f,"
+                            " request g, request h, request i, request j, ack");
+        }
+        snprintf(actor, sizeof(actor), "actor%d", i);
+        do_one_of(w, actor, done(w, 8, 0));
+    }
+    fan_out(w, "k", 0, done(w, 8, 0));
+    alone_expect(w, "request a b c d e f g h, request i j, ack");
 }
 
 /* So does one that has failed. */
@@ -341,6 +368,7 @@ int main(void)
         TEST(test_as_much_work_as_is_begun_at_once),
         TEST(test_the_least_of_all_in_a_message),
         TEST(test_a_slow_one_is_remembered),
+        TEST(test_a_thousand_actions_are_known),
         TEST(test_a_slow_failure_is_remembered),
         TEST(test_what_fails_fast_is_not_fast),
         TEST(test_who_may_die_once_travels_alone),
