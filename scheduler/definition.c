@@ -22,7 +22,7 @@ int definition_of(struct scheduler *s, const Drover__V1__Workflow *m, struct wor
     const char *field = "definition";
 
     if (wire_encode(&m->base, false, &encoded))
-        return workflow_new(out, m, field, problem); /* unreachable: a Submit is larger than it */
+        return workflow_new(out, m, field, problem); /* unreachable: a Submit is larger */
     id_digest(buf_bytes(&encoded), digest);
     known = definition_find(s, digest);
     if (!known)

@@ -1974,7 +1974,7 @@ local function drive_marked(job, i, rec, fresh)
   elseif job.hold ~= '' then
     return
   elseif retry_ahead(job, i) and stands_still(job, i, rec) then
-    forgive(rec) -- it would be in flight by then
+    forgive(rec) -- as the walk would, which cannot tell either whether it died before the retry or since
     rest(job, i, rec, fresh)
   elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
     give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', 0)

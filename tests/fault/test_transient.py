@@ -8,7 +8,6 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import cluster
-import health
 import servers
 import tap
 import wire
@@ -25,7 +24,7 @@ class Transient(cluster.TestCase):
 
     def begin(self, **counts):
         kind = {"rabbitmq": {"queue_type": "classic", "step_messages": self.words}}
-        return self.cluster(settings=health.settings(dict.fromkeys(health.ROLES, kind)), **counts)
+        return self.cluster(settings=dict.fromkeys(("scheduler", "agent", "supervisor"), kind), **counts)
 
     def submit(self, c):
         for number in range(JOBS):
@@ -52,7 +51,7 @@ class Transient(cluster.TestCase):
         c = self.begin(agents=0)
         self.submit(c)
         self.await_requests(c, JOBS)
-        health.await_acked(c.schedulers[0])  # what is not confirmed yet would be sent again, and cost no lease
+        self.rabbit.await_acknowledged(c.name, "drover.submit")  # or they would be sent again, and cost no lease
         self.restart(c)
         c.add_agent()
         self.check(c)

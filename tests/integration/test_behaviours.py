@@ -11,7 +11,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import client
 import cluster
-import health
 import servers
 import tap
 import wire
@@ -167,12 +166,13 @@ class Behaviours(Case):
 
     def test_fresh_fence_per_dispatch(self):
         """Each dispatch has a token of its own, and attempts grow, also across a restart."""
-        c = self.begin(settings=health.settings())
+        c = self.begin()
         c.client.submit(wire.submit("job", [step("a")]))
         requests = [self.take()]
         for kill in (False, True, False):
             if kill:
-                health.await_acked(c.schedulers[0])
+                for queue in "drover.submit", "drover.replies":
+                    self.rabbit.await_acknowledged(c.name, queue)  # or the request would be sent again
                 c.schedulers[0].kill()
                 c.schedulers[0].start()
             c.client.reply(requests[-1], error=error("no"))
@@ -362,12 +362,12 @@ class Behaviours(Case):
 
     def test_supervisor_restart(self):
         """Leases are in the store: what has ended meanwhile is sent again once, the rest is left alone."""
-        c = self.begin(settings=health.settings())
+        c = self.begin()
         c.client.submit(wire.submit("short", [step("a", wait_ms=3000, lock_ms=100)]))
         short = self.take()
         c.client.submit(wire.submit("long", [step("b", lock_ms=600_000)]))
         self.take()
-        health.await_acked(c.schedulers[0])
+        self.rabbit.await_acknowledged(c.name, "drover.submit")  # or the request would be sent again
         c.supervisors[0].kill()
         c.schedulers[0].kill()
         alone = c.store.job("long")

@@ -52,11 +52,6 @@ def metrics(daemon):
     return found
 
 
-def await_acked(scheduler):
-    """Until it has acknowledged all it was given: if it is killed now, none of that is delivered, and sent, again."""
-    servers.wait_for(lambda: metrics(scheduler)["drover_scheduler_open"] == 0, "all to be acknowledged")
-
-
 def await_ready(*daemons):
     for daemon in daemons:
         servers.wait_for(
