@@ -161,7 +161,7 @@ def calls_per_step(stack):
 
     short, long = calls(5), calls(5 + more)
     found = {name: (long[name] - short.get(name, 0)) / (jobs * more) for name in long}
-    return {name: round(each, 2) for name, each in found.items() if each > 0.05}  # not the supervisor's
+    return {name: round(each, 2) for name, each in found.items() if each > 0.05}
 
 
 def commands(stack):
