@@ -34,6 +34,12 @@
 #define MACHINE_RECENT 1024  /* requests that are remembered for a while */
 #define MACHINE_HEARTBEATS 3 /* that the store waits for Progress */
 #define MACHINE_RETRY_MS 100
+/* A run that outlasts so much of its lease is told of once, where it needs no heartbeats: evidence
+ * that its agent has begun. */
+#define MACHINE_EVIDENCE_SHARE 4
+#define MACHINE_EVIDENCE_MS 10000
+#define MACHINE_EVIDENCE_AGAIN_MS 1000 /* where the broker has not taken it */
+#define SUSPECT_PROGRESS UINT64_MAX
 #define MACHINE_REFUSED_MS 200            /* before a refused publish is made again; doubles ... */
 #define MACHINE_REFUSED_DOUBLINGS 6       /* ... up to 12.8 s */
 #define MACHINE_JSON_GROWTH 6             /* at most: a control character becomes \u0001 */
@@ -87,7 +93,7 @@ struct run {
     const struct agent_result *cut; /* short: what is said in place of a failure; NULL: it is not */
     struct list followers;          /* struct follower: deliveries of the same token */
     struct timer deadline;
-    struct timer beat;
+    struct timer beat; /* Progress is due */
     struct timer again;
     int64_t started;    /* the first try */
     int64_t tried;      /* the present one */
@@ -116,6 +122,9 @@ struct suspect {
     struct list link; /* in agent.suspects */
     struct delivery *delivery;
     struct bus_delivery seen; /* its body, owned, and whether that is all of it */
+    char *job;                /* that its properties name, with the next two; owned */
+    char *step;
+    char *token;
     bool begun;
 };
 
@@ -127,7 +136,7 @@ struct publish {
     unsigned refusals;
     struct delivery *dead;
     char *reason;      /* of the dead letter; owned */
-    uint64_t progress; /* of the run with this id; 0: it is none */
+    uint64_t progress; /* of the run with this id, or SUSPECT_PROGRESS; 0: it is none */
     int64_t sent;
     size_t n;
     struct run *runs[AGENT_REPLIES];
@@ -191,6 +200,8 @@ void suspects_admit(struct agent *a);
 void suspects_requeue(struct agent *a);
 /* The same, and the one that was acknowledged is read now. */
 void suspects_drain(struct agent *a);
+/* The Progress of the present one has an outcome. */
+void suspects_told(struct agent *a);
 
 /* ---- requeue.c ---- */
 
@@ -210,6 +221,8 @@ void run_unwanted(struct agent *a, struct run *run);
 int64_t run_heartbeat(const struct run *run);
 /* The broker has taken the Progress that was published at @sent. */
 void run_renewed(struct agent *a, uint64_t id, int64_t sent);
+/* ... has not. */
+void run_not_renewed(struct agent *a, uint64_t id);
 /* Its lease is over: nothing is said. */
 void run_silent(struct agent *a, struct run *run);
 void run_end(struct agent *a, struct run *run);
@@ -227,6 +240,8 @@ void reply_set(struct agent *a, struct run *run, const struct agent_result *resu
 void reply_gather(struct agent *a, struct run *run);
 void replies_flush(struct agent *a);
 void progress_publish(struct agent *a, const struct run *run);
+/* Of what its properties say; nobody has read it. */
+void progress_of_suspect(struct agent *a, const struct suspect *s);
 void dead_letter(struct agent *a, struct delivery *d, const struct bus_delivery *from,
                  const char *reason);
 void on_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome);

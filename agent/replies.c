@@ -148,15 +148,36 @@ static struct publish *publish_new(struct agent *a)
     return p;
 }
 
-/* Not mandatory, never made again: what matters is that the next one comes. One that is older than
- * the next would renew a lease for an agent that may be gone. */
+/* Not mandatory. @id: of whose outcome it is. */
+static struct bus_message *progress_send(struct agent *a, uint64_t id,
+                                         Drover__V1__Progress *progress, bool json,
+                                         int64_t not_after)
+{
+    Drover__V1__Replies body = DROVER__V1__REPLIES__INIT;
+    struct publish *p = publish_new(a);
+    struct bus_message *m;
+
+    progress->agent = (char *)a->config.name;
+    body.progress = &progress;
+    body.n_progress = 1;
+    p->progress = id;
+    p->sent = a->now;
+    m = replies_message(a, p->id, &body, json);
+    m->not_after = not_after;
+    m->expires = true;
+    m->transient = true;
+    return m;
+}
+
+/* A heartbeat is never made again: what matters is that the next one comes. One that is older than
+ * the next would renew a lease for an agent that may be gone. One that is evidence alone says how
+ * old it is, and asks for no answer. */
 void progress_publish(struct agent *a, const struct run *run)
 {
     const Drover__V1__StepRequest *request = run->seen.request;
-    Drover__V1__Replies body = DROVER__V1__REPLIES__INIT;
     Drover__V1__Progress progress = DROVER__V1__PROGRESS__INIT;
-    Drover__V1__Progress *list[] = {&progress};
-    struct publish *p = publish_new(a);
+    bool beats = request->heartbeat_ms > 0;
+    int64_t not_after = beats ? a->now + run_heartbeat(run) : run->seen.deadline;
     struct bus_message *m;
 
     progress.job_id = request->job_id;
@@ -164,17 +185,22 @@ void progress_publish(struct agent *a, const struct run *run)
     progress.token = request->token;
     progress.fraction = run->fraction;
     progress.note = (char *)run->note;
-    progress.agent = (char *)a->config.name;
-    body.progress = list;
-    body.n_progress = 1;
-    p->progress = run->seen.id;
-    p->sent = a->now;
-    m = replies_message(a, p->id, &body, run->delivery->message.json);
+    progress.elapsed_ms = a->now - run->delivery->received;
+    m = progress_send(a, run->seen.id, &progress, run->delivery->message.json, not_after);
     set_headers(a, m, run);
-    m->reply_to = "amq.rabbitmq.reply-to";
-    m->not_after = a->now + run_heartbeat(run);
-    m->expires = true;
-    m->transient = true;
+    m->reply_to = beats ? "amq.rabbitmq.reply-to" : NULL;
+}
+
+void progress_of_suspect(struct agent *a, const struct suspect *s)
+{
+    Drover__V1__Progress progress = DROVER__V1__PROGRESS__INIT;
+
+    progress.job_id = s->job;
+    progress.step = s->step;
+    progress.token = s->token;
+    progress.fraction = -1;
+    progress.elapsed_ms = a->now - s->delivery->received;
+    progress_send(a, SUSPECT_PROGRESS, &progress, false, a->now + MACHINE_EVIDENCE_MS);
 }
 
 /* ---- publishes ---- */
@@ -245,8 +271,10 @@ static void send_replies(struct agent *a, struct publish *p)
     m->mandatory = true;
     m->transient = a->config.transient;
     m->not_after = earliest_deadline(p);
-    if (p->n == 1)
+    if (p->n == 1) {
         set_headers(a, m, p->runs[0]);
+        m->message_id = effects_str(a->out, p->runs[0]->seen.request->token);
+    }
 }
 
 static void publish_send(struct agent *a, struct publish *p)
@@ -264,6 +292,12 @@ static size_t reply_size(const struct run *run)
     return wire_payload_size(run->reply.result) + details + MACHINE_REPLY_BASE;
 }
 
+/* It answers by itself: what kills the schedulers that read it is then known by its properties. */
+static bool is_retry(const struct run *run)
+{
+    return run->seen.request->attempt > 1;
+}
+
 static void flush(struct agent *a, struct list *gathered, size_t limit)
 {
     while (!list_empty(gathered)) {
@@ -274,7 +308,7 @@ static void flush(struct agent *a, struct list *gathered, size_t limit)
             struct run *run = list_entry(gathered->next, struct run, link);
 
             size += reply_size(run);
-            if (p->n > 0 && size > limit)
+            if (p->n > 0 && (size > limit || is_retry(run) || is_retry(p->runs[0])))
                 break;
             list_remove(&run->link);
             p->runs[p->n++] = run;
@@ -347,9 +381,16 @@ static void on_refused(struct agent *a, struct publish *p)
 
 static void on_progress_outcome(struct agent *a, struct publish *p, enum bus_outcome outcome)
 {
-    if (outcome == BUS_CONFIRMED)
-        run_renewed(a, p->progress, p->sent);
+    uint64_t id = p->progress;
+    int64_t sent = p->sent;
+
     publish_free(a, p);
+    if (id == SUSPECT_PROGRESS)
+        suspects_told(a);
+    else if (outcome == BUS_CONFIRMED)
+        run_renewed(a, id, sent);
+    else
+        run_not_renewed(a, id);
 }
 
 void on_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome)

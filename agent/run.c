@@ -178,32 +178,58 @@ static void on_beat(struct agent *a, struct timer *t)
     struct run *run = container_of(t, struct run, beat);
 
     progress_publish(a, run);
-    timer_set(a, &run->beat, a->now + run_heartbeat(run), on_beat);
+    if (run->seen.request->heartbeat_ms > 0)
+        timer_set(a, &run->beat, a->now + run_heartbeat(run), on_beat);
 }
+
+/* When Progress is due as evidence alone. What the broker would not deliver again, as it was
+ * acknowledged, is told of at once. */
+static int64_t evidence_after(const struct run *run)
+{
+    int64_t share = run->seen.request->lock_ms / MACHINE_EVIDENCE_SHARE;
+
+    if (run->delivery->acked)
+        return 0;
+    return share < MACHINE_EVIDENCE_MS ? share : MACHINE_EVIDENCE_MS;
+}
+
+/* What of a run with a slot the broker counts: see requeue.c. */
+static void slot_count(struct agent *a, struct run *run)
+{
+    run->unseen = run->delivery->acked || run->delivery->open == 0;
+    run->hidden = !run->unseen && run->delivery->counted;
+    run->delivery->counted |= !run->unseen;
+    a->unseen += run->unseen;
+    a->hidden += run->hidden;
+}
+
+static void slot_uncount(struct agent *a, struct run *run)
+{
+    a->unseen -= run->unseen;
+    a->hidden -= run->hidden;
+    run->delivery->counted &= run->unseen || run->hidden;
+}
+
+static void leave(struct agent *a, struct run *run);
 
 static void start(struct agent *a, struct run *run)
 {
     const Drover__V1__StepRequest *request = run->seen.request;
-    int64_t early = actor_find(a, request->actor)->early_ack_ms;
 
     a->stats.waiting--;
     if (a->now >= stop_time(a, run)) { /* we stood still for so long */
-        run_silent(a, run);
+        leave(a, run);
         return;
     }
     a->stats.running++;
     run->started = a->now;
     watch_lease(a, run);
     try(a, run);
-    if (request->heartbeat_ms > 0)
+    if (request->heartbeat_ms > 0 || evidence_after(run) == 0)
         on_beat(a, &run->beat); /* from now on a death shows early */
-    if (early > 0 && request->lock_ms >= early)
-        settle(a, run);
-    run->unseen = run->delivery->acked || run->delivery->open == 0;
-    run->hidden = !run->unseen && run->delivery->counted;
-    run->delivery->counted |= !run->unseen;
-    a->unseen += run->unseen;
-    a->hidden += run->hidden;
+    else
+        timer_set(a, &run->beat, a->now + evidence_after(run), on_beat);
+    slot_count(a, run);
 }
 
 void runs_start(struct agent *a)
@@ -215,9 +241,7 @@ void runs_start(struct agent *a)
 static void leave_slot(struct agent *a, struct run *run)
 {
     a->stats.running--;
-    a->unseen -= run->unseen;
-    a->hidden -= run->hidden;
-    run->delivery->counted &= run->unseen || run->hidden;
+    slot_uncount(a, run);
     a->freed = true;
     timer_stop(a, &run->deadline);
     timer_stop(a, &run->beat);
@@ -339,7 +363,7 @@ void run_defer(struct agent *a, struct run *run)
     timer_stop(a, &run->deadline);
     list_remove(&run->link);
     if (a->now >= run->seen.deadline) {
-        run_silent(a, run);
+        leave(a, run);
         return;
     }
     a->stats.deferred++;
@@ -392,15 +416,45 @@ static void on_deadline(struct agent *a, struct timer *t)
     }
 }
 
+static bool is_under_way(const struct run *run)
+{
+    return run->state == RUN_RUNNING || run->state == RUN_BACKOFF;
+}
+
+/* A lease that is longer than the broker waits for an ack. The store has evidence by now: should
+ * this agent die, the lease tells. */
+static void acknowledge_early(struct agent *a, struct run *run)
+{
+    int64_t early = actor_find(a, run->seen.request->actor)->early_ack_ms;
+
+    if (run->settled || early == 0 || run->seen.request->lock_ms < early)
+        return;
+    slot_uncount(a, run);
+    settle(a, run);
+    slot_count(a, run);
+}
+
 void run_renewed(struct agent *a, uint64_t id, int64_t sent)
 {
     struct run *run;
 
     HASH_FIND(by_id, a->runs, &id, sizeof(id), run);
-    if (!run || (run->state != RUN_RUNNING && run->state != RUN_BACKOFF))
+    if (!run || !is_under_way(run))
         return;
-    run->held_until = sent + MACHINE_HEARTBEATS * run_heartbeat(run);
-    watch_lease(a, run);
+    if (run->seen.request->heartbeat_ms > 0) {
+        run->held_until = sent + MACHINE_HEARTBEATS * run_heartbeat(run);
+        watch_lease(a, run);
+    }
+    acknowledge_early(a, run);
+}
+
+void run_not_renewed(struct agent *a, uint64_t id)
+{
+    struct run *run;
+
+    HASH_FIND(by_id, a->runs, &id, sizeof(id), run);
+    if (run && is_under_way(run) && !heap_holds(&run->beat.node))
+        timer_set(a, &run->beat, a->now + MACHINE_EVIDENCE_AGAIN_MS, on_beat);
 }
 
 /* What it was doing ends all the same, and the store is to know that it has. */
@@ -413,7 +467,7 @@ void run_unwanted(struct agent *a, struct run *run)
         .effect = DROVER__V1__EFFECT__EFFECT_UNKNOWN,
     };
 
-    if (run->state != RUN_RUNNING && run->state != RUN_BACKOFF)
+    if (!is_under_way(run))
         return;
     a->stats.unwanted++;
     log_info("step_unwanted", LOG_S("job", run->seen.request->job_id),
@@ -445,13 +499,28 @@ static void leave_delivery(struct agent *a, struct delivery *d)
     d->left = true;
 }
 
-void run_leave(struct agent *a, struct run *run)
+static void give_back(struct agent *a, struct run *run)
 {
-    a->stats.waiting--;
     leave_delivery(a, run->delivery);
     list_foreach(l, &run->followers)
         leave_delivery(a, list_entry(l, struct follower, link)->delivery);
     run_end(a, run);
+}
+
+/* It was not begun, and its lease, as it was counted here, is over. The broker offers it again, or
+ * has it expire, once: a process that is always late would get it as often as it gives it back. */
+static void leave(struct agent *a, struct run *run)
+{
+    if (run->delivery->acked || run->delivery->repeated || in_company(run))
+        run_silent(a, run);
+    else
+        give_back(a, run);
+}
+
+void run_leave(struct agent *a, struct run *run)
+{
+    a->stats.waiting--;
+    give_back(a, run);
 }
 
 void runs_drain(struct agent *a)

@@ -5,7 +5,8 @@
  * Nobody here can count its victims: agents have no store, and the broker's count is raised for all
  * that was merely prefetched beside it. So a suspect is acknowledged before it is read. If it kills
  * us it is gone, its lease ends without an answer, and the store counts that and parks the step in
- * the end. It is read alone, a moment later: no other suspect goes with it.
+ * the end: it has evidence, as Progress of what the properties name goes out before the ack. It is
+ * read alone, a moment later: no other suspect goes with it.
  *
  * What this very process has read before, and lived, is no suspect: a connection was lost.
  */
@@ -55,6 +56,18 @@ bool suspect(const struct agent *a, const struct bus_delivery *d)
     return d->redelivered && !recent_has(&a->bodies, d->body);
 }
 
+static bool is_name(const char *text)
+{
+    return id_name_valid(text, strlen(text));
+}
+
+/* The properties of a message with one request tell which one it is. */
+static bool names_a_request(const struct bus_delivery *d)
+{
+    return is_name(d->job) && is_name(d->step) && is_name(d->message_id) &&
+           strlen(d->message_id) <= WIRE_TOKEN_MAX;
+}
+
 void suspect_new(struct agent *a, struct delivery *delivery, const struct bus_delivery *d)
 {
     struct suspect *s = or_abort(calloc(1, sizeof(*s)));
@@ -64,6 +77,11 @@ void suspect_new(struct agent *a, struct delivery *delivery, const struct bus_de
         memcpy(body, d->body.data, d->body.len);
     s->delivery = delivery;
     s->seen = (struct bus_delivery){.body = bytes_of(body, d->body.len), .oversize = d->oversize};
+    if (names_a_request(d)) {
+        s->job = or_abort(strdup(d->job));
+        s->step = or_abort(strdup(d->step));
+        s->token = or_abort(strdup(d->message_id));
+    }
     list_append(&a->suspects, &s->link);
     a->stats.suspects++;
 }
@@ -73,6 +91,9 @@ void suspect_free(struct suspect *s)
     list_remove(&s->link);
     delivery_drop(s->delivery);
     free((void *)s->seen.body.data);
+    free(s->job);
+    free(s->step);
+    free(s->token);
     free(s);
 }
 
@@ -98,13 +119,28 @@ static void on_acknowledged(struct agent *a, struct timer *t)
 
 static void let_go(struct agent *a, struct suspect *s)
 {
+    s->delivery->acked = true;
+    effects_add(a->out, EFFECT_ACK, s->delivery->handle);
+    timer_set(a, &a->alone, a->now + ACK_MS, on_acknowledged);
+}
+
+void suspects_told(struct agent *a)
+{
+    if (a->suspect && !a->suspect->delivery->acked)
+        let_go(a, a->suspect);
+}
+
+/* The broker has the evidence before it loses the message. */
+static void admit(struct agent *a, struct suspect *s)
+{
     const char *digest = effects_printf(a->out, "%016" PRIx64, digest_of(s->seen.body));
 
     log_warn("suspect", LOG_S("digest", digest), LOG_I("bytes", s->seen.body.len));
     a->suspect = s;
-    s->delivery->acked = true;
-    effects_add(a->out, EFFECT_ACK, s->delivery->handle);
-    timer_set(a, &a->alone, a->now + ACK_MS, on_acknowledged);
+    if (s->token)
+        progress_of_suspect(a, s);
+    else
+        let_go(a, s);
 }
 
 void suspects_admit(struct agent *a)
@@ -114,23 +150,27 @@ void suspects_admit(struct agent *a)
         suspect_free(take(a->suspect));
     }
     if (!a->suspect && !list_empty(&a->suspects) && a->stats.running < a->config.concurrency)
-        let_go(a, list_entry(list_pop(&a->suspects), struct suspect, link));
+        admit(a, list_entry(list_pop(&a->suspects), struct suspect, link));
+}
+
+static void requeue(struct agent *a, struct suspect *s)
+{
+    delivery_requeue(a, s->delivery);
+    suspect_free(s);
 }
 
 void suspects_requeue(struct agent *a)
 {
-    for (struct list *l; (l = list_pop(&a->suspects));) {
-        struct suspect *s = list_entry(l, struct suspect, link);
-
-        delivery_requeue(a, s->delivery);
-        suspect_free(s);
-    }
+    for (struct list *l; (l = list_pop(&a->suspects));)
+        requeue(a, list_entry(l, struct suspect, link));
 }
 
 /* What was acknowledged is ours to answer, the others are the broker's. */
 void suspects_drain(struct agent *a)
 {
     suspects_requeue(a);
-    if (a->suspect && !a->suspect->begun)
+    if (a->suspect && !a->suspect->delivery->acked)
+        requeue(a, take(a->suspect));
+    else if (a->suspect && !a->suspect->begun)
         begin(a);
 }

@@ -207,10 +207,11 @@ static void take_entry(struct why *why, const Drover__V1__HistoryEntry *e)
         if (!needs_agent(why->job->steps[i]) || strcmp(why->job->steps[i]->name, e->step) != 0)
             continue;
         if (strcmp(e->event, "dispatched") != 0)
-            why->about[i].unheard =
-                strcmp(e->event, "unstarted") == 0 || strcmp(e->event, "unroutable") == 0
-                    ? why->about[i].unheard
-                    : 0;
+            why->about[i].unheard = strcmp(e->event, "unstarted") == 0 ||
+                                            strcmp(e->event, "silent") == 0 ||
+                                            strcmp(e->event, "unroutable") == 0
+                                        ? why->about[i].unheard
+                                        : 0;
         else if (why->about[i].unheard == 0)
             why->about[i].unheard = e->at;
     }
@@ -358,6 +359,9 @@ static const char *say_leased(const struct why *why, const Drover__V1__StepStatu
         buf_printf(&a->sentence,
                    ", or one of the %" PRIu32 " requests that wait in `drover.task.%s`",
                    queue->messages, step->actor);
+    if (!overdue && step->unstarted > 0 && !step->begun)
+        buf_printf(&a->sentence, ", after %" PRIu32 " that no agent is known to have begun",
+                   step->unstarted);
     if (*step->note) {
         buf_puts(&a->sentence, ", ");
         view_text(&a->sentence, step->note, ERROR_COLUMNS);

@@ -117,17 +117,23 @@ static void address(struct scheduler *s, struct bus_message *message, const char
     s->stats.messages++;
 }
 
-/* @again: it was sent before, so that this one finds no agent proves nothing. */
 static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
-                       int64_t not_after, bool again)
+                       int64_t not_after, enum dispatch_how how)
 {
+    bool again = how == DISPATCH_AGAIN; /* then that this one finds no agent proves nothing */
     Drover__V1__StepRequest *list[] = {m};
     Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
+    struct publish *p = publish_new(s, 1);
     struct bus_message *message;
+    struct bytes packed;
 
     body.requests = list;
     body.n_requests = 1;
-    message = op_publish(s, op, &body.base, false, again ? NULL : m->token);
+    packed = wire_pack(s->out, &body.base, false);
+    publish_part(s, p, op, again ? NULL : m->token, packed.len);
+    if (how == DISPATCH_WATCHED)
+        p->parts[0].watched = watched_new(op, m->token, m->actor, not_after);
+    message = publish_send(s, p, body.base.descriptor, packed, false);
     address(s, message, m->actor, not_after);
     message->message_id = m->token;
     message->job = effects_str(s->out, m->job_id);
@@ -231,7 +237,7 @@ void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, si
     if (room > 1)
         send_in_company(s, op, m, not_after, room);
     else
-        send_alone(s, op, m, not_after, how == DISPATCH_AGAIN);
+        send_alone(s, op, m, not_after, how);
     s->stats.dispatched++;
     log_debug("step_dispatched", LOG_S("job", m->job_id), LOG_S("step", m->step),
               LOG_I("attempt", m->attempt), LOG_S("token", m->token));

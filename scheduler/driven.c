@@ -198,8 +198,12 @@ static void set_forward_result(Drover__V1__StepRequest *m, const struct ops_driv
 /* What dies with its company counts a death: not where that would be the last. */
 static enum dispatch_how how_to_send(const struct workflow_dispatch *d, const struct ops_request *r)
 {
+    bool doubled = r->wait > d->wait_ms; /* as it is after one without evidence */
+
     if (r->again)
         return DISPATCH_AGAIN;
+    if (r->expiries > 0 || doubled)
+        return DISPATCH_WATCHED;
     return r->attempt == 1 && d->policy.maximum_expiries > 1 ? DISPATCH_FIRST : DISPATCH_ALONE;
 }
 

@@ -18,6 +18,7 @@
 
 #define NO_AGENT "NO_AGENT"
 #define UNROUTABLE "UNROUTABLE"
+#define SILENT "SILENT"
 #define PARKED "PARKED"
 #define DEADLINE "DEADLINE"
 #define SERVED "SERVED" /* the causes above are over */
@@ -226,7 +227,7 @@ static void set_cause(struct alert *alert, const char *reason, const struct work
 static void served(struct scheduler *s, const struct op *op, struct alert *alert,
                    struct workflow *w)
 {
-    static const char *const reasons[] = {NO_AGENT, UNROUTABLE};
+    static const char *const reasons[] = {NO_AGENT, UNROUTABLE, SILENT};
 
     for (size_t i = 0; i < array_size(reasons); i++) {
         set_cause(alert, reasons[i], w);
@@ -279,6 +280,14 @@ void alert_owed(struct op *op, const struct ops_job *job, const char *step, stru
     op->workflow = workflow_ref(w);
 }
 
+/* Of one actor: whether that is news the store is asked first. */
+static const char *cause_of(struct bytes reason)
+{
+    if (bytes_is(reason, UNROUTABLE))
+        return UNROUTABLE;
+    return bytes_is(reason, SILENT) ? SILENT : NO_AGENT;
+}
+
 void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
                   struct workflow *w)
 {
@@ -297,7 +306,7 @@ void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_dri
         else if (bytes_is(reason, PARKED))
             about_a_job(s, op, &alert, PARKED, w);
         else
-            missed(s, op, &alert, bytes_is(reason, UNROUTABLE) ? UNROUTABLE : NO_AGENT, w);
+            missed(s, op, &alert, cause_of(reason), w);
     }
 }
 

@@ -55,6 +55,11 @@
 #define MACHINE_ACCEPTED_MS 10000
 #define MACHINE_ACCEPTED_MAX 16384
 
+/* Watched requests: looks at a queue are half of what is left of a wait apart, but ... */
+#define MACHINE_LOOK_MIN_MS 50
+#define MACHINE_LOOK_MAX_MS 1000
+#define MACHINE_WATCHED_MAX 256 /* requests; others have no evidence, and do not count */
+
 struct op;
 typedef void op_fn(struct scheduler *s, struct op *op);
 typedef void op_answered_fn(struct scheduler *s, struct op *op, struct ops_reader *r);
@@ -79,7 +84,7 @@ struct item {
     bool redelivered;
     bool json;      /* came as JSON: answers go in kind */
     bool registers; /* no delivery: a workflow of this scheduler's configuration */
-    bool looks;     /* nor this: whether the store went back; nobody waits for it */
+    bool looks;     /* nor this: whether the store went back, evidence; nobody waits for it */
     char *suspect;  /* delivered before: its digest, owned; else NULL */
     unsigned open;
     char *reply_to; /* "" for none */
@@ -156,10 +161,24 @@ struct call {
     struct op *ops[];
 };
 
+/* A request of which is to be seen whether it leaves its queue: see watch.c. */
+struct watched {
+    struct list link;  /* in scheduler.watched once it is confirmed, or in a part */
+    int64_t confirmed; /* when */
+    int64_t wait_ends; /* then the broker may give it back */
+    int64_t look_at;   /* the next time */
+    bool left;         /* it was not in the queue when that was looked at last */
+    uint32_t partition;
+    char *job;
+    char token[WIRE_TOKEN_MAX + 1];
+    char actor[ID_NAME_MAX + 1];
+};
+
 /* Who waits for the outcome of a publish. */
 struct part {
     struct op *op;
     char token[WIRE_TOKEN_MAX + 1]; /* of a request: what to record where it is returned */
+    struct watched *watched;        /* NULL: it is not; owned */
 };
 
 /* One message without an outcome: for one op or, of requests, several. */
@@ -245,11 +264,15 @@ struct scheduler {
     struct list stalled;      /* ops with requests that wait for room */
     struct list batches;      /* requests that leave with the next flush */
     struct pace dispatching;
-    struct tempo *tempos;           /* oldest first */
-    char life[ID_TOKEN_LEN + 1];    /* of this process */
-    struct list suspects;           /* ops of deliveries that wait until ... */
-    struct item *suspect;           /* ... this one is dealt with; NULL: none is */
-    int64_t suspect_until;          /* then it is no suspect any more */
+    struct tempo *tempos;        /* oldest first */
+    char life[ID_TOKEN_LEN + 1]; /* of this process */
+    struct list suspects;        /* ops of deliveries that wait until ... */
+    struct item *suspect;        /* ... this one is dealt with; NULL: none is */
+    int64_t suspect_until;       /* then it is no suspect any more */
+    struct list watched;         /* requests ... */
+    unsigned n_watched;
+    int64_t look_began; /* ... at the queue of this actor; 0: none is under way */
+    char looked[ID_NAME_MAX + 1];
     struct definition *definitions; /* oldest first */
     size_t cached;                  /* their bytes */
     struct asked *asked;
@@ -345,6 +368,7 @@ enum dispatch_how {
     DISPATCH_ALONE,
     DISPATCH_AGAIN, /* it was sent before, so that this one finds no agent proves nothing: alone */
     DISPATCH_FIRST, /* a first attempt, which may travel with others */
+    DISPATCH_WATCHED, /* of the one before it no agent has told, or an agent has died: alone */
 };
 
 /* Requests (dispatch.c): publishes one, alone or in company; those that were gathered; forgets
@@ -353,6 +377,19 @@ void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, si
               int64_t not_after, enum dispatch_how how);
 void dispatch_flush(struct scheduler *s);
 void dispatch_free(struct scheduler *s);
+/* Watched requests (watch.c): a new one; it is confirmed, and belongs to the scheduler; its queue
+ * was looked at; the broker is gone, and with it what is known of its queues; when watch_tick() is
+ * needed next. */
+struct watched *watched_new(const struct op *op, const char *token, const char *actor,
+                            int64_t wait_ends);
+struct watched *watched_free(struct watched *w);
+void watch(struct scheduler *s, struct watched *w);
+void watch_answered(struct scheduler *s, uint32_t messages, uint32_t consumers);
+void watch_lost(struct scheduler *s);
+void watch_tick(struct scheduler *s);
+int64_t watch_next(const struct scheduler *s);
+/* Has the store know that an agent had the request of this token. */
+void taken_tell(struct scheduler *s, const char *job, const char *token);
 /* A reply was recorded: how long that action takes, and whether its agents take several. */
 void tempo_heard(struct scheduler *s, const struct workflow *w, const Drover__V1__StepReply *m);
 

@@ -120,7 +120,8 @@ static void renew_call(struct scheduler *s, struct op *op)
 {
     const Drover__V1__Progress *m = op->progress;
 
-    ops_renew(s->out, op_call_id(s, op), op->partition, m->job_id, m->token, m->fraction, m->note);
+    ops_renew(s->out, op_call_id(s, op), op->partition, m->job_id, m->token, m->fraction, m->note,
+              m->elapsed_ms);
 }
 
 static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader *r)

@@ -155,6 +155,9 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
         s->stats.unknown++;
         log_info("reply_unknown_job", LOG_S("job", op->job));
         break;
+    case OPS_BEGUN:
+        log_info("request_begun", LOG_S("job", op->job), LOG_S("token", op->record.token));
+        break;
     case OPS_DATA_FULL:
         record_new(s, op->item, OP_PERMANENT, op->job, op->record.token, "RESULT_TOO_LARGE",
                    "with this result the input and results of the job would exceed 64 MiB");
@@ -335,6 +338,10 @@ static void part_told(struct scheduler *s, const struct part *part, enum bus_out
         s->stats.unstarted++; /* nobody can have it: no death to be counted */
         record_new(s, op->item, OP_UNSENT, op->job, part->token, NULL, NULL);
     }
+    if (outcome == BUS_CONFIRMED && part->watched)
+        watch(s, part->watched);
+    else
+        watched_free(part->watched);
     op_unref(s, op);
 }
 
@@ -638,6 +645,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     list_init(&s->accepted);
     list_init(&s->gone);
     list_init(&s->suspects);
+    list_init(&s->watched);
     id_token(rng_next(&s->rng), s->life);
     *out = s;
     return 0;
@@ -657,6 +665,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
         for (unsigned i = 0; i < publish->n; i++) {
             struct op *op = publish->parts[i].op;
 
+            watched_free(publish->parts[i].watched);
             op->then = NULL;
             if (--op->open == 0)
                 op_free(s, op);
@@ -685,6 +694,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
         workflow_unref(s->registered[i]);
     definitions_free(s);
     dispatch_free(s);
+    watch_lost(s);
     asked_free(s);
     rollback_free(s);
     heap_deinit(&s->timers);
@@ -711,7 +721,7 @@ static int64_t next_tick(const struct scheduler *s)
         next = earlier(next, pace_when(&s->recording, s->now));
     if (!list_empty(&s->batches))
         next = earlier(next, pace_when(&s->dispatching, s->now));
-    return next;
+    return earlier(next, watch_next(s));
 }
 
 int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
@@ -725,6 +735,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
         break;
     case SCHEDULER_BUS_DOWN:
         suspects_lost(s);
+        watch_lost(s);
         break;
     case SCHEDULER_DELIVERY:
         assert(s->partitions); /* the driver consumes only once the store was up */
@@ -736,9 +747,13 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
     case SCHEDULER_OUTCOME:
         on_outcome(s, event->id, event->outcome);
         break;
+    case SCHEDULER_QUEUE:
+        watch_answered(s, event->queue.messages, event->queue.consumers);
+        break;
     case SCHEDULER_TICK:
         on_timers(s);
         suspects_tick(s);
+        watch_tick(s);
         flush(s);
         dispatch_flush(s);
         break;

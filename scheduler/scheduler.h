@@ -16,16 +16,17 @@
  *   ON Reply     record it, lock what became ready; publish
  *   ON Progress  renew the lease; answer whether the attempt is still wanted
  *   ON expired   nobody took a request: withdraw its token, lock again with a longer wait; publish
- *   ON Control   a question: answer; Recover: drive; Notify: publish what is owed; a command of
+ *   ON confirm   of a request that follows one without evidence: watch its queue until its wait is
+ * over ON Control   a question: answer; Recover: drive; Notify: publish what is owed; a command of
  *                a person, such as Cancel: steer
  *   ON redelivered  before it is read: count the lives that it has cost, one message at a time
  *   ON settled   publish the JobEvent; when confirmed, settle what is owed
  *   ON store up  compare what it shows with what is remembered: a store that went back in time
  *
  * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c (steer.c, migrate.c; the
- * questions in list.c, history.c, catalog.c), suspects.c, notice.c, rollback.c. What the store has
- * decided is carried out in driven.c, dispatch.c and event.c; scheduler.c carries work along, see
- * machine.h.
+ * questions in list.c, history.c, catalog.c), suspects.c, notice.c, rollback.c, watch.c. What the
+ * store has decided is carried out in driven.c, dispatch.c and event.c; scheduler.c carries work
+ * along, see machine.h.
  */
 #pragma once
 
@@ -51,6 +52,8 @@ enum scheduler_source {
 /* EFFECT_ROLE: for the driver. */
 enum scheduler_effect {
     SCHEDULER_ALERT, /* object: a text, the JobEvent of an alert in JSON; valid until the reset */
+    SCHEDULER_LOOK,  /* object: a text, the name of a queue; SCHEDULER_QUEUE follows, unless the
+                        connection is lost before */
 };
 
 enum scheduler_event_type {
@@ -59,6 +62,7 @@ enum scheduler_event_type {
     SCHEDULER_DELIVERY,
     SCHEDULER_ANSWER,  /* of the store call with this id */
     SCHEDULER_OUTCOME, /* of the publish with this id */
+    SCHEDULER_QUEUE,   /* what the last SCHEDULER_LOOK has found */
     SCHEDULER_TICK,    /* a turn ends, or the time that scheduler_step() returned has come */
 };
 
@@ -75,6 +79,10 @@ struct scheduler_event {
         const struct bus_delivery *delivery;
         const struct store_answer *answer;
         enum bus_outcome outcome;
+        struct {
+            uint32_t messages; /* ready; without consumers where there is no such queue */
+            uint32_t consumers;
+        } queue;
     };
 };
 

@@ -81,11 +81,22 @@ static bool is_idle(const void *machine)
     return scheduler_idle(machine);
 }
 
+static void on_queue(void *context, uint32_t messages, uint32_t consumers)
+{
+    struct scheduler_io *io = context;
+    const struct scheduler_event e = {.type = SCHEDULER_QUEUE,
+                                      .queue = {.messages = messages, .consumers = consumers}};
+
+    driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
+}
+
 static void on_role(void *context, const struct effect *effect)
 {
     struct scheduler_io *io = context;
 
-    if (io->alerts)
+    if (effect->role.what == SCHEDULER_LOOK)
+        bus_look(driver_bus(io->driver), effect->role.object, on_queue, io);
+    else if (io->alerts)
         alert_io_run(io->alerts, effect->role.object);
 }
 

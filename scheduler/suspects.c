@@ -31,28 +31,33 @@ static size_t append(char *to, size_t at, const char *text)
 /* The body stays the item's. One free() releases it. */
 static struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes body)
 {
-    const char *const from[] = {d->content_type, d->message_id, d->correlation_id,
-                                d->reply_to,     d->user_id,    d->traceparent};
+    static const size_t texts[] = {
+        offsetof(struct bus_delivery, content_type),
+        offsetof(struct bus_delivery, message_id),
+        offsetof(struct bus_delivery, correlation_id),
+        offsetof(struct bus_delivery, reply_to),
+        offsetof(struct bus_delivery, user_id),
+        offsetof(struct bus_delivery, traceparent),
+        offsetof(struct bus_delivery, job),
+        offsetof(struct bus_delivery, step),
+        offsetof(struct bus_delivery, died_of),
+    };
     size_t size = 0, at = 0;
     struct bus_delivery *copy;
     char *text;
-    const char **to[] = {NULL, NULL, NULL, NULL, NULL, NULL};
 
-    for (size_t i = 0; i < array_size(from); i++)
-        size = append(NULL, size, from[i]);
+    for (size_t i = 0; i < array_size(texts); i++)
+        size = append(NULL, size, *(const char *const *)((const char *)d + texts[i]));
     copy = or_abort(malloc(sizeof(*copy) + size));
     text = (char *)(copy + 1);
     *copy = *d;
     copy->body = body;
-    to[0] = &copy->content_type;
-    to[1] = &copy->message_id;
-    to[2] = &copy->correlation_id;
-    to[3] = &copy->reply_to;
-    to[4] = &copy->user_id;
-    to[5] = &copy->traceparent;
-    for (size_t i = 0; i < array_size(from); i++) {
-        *to[i] = text + at;
-        at = append(text, at, from[i]);
+    for (size_t i = 0; i < array_size(texts); i++) {
+        const char **member = (const char **)((char *)copy + texts[i]);
+        const char *from = *member;
+
+        *member = text + at;
+        at = append(text, at, from);
     }
     return copy;
 }
@@ -113,6 +118,8 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
     }
     log_error("poison", LOG_S("digest", op->job), LOG_I("lives", lives));
     item_dead(s, item, "POISON");
+    if (item->source == SCHEDULER_REPLIES && *op->delivery->job)
+        taken_tell(s, op->delivery->job, op->delivery->message_id); /* or the next one would come */
 }
 
 static void next(struct scheduler *s)

@@ -272,7 +272,8 @@ void bus_consume(struct bus *bus, bool wanted)
 void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx)
 {
     pthread_mutex_lock(&bus->lock);
-    bus->look = (struct look){.queue = queue, .cb = cb, .ctx = ctx};
+    bus->look = (struct look){.serial = ++bus->last_look, .cb = cb, .ctx = ctx};
+    snprintf(bus->look.queue, sizeof(bus->look.queue), "%s", queue);
     pthread_mutex_unlock(&bus->lock);
     link_recall(&bus->publisher.link, 0);
 }

@@ -122,8 +122,7 @@ int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
 typedef void (*bus_look_cb)(void *ctx, uint32_t messages, uint32_t consumers);
 
 /* Looks at a queue; @cb runs on the loop thread, or never where the connection is lost before. A
- * queue that is not there has neither. A look while another is under way takes its place. @queue is
- * kept, not copied. */
+ * queue that is not there has neither. A look while another is under way takes its place. */
 void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx);
 
 /* Sends a message from the publishing connection through the broker to the consuming one; on_pulse

@@ -71,6 +71,9 @@ static struct incoming *incoming_new(const amqp_basic_properties_t *p, size_t bo
         property(p, AMQP_BASIC_REPLY_TO_FLAG, p->reply_to),
         property(p, AMQP_BASIC_USER_ID_FLAG, p->user_id),
         text_header(p, BUS_TRACE_HEADER),
+        text_header(p, BUS_JOB_HEADER),
+        text_header(p, BUS_STEP_HEADER),
+        text_header(p, BUS_DEATH_HEADER),
     };
     size_t size = sizeof(struct incoming) + body_size;
     struct incoming *in;
@@ -90,6 +93,9 @@ static struct incoming *incoming_new(const amqp_basic_properties_t *p, size_t bo
         .reply_to = place(&at, values[3]),
         .user_id = place(&at, values[4]),
         .traceparent = place(&at, values[5]),
+        .job = place(&at, values[6]),
+        .step = place(&at, values[7]),
+        .died_of = place(&at, values[8]),
     };
     in->body = at;
     in->delivery.body = bytes_of(in->body, body_size);

@@ -35,6 +35,9 @@
 #define BUS_FRAME_MAX 131072 /* bytes, the broker's default */
 #define BUS_WHY_LEN 256
 #define BUS_TRACE_HEADER "traceparent"
+#define BUS_JOB_HEADER "drover-job"
+#define BUS_STEP_HEADER "drover-step"
+#define BUS_DEATH_HEADER "x-first-death-reason" /* set by the broker */
 #define BUS_RESENT_HEADER "drover-resent"
 #define BUS_SERIAL_HEADER "drover-publish" /* names a mandatory message in its basic.return */
 #define BUS_PULSE_EXCHANGE "drover.pulse"
@@ -159,8 +162,11 @@ struct link {
 };
 
 /* A question about a queue, on its way there and back. Under bus->lock. */
+#define BUS_QUEUE_MAX 255 /* bytes of a name, in AMQP */
+
 struct look {
-    const char *queue; /* NULL: nothing asked */
+    char queue[BUS_QUEUE_MAX + 1]; /* "": nothing asked */
+    uint64_t serial;               /* they count up; an answer to an earlier one is none */
     bool answered;
     uint32_t messages;
     uint32_t consumers;
@@ -175,11 +181,12 @@ struct publisher {
     struct list wire;    /* sent, not confirmed, in order of tags */
     int n_wire;
     uint64_t last_tag;
-    bool confirmed;     /* something was, on this connection */
-    int64_t heard;      /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
-    int64_t held_up;    /* likewise: until then at least by an alarm */
-    const char *look;   /* a queue to look at in this turn */
-    struct list actors; /* whose task queues were seen to on this connection */
+    bool confirmed;               /* something was, on this connection */
+    int64_t heard;                /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
+    int64_t held_up;              /* likewise: until then at least by an alarm */
+    char look[BUS_QUEUE_MAX + 1]; /* a queue to look at in this turn; "": none ... */
+    uint64_t look_serial;         /* ... of struct look */
+    struct list actors;           /* whose task queues were seen to on this connection */
 };
 
 /* Acks: handles of deliveries, a growing array. */
@@ -219,6 +226,7 @@ struct bus {
     struct list settled;    /* under lock: struct outgoing, from the threads to the loop */
     struct list deliveries; /* under lock: struct incoming, likewise */
     struct look look;       /* under lock */
+    uint64_t last_look;     /* serial */
     bool lends;             /* under lock: links may be lent to the loop */
 
     /* The loop thread's own from here on. */

@@ -255,8 +255,8 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
         put_text(&properties, AMQP_BASIC_EXPIRATION_FLAG, &properties.expiration, expiration);
     }
     put_text_header(&properties.headers, BUS_TRACE_HEADER, m->traceparent);
-    put_text_header(&properties.headers, "drover-job", m->job);
-    put_text_header(&properties.headers, "drover-step", m->step);
+    put_text_header(&properties.headers, BUS_JOB_HEADER, m->job);
+    put_text_header(&properties.headers, BUS_STEP_HEADER, m->step);
     put_text_header(&properties.headers, "drover-reason", m->reason);
     if (m->attempt > 0)
         put_number_header(&properties.headers, "drover-attempt", m->attempt);
@@ -312,12 +312,15 @@ static int send_first(struct publisher *p)
 
 static void answer_look(struct link *link, uint32_t messages, uint32_t consumers)
 {
+    const struct publisher *p = publisher_of(link);
     struct bus *bus = link->bus;
 
     pthread_mutex_lock(&bus->lock);
-    bus->look.messages = messages;
-    bus->look.consumers = consumers;
-    bus->look.answered = bus->look.queue != NULL;
+    if (bus->look.serial == p->look_serial) {
+        bus->look.messages = messages;
+        bus->look.consumers = consumers;
+        bus->look.answered = true;
+    }
     pthread_mutex_unlock(&bus->lock);
     uv_async_send(&bus->async);
 }
@@ -403,7 +406,7 @@ static bool publisher_waits(struct link *link)
 {
     struct publisher *p = publisher_of(link);
 
-    return !link->blocked && (p->look || must_declare(p));
+    return !link->blocked && (*p->look || must_declare(p));
 }
 
 static bool may_send(const struct publisher *p)
@@ -420,9 +423,9 @@ static int publisher_turn(struct link *link)
     size_t burst = 0;
     int r = mind_confirms(p);
 
-    if (!r && p->look && !link->blocked && !link->in_loop) {
+    if (!r && *p->look && !link->blocked && !link->in_loop) {
         r = look(link, p->look);
-        p->look = NULL;
+        *p->look = '\0';
     }
     while (!r && may_send(p)) {
         if (burst == 0 && !broker_reads(link))
@@ -460,8 +463,10 @@ static void publisher_fetch(struct link *link)
     struct publisher *p = publisher_of(link);
 
     list_move_all(&p->waiting, &p->handed);
-    if (link->bus->look.queue && !link->bus->look.answered)
-        p->look = link->bus->look.queue;
+    if (*link->bus->look.queue && !link->bus->look.answered) {
+        memcpy(p->look, link->bus->look.queue, sizeof(p->look));
+        p->look_serial = link->bus->look.serial;
+    }
 }
 
 static bool publisher_idle(struct link *link)

@@ -29,8 +29,8 @@
 
 /* The functions of common/store/drover.lua that roles call; tests/lint/failpoints.py compares. */
 static const char *const FUNCTIONS[] = {
-    "define", "drive", "expire",      "forget", "inspect", "lead",    "look",  "mark",
-    "record", "renew", "settle_owed", "steer",  "submit",  "suspect", "sweep", "told",
+    "define", "drive",       "expire", "forget", "inspect", "lead",  "look",  "mark", "record",
+    "renew",  "settle_owed", "steer",  "submit", "suspect", "sweep", "taken", "told",
 };
 
 /* What roles publish: see kind_of(). */

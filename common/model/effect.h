@@ -30,7 +30,11 @@ struct bus_delivery {
     const char *correlation_id;
     const char *reply_to;
     const char *user_id;
-    const char *traceparent; /* the header */
+    const char
+        *traceparent; /* the header; likewise drover-job, drover-step and x-first-death-reason */
+    const char *job;
+    const char *step;
+    const char *died_of; /* why the broker has dead-lettered it: expired, rejected, … */
 };
 
 /* A message to publish. NULL strings are left out. */

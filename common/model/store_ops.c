@@ -350,7 +350,7 @@ static bool about_record(const struct bytes *args, int n, int i, struct ops_abou
 
 bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out)
 {
-    static const char *const of_jobs[] = {"submit", "drive", "steer", "renew"};
+    static const char *const of_jobs[] = {"submit", "drive", "steer", "renew", "taken"};
     static const char *const of_others[] = {"told", "suspect"};
 
     *out = (struct ops_about){.step = -1};
@@ -377,7 +377,7 @@ bool ops_about(const char *function, const struct bytes *args, int n, int i, str
         out->what = args[1];
     if (strcmp(function, "suspect") == 0)
         out->what = args[2];
-    if (strcmp(function, "renew") == 0)
+    if (strcmp(function, "renew") == 0 || strcmp(function, "taken") == 0)
         out->step = ops_token_step(args[1]);
     return true;
 }
@@ -457,6 +457,7 @@ static const char *const code_names[OPS_CODES_] = {
     [OPS_DONE] = "DONE",
     [OPS_UNCHANGED] = "UNCHANGED",
     [OPS_STALE] = "STALE",
+    [OPS_BEGUN] = "BEGUN",
     [OPS_DATA_FULL] = "DATA_FULL",
     [OPS_SUPERSEDED] = "SUPERSEDED",
     [OPS_WRONG_STATE] = "WRONG_STATE",
@@ -1036,15 +1037,26 @@ uint32_t ops_read_suspect(struct ops_reader *r)
 }
 
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *token, double fraction, const char *note)
+               const char *token, double fraction, const char *note, int64_t elapsed)
 {
-    struct args a = args_new(fx, 4);
+    struct args a = args_new(fx, 5);
 
     put_str(&a, job);
     put_str(&a, token);
     put_str(&a, effects_printf(fx, "%.4f", fraction));
     put_str(&a, note);
+    put_int(&a, elapsed);
     emit(&a, id, partition, "renew");
+}
+
+void ops_taken(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+               const char *token)
+{
+    struct args a = args_new(fx, 2);
+
+    put_str(&a, job);
+    put_str(&a, token);
+    emit(&a, id, partition, "taken");
 }
 
 bool ops_read_told(struct ops_reader *r)

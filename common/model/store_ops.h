@@ -35,6 +35,7 @@ enum ops_code {
     OPS_DONE,
     OPS_UNCHANGED,
     OPS_STALE,
+    OPS_BEGUN,     /* a request that came back, and an agent has begun it; not recorded */
     OPS_DATA_FULL, /* input and results of the job would exceed 64 MiB; not recorded */
     OPS_SUPERSEDED,
     OPS_WRONG_STATE,
@@ -434,9 +435,15 @@ struct ops_marked {
 
 int ops_read_marked(struct ops_reader *r, struct effects *fx, struct ops_marked *out);
 
-/* Answers: code, wanted, locked_until, now. */
+/* @elapsed: ms since the agent got the request, 0: it does not say. Answers: code, wanted,
+ * locked_until, now. */
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *token, double fraction, const char *note);
+               const char *token, double fraction, const char *note, int64_t elapsed);
+
+/* Evidence: the request of this token left its queue while it could be delivered. Answers a code.
+ */
+void ops_taken(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+               const char *token);
 
 struct ops_renewed {
     bool known; /* the token is in flight */

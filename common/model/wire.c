@@ -487,6 +487,7 @@ static bool progress_check(const Drover__V1__Progress *m, const struct path *whe
     if (m->fraction > 1)
         return check_fail(problem, PATH(where, "fraction"), "must be at most 1");
     return token_check(m->job_id, m->step, m->token, where, problem) &&
+           check_not_negative(m->elapsed_ms, PATH(where, "elapsed_ms"), problem) &&
            check_text(m->note, WIRE_NOTE_MAX, PATH(where, "note"), problem) &&
            check_text(m->agent, ID_NAME_MAX, PATH(where, "agent"), problem);
 }

@@ -19,7 +19,8 @@
 -- Keys of a partition (p = KEYS[1]):
 --   p job:<id>      hash   the job; a field for each step, by number, absent until first touched
 --   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors,
---                          c<step> the token of a request that was sent once more …
+--                          p<step> the last Progress and t<step> the token of a request that left its
+--                          queue, see is_begun(); c<step> the token of a request that was sent once more …
 --   p hist:<id>     list   "seq time event …", numbered, capped
 --   p def:<digest>  hash   a definition; n, blob, refs, and what drive needs of each step
 --   p workflows     hash   name@version -> digest, name -> newest version
@@ -38,7 +39,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 34
+local BUILD = 35
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -53,6 +54,7 @@ local WAIT_SLACK = 1000          -- ms by which an unstarted request may come ba
 local AT_ONCE = 10               -- ms; a shorter deferral is none
 local COMMANDS_KEPT = 16         -- of a job, with their answers
 local TRIES_MAX = 1000           -- of a job, as its workflow can say
+local SILENT = '?'               -- in place of a token: see the record of a step
 local NO_STEP = 4294967295       -- where an alert or an answer is about none
 local FAILED_BYTES = 1000        -- of the list of steps that failed for good
 local DATA_MAX = 67108864        -- bytes of input and results of a job: 64 MiB
@@ -291,8 +293,12 @@ end
 -- state    W at rest or waiting   R in flight: the token is good until it is answered or withdrawn
 --          B backing off   M marked by expire, to be driven   P parked   F failed for good
 -- turn     of the work that the last dispatch is a try of: part of its idempotency key
+-- token    of the dispatch in flight, or of the last one that was answered; '-' none, '?' none, and there is no
+--          evidence that an agent had the last one
 -- until    R: LockedUntil   B: the next try   P: likewise, 0 for none
 --          M: when it is named again
+-- unstarted  dispatches in a row that no agent is known to have begun: they came back, or their LockedUntil
+--          passed without evidence; each doubles the wait of the next
 -- waiting  neighbours that must come first and have not: dependencies where the job goes forward,
 --          dependents where it goes back
 -- since    the turn in which `waiting` was counted, see the job's epoch; left out in the first
@@ -642,7 +648,7 @@ local function record_of(job, i, text)
   return rec
 end
 
--- How long a request may wait for an agent: twice as long each time that nobody took it.
+-- How long a request may wait for an agent: twice as long after each dispatch that no agent is known to have begun.
 local function wait_of(t, rec)
   return max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))
 end
@@ -1573,6 +1579,14 @@ local function overtaken(job, rec)
   return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)
 end
 
+-- The Progress of a dispatch as the store keeps it, "token limit fraction note", or nil; and whether its request was
+-- seen to leave its queue. The limit is the LockedUntil that the dispatch gave.
+local function progress_of(p, id, i, token)
+  local known = call('HMGET', p .. 'data:' .. id, 'p' .. i, 't' .. i)
+  local progress = known[1]
+  return progress and sub(progress, 1, #token + 1) == token .. ' ' and progress, known[2] == token
+end
+
 -- Puts a value into the job's data, in place of what an earlier turn has left there.
 local function keep(job, field, value)
   local data = job.p .. 'data:' .. job.id
@@ -1586,6 +1600,9 @@ local function keep(job, field, value)
     set(job, 'bytes', job.bytes + #value - old)
   end
 end
+
+local record
+do -- its own locals: Lua takes 200 in one scope
 
 local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
@@ -1722,6 +1739,10 @@ local function record_one(p, now, by, op, budget, out)
     put_code(out, 'DATA_FULL', now)
     return
   end
+  if op.kind == 'N' and progress_of(p, op.job, i, rec.token) then
+    put_code(out, 'BEGUN', now) -- its agent has died, or only lost its connection: the lease tells
+    return
+  end
   local unserved, asked = rec.unstarted > 0 and op.kind ~= 'L', rec.asked
   if UNSTARTED[op.kind] then
     on_unstarted(job, i, rec, op)
@@ -1739,15 +1760,16 @@ local function record_one(p, now, by, op, budget, out)
   put_driven(out, 'RECORDED', job)
 end
 
--- A result that the job has no room for is DATA_FULL, and nothing is recorded.
+-- A result that the job has no room for is DATA_FULL, a request that came back though an agent had begun it is BEGUN:
+-- nothing is recorded.
 -- record: by, then eleven for each reply:
 --   kind job token redelivered fresh fraction result error class retry_after effect
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred
---          N nobody took the request   S it could not be sent in time   X no queue took it
+--          N the request came back: nobody took it in time   S it could not be sent in time   X no queue took it
 --          K the broker refused it   L it is too large to be sent: a permanent failure
 -- fraction of the jitter, in millionths
 -- effect   N: proven that no run under this key has taken effect, or ever will
-local function record(keys, a)
+function record(keys, a)
   local p, now, out, budget = keys[1], now_ms(), {}, {left = BUDGET}
   for k = 2, #a, 11 do
     record_one(p, now, a[1], {kind = a[k], job = a[k + 1], token = a[k + 2],
@@ -1758,31 +1780,65 @@ local function record(keys, a)
   return out
 end
 
+end
+
 ---- renew ----
 
--- renew: job token fraction note -> code wanted locked_until now
--- An agent is at work: its lease shrinks to three heartbeats from now, so that its death shows
--- early, and is never longer than what the dispatch gave.
-local function renew(keys, a)
-  local p, now = keys[1], now_ms()
-  local id, token = a[1], a[2]
+local renew, taken
+do
+
+-- The record of a token that is in flight, its step and its job; or the code of the answer.
+local function in_flight(p, now, id, token)
   local i = tonumber(match(token, '^(%d+)%.%x+$'))
   local job = i and load(p, id, now, int(i))
   local rec = job and job.step_text and parse_record(job.step_text)
   if not rec or rec.token ~= token or rec.state ~= 'R' then
-    return {job and 'STALE' or 'UNKNOWN_JOB', '0', '0', int(now)}
+    return nil, job and 'STALE' or 'UNKNOWN_JOB'
   end
-  local field = 'p' .. i
-  local seen, limit = match(call('HGET', p .. 'data:' .. id, field) or '', '^(%S+) (%d+)')
-  limit = seen == token and tonumber(limit) or rec.till
+  return rec, i, job
+end
+
+-- renew: job token fraction note elapsed -> code wanted locked_until now
+-- An agent is at work, and has had the request for `elapsed` ms (0: it does not say). Its lease is `lock` from
+-- then; where it sends heartbeats, three of them from now, so that its death shows early. Never longer than what the
+-- dispatch gave; another agent, to which the broker has given the request after the first one died, has a lease
+-- of its own.
+function renew(keys, a)
+  local p, now = keys[1], now_ms()
+  local id, token = a[1], a[2]
+  local rec, i, job = in_flight(p, now, id, token)
+  if not rec then
+    return {i, '0', '0', int(now)}
+  end
+  local known = progress_of(p, id, i, token)
+  local limit = known and tonumber(match(known, '^%S+ (%d+)')) or rec.till
   local t = terms_of(job.def, i, rec.asked)
-  call('HSET', p .. 'data:' .. id, field, format('%s %.0f %s %s', token, limit, a[3], a[4]))
+  local lease = now + t.lock - min(tonumber(a[5]), t.lock)
   if t.heartbeat > 0 then
-    set_state(job, i, rec, 'R', min(limit, now + 3 * t.heartbeat))
-    save(job)
+    lease = min(lease, now + 3 * t.heartbeat)
   end
+  if known then
+    lease = max(lease, rec.till) -- what came late, or from an agent that died, takes nothing from another one
+  end
+  call('HSET', p .. 'data:' .. id, 'p' .. i, format('%s %.0f %s %s', token, limit, a[3], a[4]))
+  set_state(job, i, rec, 'R', min(limit, lease))
+  save(job)
   local wanted = not finished(job) and not overtaken(job, rec)
   return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now)}
+end
+
+-- taken: job token -> code
+-- A scheduler has seen that the request left its queue while it could be delivered.
+function taken(keys, a)
+  local p, now = keys[1], now_ms()
+  local rec, i = in_flight(p, now, a[1], a[2])
+  if not rec then
+    return {i}
+  end
+  call('HSET', p .. 'data:' .. a[1], 't' .. i, a[2])
+  return {'TAKEN'}
+end
+
 end
 
 ---- expire ----
@@ -1790,13 +1846,37 @@ end
 local expire, overdue
 do
 
-local function is_renewed(job, i, rec)
-  local progress = call('HMGET', job.p .. 'data:' .. job.id, 'p' .. i)[1]
-  return progress and sub(progress, 1, #rec.token + 1) == rec.token .. ' '
+-- Evidence that an agent has had a request: it has sent Progress, or a scheduler has seen that the request left its
+-- queue (taken). Without evidence the request may still stand in its queue, behind others: RabbitMQ expires
+-- messages at the head only.
+local function is_begun(job, i, rec)
+  local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
+  return progress or was_taken
 end
 
--- What is due at a job. Leases are given up when they are past by `hold` times their length,
--- and the death is counted; other moments are only named. Everything named is marked, so that Recover acts once.
+-- How long the present lease of a step in flight was when it was given.
+local function lease_length(job, i, rec, t)
+  if not progress_of(job.p, job.id, i, rec.token) then
+    return wait_of(t, rec) + t.lock
+  end
+  return t.heartbeat > 0 and min(3 * t.heartbeat, t.lock) or t.lock
+end
+
+-- LockedUntil has passed. Where an agent had the request that is a death. Else nothing is counted: it is sent
+-- again, and may wait twice as long.
+local function withdraw(job, i, rec)
+  local begun = is_begun(job, i, rec)
+  note(job, begun and 'expired' or 'silent', i, rec.attempt, rec.token)
+  if begun then
+    rec.expiries = rec.expiries + 1
+  else
+    rec.unstarted = rec.unstarted + 1
+  end
+  rec.current, rec.token = 'U', begun and '-' or SILENT
+end
+
+-- What is due at a job. Leases are given up when they are past by `hold` times their length;
+-- other moments are only named. Everything named is marked, so that Recover acts once.
 local function expire_step(job, i, text, hold, clock, named)
   local rec = parse_record(text)
   if rec.state == 'R' then
@@ -1807,8 +1887,8 @@ local function expire_step(job, i, text, hold, clock, named)
       job.records[i] = rec
     end
     local till = lease_end(clock, rec.till, given)
-    if till > rec.till and t.heartbeat > 0 and is_renewed(job, i, rec) then
-      till = lease_end(clock, rec.till, 3 * t.heartbeat)
+    if till > rec.till then
+      till = lease_end(clock, rec.till, lease_length(job, i, rec, t))
     end
     if till > job.now then
       return till
@@ -1817,10 +1897,7 @@ local function expire_step(job, i, text, hold, clock, named)
     end
     job.records[i] = rec
     record_of(job, i) -- the mark belongs to the way that the job goes now
-    rec.expiries = rec.expiries + 1
-    rec.current = 'U'
-    note(job, 'expired', i, rec.attempt, rec.token)
-    rec.token = '-'
+    withdraw(job, i, rec)
   elseif rec.till == 0 then
     return nil
   elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + NAMED_AGAIN) then
@@ -1828,7 +1905,7 @@ local function expire_step(job, i, text, hold, clock, named)
   elseif job.hold ~= '' and not overtaken(job, rec) then
     return nil
   end
-  if rec.token == '-' and rec.state == 'R' then
+  if rec.state == 'R' then -- withdrawn just now
     named.expired = (named.expired or 0) + 1
     table.insert(named, named.expired, i)
   else
@@ -1979,6 +2056,9 @@ local function drive_marked(job, i, rec, fresh)
   elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
     give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', 0)
   else
+    if rec.token == SILENT and rec.unstarted >= terms_of(job.def, i, rec.asked).expiries then
+      alert(job, i, 'SILENT', rec.asked) -- what is wrong nobody can tell from here: a person is to look
+    end
     rest(job, i, rec, fresh)
   end
 end
@@ -2310,7 +2390,7 @@ local function replace_step(job, i, rec)
     job.records[i] = nil
     call('HDEL', job.key, int(i))
   end
-  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 'l' .. i, 'c' .. i)
+  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i)
   keep(job, 'a' .. i, '') -- meant for what it was before
 end
 
@@ -3101,6 +3181,7 @@ register('define', define, {})
 register('submit', submit, {})
 register('record', record, {'allow-oom'})
 register('renew', renew, {'allow-oom'})
+register('taken', taken, {'allow-oom'})
 register('expire', expire, {'allow-oom'})
 register('drive', drive_job, {'allow-oom'})
 register('steer', steer, {'allow-oom'})

@@ -417,10 +417,21 @@ class Replay:
 
     def _on_step_expired(self, i, step, rest):
         flight = self._land(step, rest, "expired")
-        heartbeat = self.terms(i, flight.back).heartbeat_ms
-        till = min(flight.till, flight.at + 3 * heartbeat) if heartbeat else flight.till
+        self.require(self.trace.had(flight), "I14", "a death counts, and no agent has had the request")
+        terms, told = self.terms(i, flight.back), self.trace.told(flight)
+        lease = min(terms.lock_ms, 3 * terms.heartbeat_ms or terms.lock_ms)
+        till = flight.till if told == [] else min(flight.till, flight.at + lease)
         self.require(self.clock_set or self.at >= till, "I9", f"expired {till - self.at} ms early")
+        if told:
+            flight.till = min(flight.till, max(told) + lease)
         step.expiries += 1
+        step.current = "U"
+
+    def _on_step_silent(self, i, step, rest):
+        """Its lease is over, and nothing shows that an agent had it."""
+        flight = self._land(step, rest, "silent")
+        self.require(self.clock_set or self.at >= flight.till, "I9", f"given up {flight.till - self.at} ms early")
+        step.unstarted += 1
         step.current = "U"
 
     def _on_step_unstarted(self, i, step, rest):

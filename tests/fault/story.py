@@ -201,7 +201,7 @@ class Story:
         if before is after:
             excused = not before or self._twice(before, later)
         else:
-            lost = ("expired", "unstarted", "unroutable")
+            lost = ("expired", "silent", "unstarted", "unroutable")
             excused = before and before.end in lost and before.ended <= later.at + 1
             # one of several runs of the same attempt, whose answer was another's, or which came after the next
             excused = excused or any(flight and self._twice(flight, later) for flight in (before, after))
@@ -325,7 +325,7 @@ class Story:
         over = self.book.faults_over()
         for flight in self.replay.flights.values():
             late = (flight.ended or 0) - flight.till - 2 * self.world.scan_ms
-            if flight.end == "expired" and flight.till > over and late > self.world.slack_ms * 5:
+            if flight.end in ("expired", "silent") and flight.till > over and late > self.world.slack_ms * 5:
                 self.say("L2", flight.step, f"expired {late} ms late")
 
     def _settled(self):
@@ -373,12 +373,16 @@ class Trace:
         self.alerts = collections.defaultdict(list)  # job -> JobEvent
         self._published, self._redelivered = collections.Counter(), collections.Counter()
         self._of_job = collections.defaultdict(list)
+        self._told, self._had = collections.defaultdict(list), set()
         for passed in book.trace:
             if passed.place == "drover.tasks" or passed.place.startswith("drover.task."):
                 self._take_requests(passed)
             elif passed.place == "drover.replies" and passed.way == "publish":
-                for reply in self._parse(wire.Replies, passed.body).replies:
+                replies = self._parse(wire.Replies, passed.body)
+                for reply in replies.replies:
                     self.replies[reply.token].append((passed.since, reply))
+                for progress in replies.progress:
+                    self._told[progress.token].append(passed.at)
             elif passed.place == "drover.events" and passed.way == "publish":
                 event = self._parse(wire.JobEvent, passed.body)
                 self.alerts[event.job_id].append(event)
@@ -399,6 +403,18 @@ class Trace:
                 self._of_job[request.job_id].append(request.token)
             self._published[request.token] += passed.way == "publish"
             self._redelivered[request.token] += passed.way == "deliver" and passed.redelivered
+            if passed.way == "deliver" and passed.place != "drover.expired":
+                self._had.add(request.token)
+
+    def had(self, flight):
+        """Whether an agent may have had its request."""
+        return flight.token in self._had or bool(self.told(flight)) or self._book.blind(flight.at, flight.ended)
+
+    def told(self, flight):
+        """When agents have sent Progress of it, at the latest; None where that may not have been seen."""
+        if self._book.blind(flight.at, flight.ended):
+            return None
+        return self._told[flight.token]
 
     def answers(self, flight):
         """To a dispatch that has ended: those that may have ended it; none where not all were seen."""

@@ -557,6 +557,23 @@ class Planted(unittest.TestCase):
         self.scene.forget("effects", "EFFECT j/a/1")
         self.found("I8", "done before a")
 
+    # --- I14: what nobody has begun does not count ---
+
+    def test_I14_death_of_what_nobody_had(self):
+        delivered = [passed for passed in self.scene.trace if passed["way"] == "deliver"
+                     and b"0.c1" in base64.b64decode(passed["body"])]
+        self.scene.trace.remove(*delivered)
+        self.found("I14", "no agent has had the request")
+
+    def test_I14_silence_counts_nothing(self):
+        self.scene.entry("p", 3)[3] = "silent"
+        self.found("I9", "2 failures and 1 expiries, not (2, 0)")
+
+    def test_I9_silent_too_early(self):
+        self.scene.entry("p", 3)[3] = "silent"
+        self.scene.entry("p", 3)[2] = str(int(self.scene.entry("p", 2)[2]) + LOCK)
+        self.found("I9", "given up")
+
     # --- I9: counters ---
 
     def test_I9_attempt_skipped(self):
@@ -723,7 +740,7 @@ class Planted(unittest.TestCase):
         return [str(v) for v in self.judge() if v.text.startswith("entry ")]
 
     def test_good_steered(self):
-        self.scene.steer("p", 8, "retried all", "dispatched 0 4 0.c4", "expired 0 4 0.c4", retry=wire.Retry())
+        self.scene.steer("p", 8, "retried all", "dispatched 0 4 0.c4", "silent 0 4 0.c4", retry=wire.Retry())
         self.scene.entry("p", 12)[2] = str(int(self.scene.entry("p", 11)[2]) + 2 * LOCK)
         self.scene.steer("j", 5, "held paused", command_id="y", pause=wire.Pause())
         self.scene.steer("j", 7, "resumed", resume=wire.Resume())

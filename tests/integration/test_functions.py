@@ -152,7 +152,12 @@ class Functions(unittest.TestCase):
         """Its lease ends, or its timer strikes, and that is noticed; what follows is not seen to."""
         servers.wait_for(lambda: self.expire() and self.step(i)[2] == "M", "the step to be marked")
 
+    def taken(self, i):
+        """An agent has the request; should its lease end, that is a death."""
+        self.assertEqual(["TAKEN"], self.call("taken", JOB, self.step(i)[5]))
+
     def die(self, i):
+        self.taken(i)
         self.await_mark(i)
         self.assertEqual("1", self.step(i)[8])
 
@@ -200,6 +205,7 @@ class Functions(unittest.TestCase):
         self.record("T", parked)
         self.record("T", tried)
         self.assertEqual(["P", "B"], [self.step(i)[2] for i in (parked, tried)])
+        self.taken(dead)
         self.redis.set("skew", 700000)
         for i in (parked, dead, tried):
             self.await_mark(i)
@@ -618,10 +624,68 @@ class Functions(unittest.TestCase):
         before = self.now() + 1  # the lease of the dispatch is older than that
         self.redis.set("skew", 3600000)
         self.call("expire", 0, 1, 0, 0, 1, 3600000, before, self.now())
-        self.call("renew", JOB, self.step(0)[5], "0.5", "")
+        self.call("renew", JOB, self.step(0)[5], "0.5", "", 0)
         self.redis.set("skew", 3662000)
         self.call("expire", 0, 1, 0, 0, 1, 3600000, before, before + 3600000)
         self.assertEqual("M", self.step(0)[2])
+
+    def test_what_nobody_has_begun_does_not_count(self):
+        """Its request may stand in its queue still: it is sent again, and waits twice as long. Once it was to be parked
+        by then, a person hears of that."""
+        self.submit(SHORT)
+        for n in range(1, 4):
+            self.assertEqual("R", self.step(0)[2])
+            self.await_mark(0)
+            self.assertEqual("?", self.step(0)[5])
+            answer = self.call("drive", JOB, FRESH[n], "me", 0, 0)
+            self.assertEqual(["SILENT"], self.alerts(answer))
+            self.assertEqual(["R", str(n), "0"], [self.step(0)[2], self.step(0)[10], self.step(0)[8]])
+            lock, wait = map(int, SHORT.split()[:2])
+            self.assertLessEqual(int(self.step(0)[6]) - self.now(), wait * 2 ** n + lock)
+            self.assertGreater(int(self.step(0)[6]) - self.now(), wait * 2 ** (n - 1))
+        self.assertEqual(3, self.events().count("silent"))
+        self.assertNotIn("expired", self.events())
+        self.assertEqual(["SERVED"], self.alerts(self.record("A")))
+
+    def test_what_an_agent_has_told_of_counts(self):
+        """Its lease is its own from then on: what is left of `lock` since it got the request."""
+        self.submit("10000 3600000 0 1 1 1 2 2 0 -1 PP|")
+        self.assertEqual(["RENEWED", "1"], self.call("renew", JOB, self.step(0)[5], "-1", "", 9000)[:2])
+        self.assertIn(int(self.step(0)[6]) - self.now(), range(0, 1001))
+        self.redis.set("skew", 1001)
+        self.await_mark(0)
+        self.assertEqual(["0", "1"], [self.step(0)[10], self.step(0)[8]])
+
+    def test_progress_of_one_that_died_takes_nothing(self):
+        """The broker has given the request to another agent, whose lease is longer."""
+        self.submit("10000 3600000 0 1 1 1 2 2 0 -1 PP|")
+        self.call("renew", JOB, self.step(0)[5], "-1", "", 10)
+        self.redis.set("skew", 5000)
+        self.call("renew", JOB, self.step(0)[5], "-1", "", 0)
+        until = self.step(0)[6]
+        self.call("renew", JOB, self.step(0)[5], "-1", "", 4000)
+        self.assertEqual(until, self.step(0)[6])
+        self.assertGreater(int(until) - self.now(), 9000)
+
+    def test_what_comes_back_begun_is_left_to_its_lease(self):
+        """Its agent has died, or only lost its connection."""
+        self.submit(LONG)
+        token = self.step(0)[5]
+        self.call("renew", JOB, token, "-1", "", 0)
+        self.assertEqual("BEGUN", self.reply("N", token)[0])
+        self.assertEqual(["R", token], self.step(0)[2:6:3])
+        self.assertEqual("RECORDED", self.reply("A", token)[0])
+
+    def test_evidence_of_another_token(self):
+        """That the one before had an agent shows nothing of this one."""
+        self.submit(SHORT)
+        token = self.step(0)[5]
+        self.die(0)
+        self.assertEqual("STALE", self.call("taken", JOB, token)[0])
+        self.assertEqual("UNKNOWN_JOB", self.call("taken", "other", token)[0])
+        self.assertEqual("DONE", self.retry_all())
+        self.await_mark(0)
+        self.assertEqual(["1", "0"], [self.step(0)[10], self.step(0)[8]])
 
     def test_what_nobody_began_stays_so(self):
         """Also where a person says so: a migration may still change it."""
@@ -774,13 +838,13 @@ class Functions(unittest.TestCase):
         """What is not in flight, or not any more, renews nothing."""
         self.submit(BEATING)
         token, till = self.step(0)[5:7]
-        self.assertEqual("STALE", self.call("renew", JOB, f"0.{FRESH[8]}", "0.5", "")[0])
+        self.assertEqual("STALE", self.call("renew", JOB, f"0.{FRESH[8]}", "0.5", "", 0)[0])
         self.assertEqual(till, self.step(0)[6])
-        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "")[0])
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0)[0])
         self.assertGreater(till, self.step(0)[6])
         self.record("A")
         there = self.step(0)
-        self.assertEqual("STALE", self.call("renew", JOB, token, "0.7", "")[0])
+        self.assertEqual("STALE", self.call("renew", JOB, token, "0.7", "", 0)[0])
         self.assertEqual(there, self.step(0))
 
     def test_late_is_who_was_withdrawn(self):
@@ -870,7 +934,7 @@ class Functions(unittest.TestCase):
         for token in ("", "0", "0.x", "1.00", "0.00"):
             self.assertEqual("STALE", self.reply("A", token)[0])
             self.assertEqual("UNKNOWN_JOB", self.reply("A", token, job="another")[0])
-            self.assertNotEqual("RENEWED", self.call("renew", JOB, token, "0.5", "")[0])
+            self.assertNotEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0)[0])
         self.assertEqual(["D", "R"], self.step(0)[0:3:2])
 
     def test_no_room_for_more_data(self):
@@ -1115,7 +1179,7 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         self.redis.set("skew", 61000)
         self.record("N")
-        self.assertEqual("RENEWED", self.call("renew", JOB, self.step(0)[5], "0.5", "")[0])
+        self.assertEqual("RENEWED", self.call("renew", JOB, self.step(0)[5], "0.5", "", 0)[0])
         self.define("e", SHORT)
         self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
 
@@ -1369,6 +1433,7 @@ class Functions(unittest.TestCase):
         self.await_mark(0)
         self.drive(0)
         self.assertEqual("DONE", self.steer("enable"))
+        self.taken(0)
         self.redis.set("skew", 745000)
         self.await_mark(0)
         self.drive(0)

@@ -147,7 +147,7 @@ LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 
 
 # Who calls which functions.
 FUNCTIONS = {
-    SCHEDULER: {"version", "define", "submit", "record", "renew", "drive", "steer", "settle_owed",
+    SCHEDULER: {"version", "define", "submit", "record", "renew", "taken", "drive", "steer", "settle_owed",
                 "inspect", "told", "suspect", "mark"},
     SUPERVISOR: {"version", "lead", "expire", "forget", "sweep", "look"},
     READER: {"version", "inspect"},
@@ -212,8 +212,8 @@ STORE_OPERATIONS = {
     "record results and errors: `record`": ([
         record("A", "result", result="done"), record("T", "error", error="failed"), record("A", "bare"),
         ("HSET", f"{KEYS}data:result", "r0", "done")], {SCHEDULER}),
-    "renew leases: `renew`": ([
-        function("renew", "renewed", TOKEN, "0.5", "")],
+    "renew leases: `renew`, `taken`": ([
+        function("renew", "renewed", TOKEN, "0.5", "", 0), function("taken", "renewed", TOKEN)],
         {SCHEDULER}),
     "`record` of what nobody took, `drive`": ([
         record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 0, 0)],
@@ -445,7 +445,7 @@ class Permissions(unittest.TestCase):
 
         servers.wait_for(take, "the request that gets no answer")
         servers.wait_for(take, "the request again")
-        self.assertEqual(1, taken[1].expiries)
+        self.assertEqual((2, 0), (taken[1].attempt, taken[1].expiries))  # for all that anyone knows
         reply = wire.StepReply(job_id=taken[1].job_id, step=taken[1].step, token=taken[1].token,
                                achieved=taken[1].desired)
         channel.basic_publish("drover.replies", "reply",

@@ -182,14 +182,16 @@ class Schedulers(cluster.TestCase):
         self.expect_innocents()
 
     def test_reply(self):
-        """B8.F14: a reply; its step costs a lease, and comes to its bound; what travels with it loses a lease."""
+        """B8.F14: a reply; its step costs a lease, and comes to its bound; what travels with it loses a lease. The first time
+        nobody knows of whom it was: that counts for nothing."""
         self.start("store.record.before")
         lease, policy = {"lock_ms": 1000, "wait_ms": 1000}, wire.Policy(maximum_expiries=1)
         self.among(lambda: self.submit("poison", retry=policy, **lease), **lease)
         replies = wire.Replies.FromString(self.expect_given_up())
         self.assertIn("poison", [reply.job_id for reply in replies.replies])
-        self.expect_innocents()
         self.until(lambda: self.c.store.events("poison", "parked"), "the step to park")
+        self.assertEqual(["DEATHS"], [words[-1] for words in self.c.store.events("poison", "parked")])
+        self.expect_innocents()
 
     def test_command(self):
         """B14.F14: a command; its job goes on without."""

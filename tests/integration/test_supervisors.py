@@ -33,7 +33,9 @@ class Supervisors(cluster.TestCase):
         """A job whose only step is taken and never answered; returns the lost request."""
         steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=1500)]
         c.client.submit(wire.submit(job_id, steps))
-        return c.client.consume_step("hand")
+        request = c.client.consume_step("hand")
+        c.client.begin(request)
+        return request
 
     def recovered(self, c, job_id, lost):
         again = c.client.consume_step("hand")
@@ -86,6 +88,8 @@ class Supervisors(cluster.TestCase):
             c.client.submit(wire.submit(job_id, steps))
         lost = [c.client.consume_step("hand") for _ in jobs]
         self.assertEqual(jobs, {request.job_id for request in lost})
+        for request in lost:
+            c.client.begin(request)
         for _ in jobs:
             again = c.client.consume_step("hand")
             self.assertEqual((2, 1), (again.attempt, again.expiries), again.job_id)
@@ -209,7 +213,7 @@ class Supervisors(cluster.TestCase):
         steps = [wire.step("only", actor="hand", lock_ms=300, wait_ms=1500, retry=policy)]
         c.client.submit(wire.submit("job", steps))
         for _ in range(2):
-            c.client.consume_step("hand")
+            c.client.begin(c.client.consume_step("hand"))
         servers.wait_for(lambda: c.store.events("job", "parked"), "the step to park")
         self.assertEqual([["0", "DEATHS"]], c.store.events("job", "parked"))
         self.assertEqual((2, 2), (c.dispatches("job"), len(c.store.events("job", "expired"))))

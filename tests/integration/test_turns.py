@@ -379,7 +379,7 @@ class Turns(Case):
         policy = wire.Policy(initial_interval_ms=20, jitter=-1, maximum_attempts=2, maximum_expiries=2)
         c.client.submit(wire.submit("job", [step("a", retry=policy, wait_ms=2500, lock_ms=1500)]))
         c.client.reply(self.take(), error=error("no"))
-        self.take()  # and nobody answers
+        self.take(dies=True)
         c.client.reply(self.take(), error=error("busy", wire.VERDICT_DEFER))
         last = self.take()
         self.assertEqual((4, 1, 1), (last.attempt, last.failures, last.expiries))
@@ -396,7 +396,7 @@ class Turns(Case):
             step("a"), step("b", ["a"], retry=policy, wait_ms=2500, lock_ms=300, revert=wire.Revert(
                 action="undo-b", lock_ms=60000))]))
         self.do("do-a")
-        self.take()
+        self.take(dies=True)
         self.do("undo-b")
         self.do("undo-a")
         self.assertEqual("FAILURE", self.end("job", wire.OUTCOME_COMPENSATED).reason)

@@ -208,6 +208,11 @@ class Client:
         requests.ParseFromString(body)
         return requests.requests[0], die
 
+    def begin(self, request):
+        """Says that an agent is at work: should it go on no longer, that is a death."""
+        progress = wire.Progress(job_id=request.job_id, step=request.step, token=request.token, fraction=-1)
+        self.publish("drover.replies", "reply", wire.Replies(progress=[progress]))
+
     def reply(self, request, **fields):
         """Reports a request's success, or what @fields say instead."""
         reply = wire.StepReply(

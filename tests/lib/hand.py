@@ -29,10 +29,12 @@ class Case(cluster.TestCase):
         self.seen = []
         return self.c
 
-    def take(self, actor="hand"):
-        """The next request; its action is noted."""
+    def take(self, actor="hand", dies=False):
+        """The next request; its action is noted. @dies: whoever takes it begins, and is not heard of again."""
         request = self.c.client.consume_step(actor)
         self.seen.append(request.action)
+        if dies:
+            self.c.client.begin(request)
         return request
 
     def do(self, *actions, **fields):

@@ -18,6 +18,7 @@ INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 SUSPECTS = "tests/sim/test_suspects"
 TOLD = "tests/sim/test_told"
+WATCH = "tests/sim/test_watch"
 DISPATCH = "tests/sim/test_dispatch"
 WIRE = "tests/unit/test_wire"
 WORKFLOW = "tests/unit/test_workflow"
@@ -153,8 +154,8 @@ RULES = {
         ),
         "expire does not withdraw the token": (
             FUNCTIONS,
-            "    note(job, 'expired', i, rec.attempt, rec.token)\n    rec.token = '-'",
-            "    note(job, 'expired', i, rec.attempt, rec.token)",
+            "  rec.current, rec.token = 'U', begun and '-' or SILENT\n",
+            "  rec.current = 'U'\n",
         ),
         "a late reply leaves no evidence": (
             FUNCTIONS,
@@ -183,8 +184,8 @@ RULES = {
         ),
         "a lease that ended is taken for one in which nothing was done": (
             FUNCTIONS,
-            "    rec.expiries = rec.expiries + 1\n    rec.current = 'U'\n",
-            "    rec.expiries = rec.expiries + 1\n",
+            "  rec.current, rec.token = 'U', begun and '-' or SILENT\n",
+            "  rec.token = begun and '-' or SILENT\n",
         ),
         "a request that came back is taken for one that nobody had": (
             FUNCTIONS,
@@ -300,8 +301,8 @@ RULES = {
         ),
         "a death counts as a failure": (
             FUNCTIONS,
-            "    rec.expiries = rec.expiries + 1\n",
-            "    rec.failures = rec.failures + 1\n",
+            "    rec.expiries = rec.expiries + 1\n  else",
+            "    rec.failures = rec.failures + 1\n  else",
         ),
         "deaths are limited as failures are": (
             FUNCTIONS,
@@ -393,6 +394,153 @@ RULES = {
             "  elseif job.hold ~= '' and not overtaken(job, rec) then\n    return nil",
             "  elseif job.hold ~= '' then\n    return nil",
             "tests/integration/test_functions.py Functions.test_marked_in_a_hold_where_the_job_ends",
+        ),
+    },
+    "A death counts where an agent has had the request, and nowhere else": {
+        "a lease that ends is a death, whether anybody has begun or not": (
+            FUNCTIONS,
+            "  local begun = is_begun(job, i, rec)\n",
+            "  local begun = true\n",
+        ),
+        "no lease that ends is a death": (
+            FUNCTIONS,
+            "  local begun = is_begun(job, i, rec)\n",
+            "  local begun = false\n",
+        ),
+        "Progress of another dispatch is evidence": (
+            FUNCTIONS,
+            "  return progress and sub(progress, 1, #token + 1) == token .. ' ' and progress,",
+            "  return progress,",
+        ),
+        "that another request has left its queue is evidence": (
+            FUNCTIONS,
+            " and progress, known[2] == token\n",
+            " and progress, known[2]\n",
+        ),
+        "that a request has left its queue is no evidence": (
+            FUNCTIONS,
+            "  return progress or was_taken\n",
+            "  return progress\n",
+        ),
+        "what nobody has begun waits no longer the next time": (
+            FUNCTIONS,
+            "  else\n    rec.unstarted = rec.unstarted + 1\n  end\n  rec.current, rec.token",
+            "  end\n  rec.current, rec.token",
+            "tests/integration/test_functions.py Functions.test_what_nobody_has_begun_does_not_count",
+        ),
+        "nobody hears of a silence that lasts": (
+            FUNCTIONS,
+            "      alert(job, i, 'SILENT', rec.asked) -- what",
+            "      -- what",
+            "tests/integration/test_functions.py Functions.test_what_nobody_has_begun_does_not_count",
+        ),
+        "a silence goes on where the actor is served": (
+            "scheduler/event.c",
+            "{NO_AGENT, UNROUTABLE, SILENT}",
+            "{NO_AGENT, UNROUTABLE}",
+            "tests/integration/test_backlog.py Silence.test_told_once",
+        ),
+        "what an agent says of its lease is not heeded": (
+            FUNCTIONS,
+            "  local lease = now + t.lock - min(tonumber(a[5]), t.lock)\n",
+            "  local lease = now + t.lock\n",
+            "tests/integration/test_functions.py Functions.test_what_an_agent_has_told_of_counts",
+        ),
+        "Progress of an agent that died ends the lease of another one": (
+            FUNCTIONS,
+            "    lease = max(lease, rec.till) -- what",
+            "    -- what",
+            "tests/integration/test_functions.py Functions.test_progress_of_one_that_died_takes_nothing",
+        ),
+        "what comes back begun is taken from its agent": (
+            FUNCTIONS,
+            "  if op.kind == 'N' and progress_of(p, op.job, i, rec.token) then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_what_comes_back_begun_is_left_to_its_lease",
+        ),
+        "an agent does not say that it has begun": (
+            "agent/run.c",
+            "        timer_set(a, &run->beat, a->now + evidence_after(run), on_beat);\n",
+            "        (void)0;\n",
+            f"{AGENT} test_evidence",
+        ),
+        "evidence that the broker has not taken is not given again": (
+            "agent/run.c",
+            "    if (run && is_under_way(run) && !heap_holds(&run->beat.node))\n",
+            "    if (false)\n",
+            f"{AGENT} test_evidence",
+        ),
+        "a suspect is acknowledged before there is evidence": (
+            "agent/suspects.c",
+            "    if (s->token)\n        progress_of_suspect(a, s);\n    else\n        let_go(a, s);\n",
+            "    if (s->token)\n        progress_of_suspect(a, s);\n    let_go(a, s);\n",
+            f"{AGENT} test_evidence_of_a_suspect",
+        ),
+        "a suspect that was not read is lost at the end": (
+            "agent/suspects.c",
+            "        requeue(a, take(a->suspect));\n    else if",
+            "        suspect_free(take(a->suspect));\n    else if",
+            f"{AGENT} test_a_suspect_at_the_end",
+        ),
+        "what came too late to be begun is thrown away": (
+            "agent/run.c",
+            "    if (run->delivery->acked || run->delivery->repeated || in_company(run))\n",
+            "    if (true)\n",
+            f"{AGENT} test_no_start_past_the_lease",
+        ),
+        "what comes too late goes back for ever": (
+            "agent/run.c",
+            "    if (run->delivery->acked || run->delivery->repeated || in_company(run))\n",
+            "    if (run->delivery->acked || in_company(run))\n",
+            f"{AGENT} test_no_start_past_the_lease",
+        ),
+        "a queue that nobody consumes is taken for one that was emptied": (
+            "scheduler/watch.c",
+            "messages == 0 && consumers > 0",
+            "messages == 0",
+            f"{WATCH} test_not_taken",
+        ),
+        "a queue with messages is taken for one that was emptied": (
+            "scheduler/watch.c",
+            "messages == 0 && consumers > 0",
+            "consumers > 0",
+            f"{WATCH} test_not_taken",
+        ),
+        "a look that was asked for before the confirm shows something": (
+            "scheduler/watch.c",
+            " && w->confirmed < s->look_began &&",
+            " &&",
+            f"{WATCH} test_confirmed_first",
+        ),
+        "a look that comes after the wait shows something": (
+            "scheduler/watch.c",
+            "           s->now < w->wait_ends;\n",
+            "           true;\n",
+            f"{WATCH} test_too_late",
+        ),
+        "a look at one queue shows something of another": (
+            "scheduler/watch.c",
+            "    return strcmp(w->actor, s->looked) == 0 && w",
+            "    return w",
+            f"{WATCH} test_another_queue",
+        ),
+        "the first look counts": (
+            "scheduler/watch.c",
+            "            w->left = messages",
+            "            w->left |= messages",
+            f"{WATCH} test_the_last_look_counts",
+        ),
+        "what was seen of a broker's queues outlives the connection": (
+            "scheduler/scheduler.c",
+            "        suspects_lost(s);\n        watch_lost(s);\n",
+            "        suspects_lost(s);\n",
+            f"{WATCH} test_lost",
+        ),
+        "what is watched is never let go": (
+            "scheduler/watch.c",
+            "    s->n_watched--;\n",
+            "",
+            f"{WATCH} test_many",
         ),
     },
     "Where nobody takes a request it waits twice as long, uncounted": {
@@ -1071,8 +1219,8 @@ RULES = {
     "Heartbeats renew a lease, never beyond start + lock; their loss shows early": {
         "a heartbeat makes a lease longer than it was given": (
             FUNCTIONS,
-            "'R', min(limit, now + 3 * t.heartbeat))",
-            "'R', now + 3 * t.heartbeat + t.lock)",
+            "  set_state(job, i, rec, 'R', min(limit, lease))\n",
+            "  set_state(job, i, rec, 'R', lease + t.lock)\n",
         ),
         "the first Progress comes late": (
             "agent/run.c",
@@ -1088,8 +1236,8 @@ RULES = {
         ),
         "a heartbeat renews nothing": (
             FUNCTIONS,
-            "    set_state(job, i, rec, 'R', min(limit, now + 3 * t.heartbeat))\n",
-            "    set_state(job, i, rec, 'R', limit)\n",
+            "  set_state(job, i, rec, 'R', min(limit, lease))\n",
+            "  set_state(job, i, rec, 'R', limit)\n",
             "tests/integration/test_long_work.py LongWork.test_death_shows_early",
         ),
         "the token in a Progress is not compared": (
@@ -1209,8 +1357,8 @@ RULES = {
     "A lease that outlives half of consumer_timeout is acknowledged early": {
         "long work is acknowledged late": (
             "agent/run.c",
-            "    if (early > 0 && request->lock_ms >= early)\n",
-            "    if (false)\n",
+            "    if (run->settled || early == 0 || run->seen.request->lock_ms < early)\n",
+            "    if (true)\n",
             f"{AGENT} test_early_ack",
         ),
     },
@@ -1241,8 +1389,8 @@ RULES = {
         ),
         "a lease expires again while nobody has driven it": (
             FUNCTIONS,
-            "    rec.token = '-'\n  elseif rec.till == 0",
-            "    rec.token = '-'\n"
+            "    withdraw(job, i, rec)\n  elseif rec.till == 0",
+            "    withdraw(job, i, rec)\n"
             "  elseif rec.state == 'M' and rec.till <= job.now then\n"
             "    rec.expiries = rec.expiries + 1\n"
             "  elseif rec.till == 0",
@@ -1282,8 +1430,8 @@ RULES = {
     "A jump of the store's clock, either way, ends no lease early, nor late": {
         "a lease renewed after a jump lasts as long as one of before": (
             FUNCTIONS,
-            "if till > rec.till and t.heartbeat > 0 and is_renewed(job, i, rec) then",
-            "if false then",
+            "      till = lease_end(clock, rec.till, lease_length(job, i, rec, t))\n",
+            "      till = lease_end(clock, rec.till, given)\n",
             "tests/integration/test_functions.py Functions.test_a_renewed_lease_after_a_jump",
         ),
         "a job that has begun is begun once more where the clock steps back": (
@@ -2144,7 +2292,7 @@ RULES = {
         ),
         "the last reply holds up all behind it": (
             "agent/replies.c",
-            "            if (p->n > 0 && size > limit)\n",
+            "            if (p->n > 0 && (size > limit || is_retry(run) || is_retry(p->runs[0])))\n",
             "            if (false)\n",
             f"{AGENT} test_batches_are_bounded",
         ),
@@ -2354,7 +2502,7 @@ RULES = {
         ),
         "a request does not say outside what it is about": (
             "common/io/bus_publisher.c",
-            "    put_text_header(&properties.headers, \"drover-step\", m->step);\n",
+            "    put_text_header(&properties.headers, BUS_STEP_HEADER, m->step);\n",
             "",
             "tests/integration/test_wire.py Wire.test_properties_of_a_request",
         ),

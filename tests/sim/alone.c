@@ -164,6 +164,8 @@ void alone_step(struct alone *w, struct scheduler_event event)
             publish(w, &out.items[i]);
         else if (out.items[i].type == EFFECT_ACK)
             say(w, "ack", bytes_str(""));
+        else if (out.items[i].type == EFFECT_ROLE && out.items[i].role.what == SCHEDULER_LOOK)
+            say(w, "look ", bytes_str(out.items[i].role.object));
     }
     effects_deinit(&out);
 }
@@ -235,7 +237,8 @@ int alone_teardown(void **state)
 void alone_deliver(struct alone *w, struct bus_delivery d)
 {
     const char **texts[] = {&d.content_type, &d.message_id, &d.correlation_id,
-                            &d.reply_to,     &d.user_id,    &d.traceparent};
+                            &d.reply_to,     &d.user_id,    &d.traceparent,
+                            &d.job,          &d.step,       &d.died_of};
 
     d.handle = ++w->handle;
     for (size_t i = 0; i < array_size(texts); i++)

@@ -109,6 +109,11 @@ uint32_t simqueue_messages(const struct simqueue *q)
     return q->n;
 }
 
+uint32_t simqueue_taken(const struct simqueue *q)
+{
+    return q->n + q->kept;
+}
+
 uint32_t simqueue_consumers(const struct simqueue *q)
 {
     uint32_t n = 0;
@@ -212,6 +217,9 @@ static void set_delivery(struct message *m, uint64_t handle, int source)
         .reply_to = text(m->content.reply_to),
         .user_id = "",
         .traceparent = text(m->content.traceparent),
+        .job = text(m->content.job),
+        .step = text(m->content.step),
+        .died_of = m->dead ? "expired" : "",
         .resent = m->content.resent,
     };
 }
@@ -247,6 +255,8 @@ static void dispatch(struct simqueue *q)
         list_remove(&m->link);
         q->n--;
         list_append(&link->unacked, &m->link);
+        if (q->bus->watch && q->dead_letters)
+            q->bus->watch->delivered(q->bus->watch->ctx, &m->content);
         simlink_deliver(link, m, m->consumer->source);
         expire_head(q);
     }
@@ -342,12 +352,15 @@ struct message *simbus_message(struct simbus *bus, const struct bus_message *con
 static void route_expired(struct simbus *bus, const struct message *m)
 {
     struct bus_message content = m->content;
+    struct message *dead;
 
     content.expires = false;
     grid_met(bus->t, FAULT_LATE, grid_of_delivery(&content));
     tell(bus->t, "broker", "the request for %s/%s expires in %s", text(content.job),
          text(content.step), m->queue->name);
-    simqueue_add(simbus_queue(bus, "drover.expired", false), simbus_message(bus, &content), false);
+    dead = simbus_message(bus, &content);
+    dead->dead = true;
+    simqueue_add(simbus_queue(bus, "drover.expired", false), dead, false);
 }
 
 /* ---- links ---- */

@@ -94,6 +94,8 @@ void simbus_wipe(struct simbus *bus);
 struct simbus_watch {
     /* The broker has taken or refused it, before its sender knows; @lost: it went astray then. */
     void (*published)(void *ctx, const struct bus_message *m, enum bus_outcome outcome, bool lost);
+    /* It has left the queue of an actor for a consumer. */
+    void (*delivered)(void *ctx, const struct bus_message *m);
     /* It went with its queue; @delivered: somebody has had it, and not acknowledged it. */
     void (*dropped)(void *ctx, const struct bus_message *m, bool delivered);
     void *ctx;
@@ -109,6 +111,8 @@ struct simqueue *simbus_queue(struct simbus *bus, const char *name, bool dead_le
 void simqueue_delete(struct simqueue *queue);
 void simqueue_restore(struct simqueue *queue);
 uint32_t simqueue_messages(const struct simqueue *queue);
+/* With those that it has taken and keeps: RabbitMQ confirms what stands in the queue. */
+uint32_t simqueue_taken(const struct simqueue *queue);
 uint32_t simqueue_consumers(const struct simqueue *queue);
 
 /* Opens a link; name, callbacks, ctx, held_until and clock are set by the caller. */

@@ -19,6 +19,7 @@ struct message {
     uint64_t number; /* in its queue, by when it came there; 0: it has not */
     int64_t expires; /* 0: never */
     bool redelivered;
+    bool dead; /* expired, and was dead-lettered */
     /* while it is unacknowledged */
     int64_t handed; /* when it left for its consumer */
     struct simconsumer *consumer;
@@ -36,6 +37,7 @@ struct simqueue {
     bool wiped; /* deleted with all others: declared anew by whoever would at its start */
     struct list messages;
     uint32_t n;
+    uint32_t kept; /* taken, to be in the list later */
     struct simlink *consumers[16];
     uint32_t n_consumers;
     uint32_t turn;

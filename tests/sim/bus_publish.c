@@ -53,6 +53,7 @@ static void on_kept(struct event *e)
     struct wire *w = container_of(e, struct wire, event);
     struct simqueue *q = w->message->queue;
 
+    q->kept--;
     if (w->taken != q->taken && w->wipes == q->bus->wipes)
         grid_met(q->bus->t, FAULT_OVERTAKEN, grid_of_message(&w->message->content));
     if (w->wipes == q->bus->wipes)
@@ -72,6 +73,7 @@ static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_mes
         return;
     }
     m->queue = q;
+    q->kept++;
     w = simbus_wire(bus, NULL, on_kept);
     w->message = m;
     w->taken = q->taken;

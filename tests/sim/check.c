@@ -474,14 +474,19 @@ static void called_settle_owed(struct checker *c, const struct bytes *args, int 
     }
 }
 
-/* Of the token that is in flight: of another one nothing is kept, nor does a lease go by it. */
-static void called_renew(struct checker *c, struct job *job, struct bytes text)
+/* Of the token that is in flight: of another one nothing is kept, nor does a lease go by it.
+ * @taken: its request left its queue. */
+static void called_renew(struct checker *c, struct job *job, struct bytes text, bool taken)
 {
-    const struct token *token = check_token_find(c, text);
+    struct token *token = check_token_find(c, text);
 
     require(c, token && token->step < job->w->n_steps && job->steps[token->step].flying == token,
             "I3 %s: a lease is renewed by a token that is not in flight", job->id);
-    timeline_note(c->t, FEATURE_LEASE_RENEWED);
+    timeline_note(c->t, taken ? FEATURE_REQUEST_TAKEN : FEATURE_LEASE_RENEWED);
+    if (token) {
+        token->taken |= taken;
+        token->told |= !taken;
+    }
     look_at(c, job);
 }
 
@@ -625,7 +630,9 @@ void checker_called(struct checker *c, int64_t store_now, uint32_t partition, co
     else if (strcmp(function, "record") == 0)
         called_record(c, args, n, answer);
     else if (strcmp(function, "renew") == 0 && bytes_is(answer->items[0], "RENEWED"))
-        called_renew(c, job, args[1]);
+        called_renew(c, job, args[1], false);
+    else if (strcmp(function, "taken") == 0 && bytes_is(answer->items[0], "TAKEN"))
+        called_renew(c, job, args[1], true);
     else if (strcmp(function, "settle_owed") == 0)
         called_settle_owed(c, args, n);
     else if (strcmp(function, "expire") == 0 || strcmp(function, "sweep") == 0)

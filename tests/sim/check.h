@@ -63,6 +63,9 @@ void checker_survived(struct checker *c, struct bytes digest, struct bytes life)
 void checker_published(struct checker *c, const struct bus_message *m, enum bus_outcome outcome,
                        bool lost);
 
+/* ... has sent it to a consumer. */
+void checker_delivered(struct checker *c, const struct bus_message *m);
+
 /* ... has lost one that it had taken, with the queue. What that has caused already, where it was
  * @delivered, is left to a lease. */
 void checker_dropped(struct checker *c, const struct bus_message *m, bool delivered);
@@ -75,8 +78,10 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
 /* Whether a message was put into drover.dead. */
 bool checker_given_up(struct checker *c, struct bytes body);
 
+/* An agent begins a dispatch, or says so. */
+void checker_begun(struct checker *c, const char *token);
 /* A handler begins. */
-void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool in_lease);
+void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left);
 /* ... takes effect, under the key of its token. Return: false where it must not: what it is about
  * to do was taken back already, or somebody has said that it will never be. */
 bool checker_act(struct checker *c, const char *token);

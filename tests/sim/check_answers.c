@@ -26,9 +26,9 @@ static struct kept kept_read(struct checker *c, struct bytes text)
 
 static bool is_of_dispatch(const char *event)
 {
-    static const char *const events[] = {"dispatched", "done",    "failed",
-                                         "deferred",   "expired", "unstarted",
-                                         "unroutable", "undone",  "withdrawn"};
+    static const char *const events[] = {"dispatched", "done",     "failed",    "deferred",
+                                         "expired",    "silent",   "unstarted", "unroutable",
+                                         "undone",     "withdrawn"};
 
     for (size_t i = 0; i < array_size(events); i++)
         if (strcmp(event, events[i]) == 0)

@@ -105,7 +105,7 @@ static void check_properties(struct checker *c, const struct bus_message *m,
 }
 
 static void published_requests(struct checker *c, const struct bus_message *m,
-                               enum bus_outcome outcome)
+                               enum bus_outcome outcome, bool lost)
 {
     CLEANUP(wire_free) struct wire_message body = {0};
 
@@ -123,6 +123,7 @@ static void published_requests(struct checker *c, const struct bus_message *m,
         check_properties(c, m, token, body.requests->n_requests == 1);
         token->published = true;
         token->routed |= outcome == BUS_CONFIRMED;
+        token->delivered |= lost;
     }
 }
 
@@ -317,7 +318,7 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
     else if (!m->type)
         return;
     else if (strcmp(m->type, "drover.v1.Requests") == 0)
-        published_requests(c, m, outcome);
+        published_requests(c, m, outcome, lost);
     else if (strcmp(m->type, "drover.v1.JobEvent") == 0 && *m->exchange && outcome == BUS_CONFIRMED)
         note_alert(c, m);
     else if (strcmp(m->type, "drover.v1.JobEvent") == 0)
@@ -326,6 +327,21 @@ void checker_published(struct checker *c, const struct bus_message *m, enum bus_
         published_receipt(c, m);
     else if (strcmp(m->type, "drover.v1.Answer") == 0)
         published_answer(c, m);
+}
+
+void checker_delivered(struct checker *c, const struct bus_message *m)
+{
+    CLEANUP(wire_free) struct wire_message body = {0};
+
+    if (!m->type || strcmp(m->type, "drover.v1.Requests") != 0 ||
+        wire_decode(WIRE_REQUESTS, m->body, NULL, &body, NULL))
+        return;
+    for (size_t i = 0; i < body.requests->n_requests; i++) {
+        struct token *token = check_token_ever(c, bytes_str(body.requests->requests[i]->token));
+
+        if (token)
+            token->delivered = true;
+    }
 }
 
 void checker_dropped(struct checker *c, const struct bus_message *m, bool delivered)
@@ -343,6 +359,7 @@ void checker_dropped(struct checker *c, const struct bus_message *m, bool delive
 
     if (m->type && strcmp(m->type, "drover.v1.JobEvent") == 0)
         note_copy(c, m, false, true);
+    checker_delivered(c, m);
     for (size_t i = 0; m->type && delivered && i < array_size(types); i++)
         if (strcmp(m->type, types[i].type) == 0 &&
             wire_decode(types[i].wire, m->body, NULL, &caused, NULL) == 0)

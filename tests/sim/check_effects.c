@@ -92,9 +92,17 @@ static void check_passed_on(struct checker *c, const Drover__V1__StepRequest *re
             "I12 %s: a request with the traceparent '%s'", request->job_id, request->traceparent);
 }
 
-void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool in_lease)
+void checker_begun(struct checker *c, const char *text)
 {
-    const struct token *token = check_token_ever(c, bytes_str(request->token));
+    struct token *token = check_token_ever(c, bytes_str(text));
+
+    if (token)
+        token->begun = true;
+}
+
+void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left)
+{
+    struct token *token = check_token_ever(c, bytes_str(request->token));
     const struct workflow_dispatch *d;
     const struct workflow_step *step;
     char key[WIRE_KEY_MAX + 1];
@@ -106,7 +114,10 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request, bool
     step = &token->w->steps[token->step];
     d = token->back ? &step->revert : &step->forward;
     run_key(key, request, token->turn);
-    require(c, in_lease, "I4 %s: step %s begins after its lease", request->job_id, request->step);
+    if (token->run_ends == 0)
+        token->run_ends = c->t->now + lease_left;
+    require(c, lease_left > 0, "I4 %s: step %s begins after its lease", request->job_id,
+            request->step);
     require(c, token->back == (request->desired == DROVER__V1__STATE__STATE_DISABLED),
             "I2 %s: the token asks for the opposite", request->job_id);
     require(c, strcmp(step->name, request->step) == 0, "I3 %s: the token is of another step",

@@ -75,6 +75,10 @@ static struct token *mint(struct checker *c, struct bytes text)
         token->published = was->published;
         token->routed = was->routed;
         token->went_back = true;
+        token->begun = was->begun;
+        token->delivered = was->delivered;
+        token->run_ends = was->run_ends;
+        token->given_ends = was->given_ends;
         token->effect = was->effect;
         token->lied = was->lied;
         token->decided = was->decided;
@@ -259,9 +263,12 @@ static bool is_known_to_jump(struct checker *c, const struct token *token)
     return token->jumps == 1 && !token->set_back && clock.by > 0 && token->minted < clock.jumped;
 }
 
-static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+/* A lease has ended. @silent: nothing shows that an agent has begun it, and no death counts. */
+static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e,
+                       bool silent)
 {
     struct step *step = &job->steps[i];
+    const struct token *token = step->flying;
 
     require(c, step->flying && step->flying == check_token_find(c, word(e, 5)),
             "I9 %s: step %u expired, not in flight", job->id, i);
@@ -272,7 +279,18 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
                 (step->flying->jumps > 0 && !is_known_to_jump(c, step->flying)),
             "I7 %s: step %u expired %" PRId64 " ms early", job->id, i,
             step->flying->ends - c->t->now);
-    step->expiries++;
+    require(c,
+            c->again || check_terms_of(job, i)->heartbeat_ms > 0 ||
+                c->t->now + token->unseen + JUMP_MS >= token->run_ends ||
+                c->t->now + token->unseen + JUMP_MS >= token->given_ends || token->jumps > 0,
+            "I7 %s: step %u expired %" PRId64 " ms before the lease of its agent", job->id, i,
+            token->run_ends - c->t->now);
+    require(c, silent || token->begun || (token->taken && token->delivered),
+            "I14 %s: a death of step %u counts, and nobody has begun it", job->id, i);
+    require(c, !silent || !(token->told || token->taken),
+            "I14 %s: a death of step %u does not count, and an agent has begun it", job->id, i);
+    step->expiries += !silent;
+    step->came_back += silent;
     step->current = 'U';
     land(job, step);
     step->anew |= job->retrying;
@@ -852,6 +870,7 @@ static void note_event(struct checker *c, struct bytes event, const struct entry
         {"failed", NULL, 0, FEATURE_STEP_FAILED},
         {"deferred", NULL, 0, FEATURE_STEP_DEFERRED},
         {"expired", NULL, 0, FEATURE_STEP_EXPIRED},
+        {"silent", NULL, 0, FEATURE_STEP_SILENT},
         {"unstarted", NULL, 0, FEATURE_STEP_UNSTARTED},
         {"unroutable", NULL, 0, FEATURE_STEP_UNROUTABLE},
         {"undone", NULL, 0, FEATURE_STEP_UNDONE},
@@ -898,7 +917,9 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
     } else if (bytes_is(event, "withdrawn")) {
         on_withdrawn(c, job, i, e);
     } else if (bytes_is(event, "expired")) {
-        on_expired(c, job, i, e);
+        on_expired(c, job, i, e, false);
+    } else if (bytes_is(event, "silent")) {
+        on_expired(c, job, i, e, true);
     } else if (bytes_is(event, "parked")) {
         on_parked(c, job, i, e);
     } else {

@@ -60,6 +60,12 @@ struct token {
     bool went_back;      /* the store has since: what it knew of the request's copies may be gone */
     bool published;      /* the broker has told what became of the request */
     bool routed;         /* it has some copy of it */
+    bool begun;          /* an agent has begun it, or said so */
+    bool delivered;      /* an agent has had the request, or the broker has lost it ... */
+    bool taken;          /* ... and the store knows from a scheduler that it left its queue */
+    bool told;           /* the store has heard of it from an agent */
+    int64_t given_ends;  /* the same as `ends`, as the dispatch gave it */
+    int64_t run_ends;    /* the world's time when the lease of the first one to begin is over */
     bool effect;         /* a handler ended well */
     bool recorded;       /* a reply to it was */
     bool lied;           /* a reply to it may be a lie */

@@ -79,17 +79,16 @@ static void compare_moment(struct checker *c, const struct job *job, uint32_t i,
 }
 
 /* A lease is what its dispatch gave, with the wait doubled each time that nobody took the request.
- * Heartbeats make it shorter, never longer, and so does a clock that has stepped back: then it is
+ * Progress makes it shorter, never longer, and so does a clock that has stepped back: then it is
  * given again, from then on. */
 static void compare_lease(struct checker *c, const struct job *job, uint32_t i,
                           const struct ops_step_record *r)
 {
     const struct token *token = job->steps[i].flying;
     int64_t lasts = given(job, i, r), till = token->minted + lasts;
-    bool renewed = check_terms_of(job, i)->heartbeat_ms > 0;
     bool again = token->back_at > 0 && r->till >= token->back_at + lasts;
 
-    require(c, r->till == till || (r->till < till && (renewed || again)),
+    require(c, r->till == till || (r->till < till && (token->told || again)),
             "I9 %s: the lease of step %u ends at %" PRId64 ", not %" PRId64, job->id, i, r->till,
             till);
 }
@@ -165,6 +164,8 @@ static void note_lease(struct checker *c, const struct job *job, uint32_t i, int
     if (!c->again && token->till != till && check_terms_of(job, i)->heartbeat_ms == 0 &&
         job->w->n_steps < BIG)
         token->ends = c->t->now + till - c->store_now;
+    if (token->given_ends == 0)
+        token->given_ends = token->ends;
     token->till = till;
 }
 

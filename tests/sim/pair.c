@@ -124,7 +124,10 @@ static void deliver_as(struct pair *w, enum peer peer, enum scheduler_source sou
                                    .correlation_id = "",
                                    .reply_to = "",
                                    .user_id = "",
-                                   .traceparent = ""};
+                                   .traceparent = "",
+                                   .job = "",
+                                   .step = "",
+                                   .died_of = ""};
 
     pair_step(w, peer, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
     pair_pass(w, 2); /* records are gathered until a tick */

@@ -32,6 +32,62 @@ static void scheduler_event(struct process *p, struct scheduler_event e)
     process_perform(p, scheduler_step(p->scheduler, &e, &p->out));
 }
 
+/* The question is on its way to the broker, or the answer back. */
+struct look {
+    struct event event;
+    struct process *process;
+    uint64_t life;
+    uint64_t epoch;
+    const char *queue;
+    bool asked;
+    uint32_t messages;
+    uint32_t consumers;
+};
+
+static void look_on(struct look *look)
+{
+    struct world *w = look->process->world;
+    uint64_t d = digest_str(digest_str(DIGEST_INIT, look->process->name), look->queue);
+
+    look->event.digest = digest_number(d, (uint64_t)look->asked << 63 |
+                                              (uint64_t)look->messages << 32 | look->consumers);
+    timeline_add(w->t, &look->event, timeline_between(w->t, 0, w->faults.bus.delay_ms));
+}
+
+static void on_look_crosses(struct event *e)
+{
+    struct look *look = container_of(e, struct look, event);
+    struct process *p = look->process;
+    const struct simqueue *q = simbus_queue(p->world->bus, look->queue, true);
+
+    if (p->life != look->life || !p->alive || p->link.epoch != look->epoch || !p->link.up)
+        return;
+    if (!look->asked) {
+        look->asked = true;
+        look->messages = simqueue_taken(q);
+        look->consumers = simqueue_consumers(q);
+        e->held_until = &p->held_until;
+        look_on(look);
+        return;
+    }
+    process_hears(p, look->event.digest);
+    scheduler_event(p, (struct scheduler_event){.type = SCHEDULER_QUEUE,
+                                                .queue = {look->messages, look->consumers}});
+}
+
+static void scheduler_looks(struct process *p, const char *queue)
+{
+    struct look *look = timeline_alloc(p->world->t, sizeof(*look));
+
+    look->event.fire = on_look_crosses;
+    look->event.lane = (uintptr_t)p;
+    look->process = p;
+    look->life = p->life;
+    look->epoch = p->link.epoch;
+    look->queue = timeline_str(p->world->t, queue);
+    look_on(look);
+}
+
 static void scheduler_born(struct process *p)
 {
     static const struct {
@@ -404,6 +460,7 @@ static void handler_start(struct process *p, struct agent_run *run)
     struct handler *h;
     enum world_verdict verdict = WORLD_GOES_ON;
 
+    checker_begun(w->checker, run->request->token);
     if (poison_handler(p, run->request->token))
         return;
     h = timeline_alloc(w->t, sizeof(*h));
@@ -421,7 +478,7 @@ static void handler_start(struct process *p, struct agent_run *run)
     timeline_about(w->t, "%s start %s", p->name, h->label);
     note_two_runs(w, h);
     grid_runs(w, run->request->job_id, run->request->step);
-    checker_run(w->checker, run->request, process_now(p) < run->deadline);
+    checker_run(w->checker, run->request, run->deadline - process_now(p));
     tell(w->t, p->name, "start %s", h->label);
     if (w->script)
         verdict = process_verdict(p, effects_printf(&w->t->arena, "start %s", h->label));
@@ -482,6 +539,8 @@ void role_replies(struct process *p, struct bytes body)
             checker_fail(p->world->checker, "I4 %s replies to %s after its lease", p->name,
                          h->label);
     }
+    for (size_t i = 0; i < m.replies->n_progress; i++)
+        checker_begun(p->world->checker, m.replies->progress[i]->token);
 }
 
 /* ---- all ---- */
@@ -624,6 +683,8 @@ void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome)
 
 void role_effect(struct process *p, const struct effect *e)
 {
+    if (p->role == ROLE_SCHEDULER && e->role.what == SCHEDULER_LOOK)
+        scheduler_looks(p, e->role.object);
     if (p->role != ROLE_AGENT) /* an alert for people */
         return;
     if (e->role.what == AGENT_START)

@@ -384,7 +384,7 @@ static void random_renew(struct both *b)
 
     if (!b->n_tokens)
         return;
-    ops_renew(&b->t.arena, 0, 0, b->tokens[at].job, b->tokens[at].token, 0.25, "a quarter");
+    ops_renew(&b->t.arena, 0, 0, b->tokens[at].job, b->tokens[at].token, 0.25, "a quarter", 700);
     call_both(b, NULL);
 }
 

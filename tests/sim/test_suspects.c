@@ -130,7 +130,10 @@ static void deliver(struct world *w)
                                        .correlation_id = "",
                                        .reply_to = "",
                                        .user_id = "",
-                                       .traceparent = ""};
+                                       .traceparent = "",
+                                       .job = "",
+                                       .step = "",
+                                       .died_of = ""};
 
         m->delivered = true;
         if (!m->done && !w->dying)

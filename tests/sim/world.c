@@ -215,6 +215,13 @@ static void on_published(void *ctx, const struct bus_message *m, enum bus_outcom
     checker_published(w->checker, m, outcome, lost);
 }
 
+static void on_delivered(void *ctx, const struct bus_message *m)
+{
+    const struct world *w = ctx;
+
+    checker_delivered(w->checker, m);
+}
+
 static void on_dropped(void *ctx, const struct bus_message *m, bool delivered)
 {
     struct world *w = ctx;
@@ -242,7 +249,7 @@ struct world *world_new(const struct world_config *config)
     w->bus = simbus_new(t, &w->faults.bus);
     list_init(&w->late);
     w->checker = checker_new(t, w->store, w->plan);
-    w->watch = (struct simbus_watch){on_published, on_dropped, w};
+    w->watch = (struct simbus_watch){on_published, on_delivered, on_dropped, w};
     simbus_watch(w->bus, &w->watch);
     queues_new(w);
     definitions_new(w);

@@ -31,6 +31,10 @@ struct world {
     bool mandatory;   /* the last */
     bool redelivered; /* what is delivered from now on */
     bool resent;
+    const char *properties; /* token of the request that they name, from now on; NULL: none */
+    bool evidence;          /* is told; else the broker takes it at once, and nobody hears of it */
+    uint64_t taken[8];      /* such publishes */
+    size_t n_taken;
 };
 
 /* One request of a delivery. */
@@ -84,14 +88,24 @@ static void tell_replies(struct world *w, const struct bus_message *m)
         const Drover__V1__Progress *p = message.replies->progress[i];
 
         assert_int_equal(wire_check_progress(message.replies, i, &problem), 0);
-        buf_printf(&w->story, "progress %s %.2f %s", p->step, p->fraction, p->note);
-        assert_string_equal(m->reply_to, "amq.rabbitmq.reply-to");
+        if (m->reply_to) {
+            buf_printf(&w->story, "progress %s %.2f %s", p->step, p->fraction, p->note);
+            assert_string_equal(m->reply_to, "amq.rabbitmq.reply-to");
+        } else {
+            buf_printf(&w->story, "evidence %s %d", p->token, (int)p->elapsed_ms);
+        }
     }
     if (m->traceparent)
         buf_printf(&w->story, " of trace %s", m->traceparent);
     assert_int_equal(m->mandatory, message.replies->n_replies > 0);
     assert_true(m->not_after > w->now);
     wire_free(&message);
+}
+
+/* Progress that asks for no answer. */
+static bool is_evidence(const struct bus_message *m)
+{
+    return strcmp(m->exchange, "drover.replies") == 0 && !m->mandatory && !m->reply_to;
 }
 
 static void tell_publish(struct world *w, const struct effect *e)
@@ -133,6 +147,10 @@ static void tell(struct world *w)
     for (size_t i = 0; i < w->out.n; i++) {
         const struct effect *e = &w->out.items[i];
 
+        if (!w->evidence && e->type == EFFECT_PUBLISH && is_evidence(&e->publish)) {
+            w->taken[w->n_taken++] = e->id;
+            continue;
+        }
         buf_printf(&w->story, "%d: ", (int)w->now);
         if (e->type == EFFECT_ROLE)
             tell_role(w, e);
@@ -160,6 +178,9 @@ static void step(struct world *w, struct agent_event event)
     event.now = w->now;
     w->next = agent_step(w->agent, &event, &w->out);
     tell(w);
+    while (w->n_taken > 0)
+        step(w, (struct agent_event){
+                    .type = AGENT_OUTCOME, .id = w->taken[--w->n_taken], .outcome = BUS_CONFIRMED});
 }
 
 /* Time passes; the agent is asked when it wants to be. */
@@ -186,11 +207,14 @@ static void deliver_body(struct world *w, uint64_t handle, int source, struct by
                                    .resent = w->resent,
                                    .body = body,
                                    .content_type = "",
-                                   .message_id = "",
+                                   .message_id = w->properties ? w->properties : "",
                                    .correlation_id = "",
                                    .reply_to = "",
                                    .user_id = "",
-                                   .traceparent = ""};
+                                   .traceparent = "",
+                                   .job = w->properties ? "job" : "",
+                                   .step = w->properties ? "step" : "",
+                                   .died_of = ""};
 
     step(w, (struct agent_event){.type = AGENT_DELIVERY, .delivery = &d});
 }
@@ -552,6 +576,43 @@ static void test_suspects(void **state)
 }
 
 /* For a slot they wait unread, where another agent may have them yet. */
+/* It may kill us as soon as it is read: before the broker has no copy any more there is evidence,
+ * by what its properties tell. */
+static void test_evidence_of_a_suspect(void **state)
+{
+    struct world *w = *state;
+
+    w->evidence = w->redelivered = true;
+    w->properties = "7.00ab";
+    deliver(w, 1, {.step = "a", .lock = 5000});
+    until(w, 400);
+    expect(w, "0: evidence 7.00ab 0\n");
+    outcome(w, BUS_CONFIRMED);
+    expect(w, "400: ack 1\n");
+    until(w, 420);
+    expect(w, "420: start a repeated\n420: evidence a 420\n");
+    outcome(w, BUS_CONFIRMED);
+    step(w, (struct agent_event){.type = AGENT_DRAIN});
+    deliver(w, 2, {.step = "b", .lock = 5000});
+    expect(w, "420: requeue 2\n");
+}
+
+/* One that nothing is known of yet goes back. */
+static void test_a_suspect_at_the_end(void **state)
+{
+    struct world *w = *state;
+
+    w->evidence = w->redelivered = true;
+    w->properties = "7.00ab";
+    deliver(w, 1, {.step = "a", .lock = 5000});
+    step(w, (struct agent_event){.type = AGENT_DRAIN});
+    expect(w, "0: evidence 7.00ab 0\n0: requeue 1\n");
+    outcome(w, BUS_CONFIRMED);
+    until(w, 1000);
+    expect(w, "");
+    assert_true(agent_idle(w->agent));
+}
+
 static void test_suspects_without_a_slot(void **state)
 {
     struct world *w = *state;
@@ -859,6 +920,8 @@ static void test_what_it_takes_at_once(void **state)
 
 /* The process stood still for the whole of a lease: its slot comes free before anybody asks for the
  * time. */
+/* Nobody has begun it, and the broker hears that: it goes back, once, so that nothing goes round.
+ */
 static void test_no_start_past_the_lease(void **state)
 {
     struct world *w = *state;
@@ -869,9 +932,43 @@ static void test_no_start_past_the_lease(void **state)
     w->now = 1000;
     succeed(w, "a", "x");
     turn_ends(w);
-    expect(w, "0: start a\n0: start b\n1000: ack 2\n1000: reply a=x\n");
+    expect(w, "0: start a\n0: start b\n1000: requeue 2\n1000: reply a=x\n");
+    deliver(w, 3, {.step = "d", .lock = 5000});
+    w->redelivered = true;
+    deliver(w, 4, {.step = "c", .lock = 1000});
+    w->now = 2000;
+    succeed(w, "b", "x");
+    turn_ends(w);
+    expect(w, "1000: start d\n2000: ack 4\n2000: reply b=x\n");
     agent_stats(w->agent, &stats);
+    assert_int_equal(stats.requeued, 1);
     assert_int_equal(stats.silent, 1);
+}
+
+/* Work that lasts is told of once, with its age, so that its death counts and shows early; until
+ * the broker has taken that. What is short costs no message. */
+static void test_evidence(void **state)
+{
+    struct world *w = *state;
+
+    w->evidence = true;
+    deliver(w, 1, {.step = "short", .lock = 1000}, {.step = "lasts", .lock = 60000});
+    until(w, 249);
+    succeed(w, "short", "x");
+    until(w, 9999);
+    expect(w, "0: start short\n0: start lasts\n249: reply short=x\n");
+    outcome(w, BUS_CONFIRMED);
+    until(w, 10000);
+    expect(w, "10000: evidence lasts 10000\n");
+    until(w, 10500);
+    outcome(w, BUS_EXPIRED);
+    until(w, 11499);
+    expect(w, "");
+    until(w, 11500);
+    expect(w, "11500: evidence lasts 11500\n");
+    outcome(w, BUS_CONFIRMED);
+    until(w, 59999);
+    expect(w, "");
 }
 
 static void test_returned_reply(void **state)
@@ -1107,15 +1204,18 @@ static void test_early_ack(void **state)
 
     deliver(w, 1, {.step = "a", .lock = 4999, .actor = "early"});
     deliver(w, 2, {.step = "b", .lock = 5000, .actor = "early"});
-    expect(w, "0: start a\n0: start b\n0: ack 2\n");
+    until(w, 1249);
+    expect(w, "0: start a\n0: start b\n"); /* until then the broker would deliver it again */
+    until(w, 1250);
+    expect(w, "1250: ack 2\n"); /* there is evidence */
     deliver(w, 3, {.step = "b", .lock = 5000, .actor = "early"});
-    expect(w, "0: ack 3\n");
+    expect(w, "1250: ack 3\n");
     assert_false(agent_idle(w->agent));
     succeed(w, "a", "x");
     succeed(w, "b", "y");
     turn_ends(w);
     outcome(w, BUS_CONFIRMED);
-    expect(w, "0: reply a=x b=y\n0: ack 1\n");
+    expect(w, "1250: reply a=x b=y\n1250: ack 1\n");
     assert_true(agent_idle(w->agent));
 }
 
@@ -1127,24 +1227,25 @@ static void test_no_hoarding(void **state)
 
     deliver(w, 1, {.step = "a", .lock = 50000, .actor = "early"},
             {.step = "b", .lock = 50000, .actor = "early"});
+    until(w, 10000);
     deliver(w, 2, {.step = "c", .lock = 50000});
-    until(w, 50);
+    until(w, 10050);
     deliver(w, 3, {.step = "c", .lock = 50000}); /* that it comes later puts nothing off */
-    until(w, 99);
-    expect(w, "0: start a\n0: start b\n0: ack 1\n");
-    until(w, 100);
-    expect(w, "100: pause\n100: requeue 2\n100: requeue 3\n");
+    until(w, 10099);
+    expect(w, "0: start a\n0: start b\n10000: ack 1\n");
+    until(w, 10100);
+    expect(w, "10100: pause\n10100: requeue 2\n10100: requeue 3\n");
     deliver(w, 4, {.step = "d", .lock = 50000}); /* it was on its way */
     w->redelivered = true;
     deliver(w, 5, {.step = "e", .lock = 50000}); /* this one, too */
     deliver(w, 6, {.step = "f", .lock = 50000}, {.step = "g", .lock = 50000});
-    expect(w, "100: requeue 4\n100: requeue 5\n100: requeue 6\n");
-    until(w, 5000);
+    expect(w, "10100: requeue 4\n10100: requeue 5\n10100: requeue 6\n");
+    until(w, 15000);
     succeed(w, "a", "x");
-    expect(w, "5000: consume\n");
+    expect(w, "15000: consume\n");
     deliver(w, 7, {.step = "c", .lock = 50000}); /* it was here before, and is no worse for that */
     turn_ends(w);
-    expect(w, "5000: start c repeated\n5000: reply a=x\n");
+    expect(w, "15000: start c repeated\n15000: reply a=x\n");
     agent_stats(w->agent, &stats);
     assert_int_equal(stats.deferred, 0);
     assert_int_equal(stats.requeued, 5);
@@ -1161,11 +1262,11 @@ static void test_no_pause_for_a_moment(void **state)
     until(w, 1000);
     expect(w, "0: start a\n0: start b\n");
     succeed(w, "a", "x");
-    expect(w, "1000: start c\n1000: ack 2\n");
-    until(w, 1099);
+    expect(w, "1000: start c\n");
+    until(w, 11099);
     succeed(w, "b", "y");
-    until(w, 5000);
-    expect(w, "1000: reply a=x\n1099: reply b=y\n");
+    until(w, 15000);
+    expect(w, "1000: reply a=x\n11000: ack 2\n11099: reply b=y\n");
 }
 
 static void test_results_are_bounded(void **state)
@@ -1284,6 +1385,8 @@ int main(void)
         TEST(test_retries_within_the_lease),
         TEST(test_repeated),
         TEST(test_suspects),
+        TEST(test_evidence_of_a_suspect),
+        TEST(test_a_suspect_at_the_end),
         TEST(test_suspects_without_a_slot),
         TEST(test_suspect_while_draining),
         TEST(test_redelivered_to_the_same_process),
@@ -1314,6 +1417,7 @@ int main(void)
         TEST(test_never_renewed),
         TEST(test_unwanted_is_stopped),
         TEST(test_drain),
+        TEST(test_evidence),
         TEST(test_early_ack),
         TEST(test_no_hoarding),
         TEST(test_no_pause_for_a_moment),

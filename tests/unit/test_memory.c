@@ -653,7 +653,7 @@ static void call_told(struct effects *fx, uint64_t id, const struct workflow *w)
 
 static void call_supervise(struct effects *fx, uint64_t id, const struct workflow *w)
 {
-    ops_renew(fx, id, 0, "j", "1.2", 0.5, "half way");
+    ops_renew(fx, id, 0, "j", "1.2", 0.5, "half way", 0);
     ops_lead(fx, id, 0, "s", 5000);
     ops_expire(fx, id, 0, 0, 10, 0, &(struct op_clock){.latest = 5});
     ops_look(fx);

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no agent has begun does not count: agents that are slow, absent, come and go, or restart, while requests stand in
+their queues past their LockedUntil, behind others that live longer. Nobody dies here, so no death may count, nothing may
+park, and everything is done in the end. Whoever dies with a request in hand still counts."""
+
+import collections
+import pathlib
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import client
+import cluster
+import foreign
+import servers
+import tap
+import wire
+
+WAIT_MS = 400
+LOCK_MS = 3000  # that a busy machine does not exceed with what takes 100 ms
+NOBODY_MS = 200  # lock and wait of an actor that nobody serves for sixty of them
+LEASES = 60
+
+
+def step(actor, ms=0, name="s", **fields):
+    fields = {"lock_ms": LOCK_MS, "wait_ms": WAIT_MS, **fields}
+    if ms:
+        fields |= {"action": "sleep", "arguments": wire.payload(b'{"ms": %d}' % ms, "application/json")}
+    return wire.step(name, actor, **fields)
+
+
+class Case(cluster.TestCase):
+    def begin(self, quorum=False):
+        queues = {"rabbitmq": {"queue_type": "quorum" if quorum else "classic"}}
+        self.c = self.cluster(agents=0, actor="none", settings={role: queues for role in ("scheduler", "agent", "supervisor")})
+        self.own, self.naming = threading.local(), threading.Lock()
+        self.alerts = collections.Counter()
+
+        def on_event(channel, method, _properties, body):
+            event = wire.JobEvent.FromString(body)
+            if event.kind == wire.EVENT_KIND_ALERT:
+                self.alerts[event.reason] += 1
+            channel.basic_ack(method.delivery_tag)
+
+        listener = client.Listener(self.c.client, on_event, exchange="drover.events")
+        self.addCleanup(listener.stop)
+
+    def submit(self, job_id, *steps):
+        """From any thread."""
+        if not hasattr(self.own, "client"):
+            self.own.client = client.Client(self.rabbit, self.c.name)
+        self.own.client.submit(wire.submit(job_id, list(steps)))
+        return job_id
+
+    def agent(self, actor, **more):
+        """One of ours, for one actor; from any thread."""
+        with self.naming:
+            return self.c.add_agent({"agent": {"actors": [{"name": actor, "handler": "builtin"}], **more}})
+
+    def serve(self, actor, work, **how):
+        agent = foreign.Agent(self.c.client, actor, work, **how)
+        self.addCleanup(agent.stop)
+        return agent
+
+    def events(self, jobs, event):
+        return [job for job in jobs for _ in self.c.store.events(job, event)]
+
+    def assert_nothing_counted(self, jobs):
+        self.assertEqual([], self.events(jobs, "expired"))
+        self.assertEqual([], self.events(jobs, "parked"))
+
+    def all_done(self, jobs, timeout=240):
+        for event in self.c.client.all_settled(jobs, timeout):
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome, event)
+
+
+class Backlog(Case):
+    """All of these at once, each with an actor of its own."""
+
+    def slow_one(self):
+        """A foreign agent that is slower than the stream of jobs."""
+        self.serve("slow", lambda request: time.sleep(0.1) or True)
+        for n in range(100):
+            yield self.submit(f"slow-{n}", step("slow"))
+
+    def one_before_many(self):
+        """One long step before many that are short, another one behind it."""
+        self.agent("long", concurrency=1)
+        long = {"lock_ms": 60000, "wait_ms": 60000}
+        yield self.submit("long-1", step("long", 4000, **long))
+        yield self.submit("long-2", step("long", 4000, **long))
+        for n in range(100):
+            yield self.submit(f"short-{n}", step("long"))
+
+    def comes_and_goes(self):
+        """Agents that are there for half a lease at a time; what they have, they finish."""
+        for n in range(40):
+            yield self.submit(f"guest-{n}", step("guests", 100))
+        agent = self.agent("guests", concurrency=1)
+        for _ in range(4):
+            time.sleep(LOCK_MS / 2000)
+            agent.stop()
+            time.sleep(LOCK_MS / 2000)
+            agent.start()
+
+    def fleet(self):
+        """Agents of a backlog that restart one by one."""
+        agents = [self.agent("fleet", concurrency=1) for _ in range(2)]
+        for n in range(100):
+            yield self.submit(f"fleet-{n}", step("fleet", 100))
+        for agent in agents * 2:
+            agent.stop()
+            agent.start()
+
+    def one_of_two(self):
+        """Each job needs two actors, one of which nobody serves for sixty leases."""
+        self.agent("alive")
+        nobody = {"lock_ms": NOBODY_MS, "wait_ms": NOBODY_MS}
+        jobs = [self.submit(f"pair-{n}", step("alive", name="a"), step("dead", name="b", **nobody)) for n in range(8)]
+        time.sleep(LEASES * NOBODY_MS / 1000)
+        self.assert_nothing_counted(jobs)
+        self.serve("dead", lambda request: True)
+        return jobs
+
+    def all_at_once(self, quorum):
+        self.begin(quorum)
+        jobs, failures = [], []
+
+        def run(scenario):
+            try:
+                jobs.extend(scenario())
+            except Exception as error:
+                failures.append(error)
+
+        scenarios = [self.slow_one, self.one_before_many, self.comes_and_goes, self.fleet, self.one_of_two]
+        threads = [threading.Thread(target=run, args=(scenario,)) for scenario in scenarios]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], failures)
+        self.all_done(jobs)
+        self.assert_nothing_counted(jobs)
+        self.assertEqual(0, self.alerts["PARKED"])
+        silent = self.events(jobs, "silent")
+        tap.narrate(f"{len(jobs)} jobs, {sum(map(self.c.dispatches, jobs))} requests, {len(silent)} of them without evidence")
+        self.assertTrue(silent)  # or nothing was seen
+
+    def test_classic(self):
+        self.all_at_once(False)
+
+    def test_quorum(self):
+        self.all_at_once(True)
+
+
+class Deaths(Case):
+    RETRY = wire.Policy(maximum_expiries=2, initial_interval_ms=50, jitter=-1)
+    SOON = {"lock_ms": 500, "wait_ms": 500, "retry": RETRY}
+
+    def parks(self, job_id):
+        servers.wait_for(lambda: self.c.store.events(job_id, "parked"), f"{job_id} to park", 120)
+        self.assertEqual(["DEATHS"], [words[-1] for words in self.c.store.events(job_id, "parked")])
+        self.assertEqual(2, len(self.c.store.events(job_id, "expired")))
+
+    def test_ours_that_hangs(self):
+        """Its handler is killed at the end of the lease, and nothing is said; each time there is evidence."""
+        self.begin()
+        self.agent("ours")
+        self.submit("hangs", step("ours", 60000, **self.SOON))
+        self.parks("hangs")
+        self.assertEqual([], self.c.store.events("hangs", "silent"))
+
+    def test_foreign_that_tells_and_hangs(self):
+        self.begin()
+        self.serve("foreign", lambda request: False, progress=True)
+        self.submit("tells", step("foreign", **self.SOON))
+        self.parks("tells")
+        self.assertEqual([], self.c.store.events("tells", "silent"))
+
+    def test_foreign_that_hangs(self):
+        """It acknowledges when it is through, and says nothing: that it has the request a scheduler sees by its queue, from
+        the second dispatch on."""
+        self.begin()
+        over = threading.Event()
+        for _ in range(4):  # each hangs with what it has
+            self.serve("foreign", lambda request: over.wait() and False)
+        self.addCleanup(over.set)
+        self.submit("hangs", step("foreign", **self.SOON))
+        self.parks("hangs")
+        self.assertEqual(1, len(self.c.store.events("hangs", "silent")))
+
+
+class Silence(Case):
+    def test_told_once(self):
+        """What goes on without evidence is an alert, once an actor, until somebody serves that; it parks nothing."""
+        self.begin()
+        retry = wire.Policy(maximum_expiries=1)
+
+        def silences(*jobs):
+            """Until then somebody takes each request, and that is the last of it."""
+            enough = all(len(self.c.store.events(job, "silent")) > 2 for job in jobs)
+            return enough or self.c.client.get("drover.task.hand") and False
+
+        for job_id in ("one", "other"):
+            self.submit(job_id, step("hand", lock_ms=200, wait_ms=1000, retry=retry))
+        servers.wait_for(lambda: silences("one", "other"), "three silences of each", 120)
+        servers.wait_for(lambda: self.alerts["SILENT"] == 1, "the alert")
+        self.assert_nothing_counted(["one", "other"])
+        agent = self.serve("hand", lambda request: True)
+        self.all_done(["one", "other"])
+        agent.stop()
+        self.assertEqual(1, self.alerts["SILENT"])
+        self.submit("later", step("hand", lock_ms=200, wait_ms=1000, retry=retry))
+        servers.wait_for(lambda: silences("later"), "three silences more", 120)
+        servers.wait_for(lambda: self.alerts["SILENT"] == 2, "the next alert")
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Watched requests: when a scheduler says that one has left its queue
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "alone.h"
+#include "base/id.h"
+#include "scheduler/machine.h"
+
+#define WAIT_MS 2000 /* of a dispatch that follows one that came back */
+
+/* The request came back as nobody took it in time: it is sent again, and may wait longer. */
+static void comes_back(struct alone *w, const char *job)
+{
+    CLEANUP(buf_deinit) struct buf body = {0};
+
+    buf_printf(&body,
+               "{\"requests\": [{\"jobId\": \"%s\", \"step\": \"a\", \"token\": \"%s\", "
+               "\"actor\": \"hand\", \"idempotencyKey\": \"%s/a/1\", \"action\": \"do\", "
+               "\"lockMs\": 60000, \"desired\": \"STATE_ACTIVE\"}]}",
+               job, w->token, job);
+    alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_EXPIRED, .body = buf_bytes(&body)});
+}
+
+static void submit(struct alone *w, const char *job, const char *actor)
+{
+    CLEANUP(buf_deinit) struct buf json = {0};
+
+    buf_printf(&json,
+               "{\"jobId\": \"%s\", \"definition\": {\"waitMs\": %d, \"lockMs\": 60000, "
+               "\"steps\": [{\"name\": \"a\", \"actor\": \"%s\", \"action\": \"do\"}]}}",
+               job, WAIT_MS / 2, actor);
+    alone_submit(w, buf_str(&json));
+}
+
+static void queue(struct alone *w, uint32_t messages, uint32_t consumers)
+{
+    alone_step(w,
+               (struct scheduler_event){.type = SCHEDULER_QUEUE, .queue = {messages, consumers}});
+}
+
+/* A job whose first request came back. */
+static void begin(struct alone *w, const char *job, const char *actor)
+{
+    submit(w, job, actor);
+    comes_back(w, job);
+    if (strstr(buf_str(&w->story), "look"))
+        queue(w, 1, 1);
+    w->story.len = 0;
+}
+
+/* Whether the store has evidence for the last request. */
+static bool is_taken(struct alone *w, const char *job)
+{
+    char key[32];
+
+    snprintf(key, sizeof(key), "data:%s", job);
+    return simstore_hash(w->store, id_partition(job, 2), key) &&
+           bytes_is(simstore_field(w->store, "t0"), w->token);
+}
+
+/* Each look finds this, until the wait is over. */
+static void looks_find(struct alone *w, uint32_t messages, uint32_t consumers)
+{
+    for (int64_t end = w->now + WAIT_MS; w->now < end;) {
+        alone_pass(w, 10);
+        if (w->story.len > 0)
+            queue(w, messages, consumers);
+        w->story.len = 0;
+    }
+}
+
+static void test_taken(void **state)
+{
+    struct alone *w = *state;
+
+    begin(w, "j", "hand");
+    alone_pass(w, 900);
+    alone_expect(w, "");
+    alone_pass(w, 200);
+    alone_expect(w, "look drover.task.hand");
+    queue(w, 0, 1);
+    alone_pass(w, 300);
+    alone_expect(w, "");
+    looks_find(w, 0, 1);
+    assert_true(is_taken(w, "j"));
+}
+
+/* A first dispatch costs nothing. */
+static void test_not_the_first(void **state)
+{
+    struct alone *w = *state;
+
+    alone_submit(w, "{\"jobId\": \"j\", \"definition\": {\"waitMs\": 1000, \"steps\": ["
+                    "{\"name\": \"a\", \"actor\": \"hand\", \"action\": \"do\"}]}}");
+    w->story.len = 0;
+    alone_pass(w, 5000);
+    alone_expect(w, "");
+    assert_false(is_taken(w, "j"));
+}
+
+/* It may be the one that is ready; there may be no queue. */
+static void test_not_taken(void **state)
+{
+    struct alone *w = *state;
+
+    begin(w, "ready", "hand");
+    looks_find(w, 1, 1);
+    assert_false(is_taken(w, "ready"));
+    begin(w, "none", "hand");
+    looks_find(w, 0, 0);
+    assert_false(is_taken(w, "none"));
+}
+
+/* Whoever had it may have given it back. */
+static void test_the_last_look_counts(void **state)
+{
+    struct alone *w = *state;
+
+    begin(w, "back", "hand");
+    alone_pass(w, 1100);
+    queue(w, 0, 1);
+    looks_find(w, 1, 1);
+    assert_false(is_taken(w, "back"));
+    begin(w, "gone", "hand");
+    alone_pass(w, 1100);
+    queue(w, 1, 1);
+    looks_find(w, 0, 1);
+    assert_true(is_taken(w, "gone"));
+}
+
+/* By then the broker may have thrown it out of the queue. */
+static void test_too_late(void **state)
+{
+    struct alone *w = *state;
+
+    begin(w, "j", "hand");
+    alone_pass(w, 1100);
+    alone_expect(w, "look drover.task.hand");
+    alone_pass(w, WAIT_MS);
+    queue(w, 0, 1);
+    alone_pass(w, WAIT_MS);
+    assert_false(is_taken(w, "j"));
+}
+
+/* What was asked before the broker had it shows nothing. */
+static void test_confirmed_first(void **state)
+{
+    struct alone *w = *state;
+
+    begin(w, "one", "hand");
+    alone_pass(w, 1100);
+    alone_expect(w, "look drover.task.hand");
+    begin(w, "other", "hand");
+    queue(w, 0, 1);
+    alone_pass(w, WAIT_MS);
+    assert_false(is_taken(w, "other"));
+}
+
+/* It says nothing of the queue of another actor; each has its look. */
+static void test_another_queue(void **state)
+{
+    struct alone *w = *state;
+
+    begin(w, "j", "hand");
+    begin(w, "k", "foot");
+    alone_pass(w, 1100);
+    alone_expect(w, "look drover.task.hand");
+    queue(w, 0, 1);
+    alone_pass(w, 10);
+    alone_expect(w, "look drover.task.foot");
+    queue(w, 1, 1);
+    alone_pass(w, WAIT_MS);
+    assert_false(is_taken(w, "k"));
+}
+
+/* A broker that comes back may have lost its queues. */
+static void test_lost(void **state)
+{
+    struct alone *w = *state;
+
+    begin(w, "j", "hand");
+    alone_pass(w, 1100);
+    queue(w, 0, 1);
+    alone_step(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+    w->story.len = 0;
+    queue(w, 0, 1);
+    alone_pass(w, WAIT_MS);
+    alone_expect(w, "");
+    assert_false(is_taken(w, "j"));
+}
+
+/* Those beyond what is watched have no evidence; when others are done with, there is room again. */
+static void test_many(void **state)
+{
+    struct alone *w = *state;
+    char job[16];
+
+    for (int i = 0; i <= MACHINE_WATCHED_MAX; i++) {
+        snprintf(job, sizeof(job), "j%d", i);
+        begin(w, job, "hand");
+    }
+    looks_find(w, 0, 1);
+    assert_false(is_taken(w, job));
+    begin(w, "j", "hand");
+    looks_find(w, 0, 1);
+    assert_true(is_taken(w, "j"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_taken),         TEST(test_not_the_first),
+        TEST(test_not_taken),     TEST(test_the_last_look_counts),
+        TEST(test_too_late),      TEST(test_confirmed_first),
+        TEST(test_another_queue), TEST(test_lost),
+        TEST(test_many),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
