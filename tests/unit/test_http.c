@@ -997,17 +997,19 @@ static void test_interim_answers_and_trailers(void **state)
     trial_deinit(&t);
 }
 
-/* What libcurl takes for a status line is one, however many blanks it has. */
+/* What libcurl takes for a status line is one, however many blanks it has. From 8.x on it takes one
+ * blank only: then there is no answer. */
 static void test_blanks_before_the_status(void **state)
 {
     static const struct {
         const char *text;
         bool ok;
+        bool odd; /* more than one blank */
     } lines[] = {
-        {"HTTP/1.1 200\r\n", true},
-        {"HTTP/1.1  200 OK\r\n", true},
-        {"HTTP/1.1 \t 200 OK\r\n", true},
-        {"HTTP/1.1  404 No\r\n", false},
+        {"HTTP/1.1 200\r\n", true, false},
+        {"HTTP/1.1  200 OK\r\n", true, true},
+        {"HTTP/1.1 \t 200 OK\r\n", true, true},
+        {"HTTP/1.1  404 No\r\n", false, true},
     };
     struct world *w = *state;
 
@@ -1017,9 +1019,13 @@ static void test_blanks_before_the_status(void **state)
 
         snprintf(text, sizeof(text), "%sContent-Length: 0\r\n\r\n", lines[i].text);
         run_answer(w, &t, text);
-        assert_int_equal(t.ok, lines[i].ok);
-        if (!lines[i].ok)
-            assert_string_equal(t.class, "HTTP_404");
+        if (lines[i].odd && !t.ok && strcmp(t.class, "NETWORK") == 0) {
+            expect_transient(&t, "NETWORK", UNKNOWN);
+        } else {
+            assert_int_equal(t.ok, lines[i].ok);
+            if (!lines[i].ok)
+                assert_string_equal(t.class, "HTTP_404");
+        }
         trial_deinit(&t);
     }
 }

@@ -67,7 +67,7 @@ static void expect_int(struct effects *fx, int64_t i, const char *text)
     struct bytes b = effects_int(fx, i);
 
     assert_true(bytes_is(b, text));
-    assert_string_equal(b.data, text);
+    assert_string_equal((const char *)b.data, text);
 }
 
 /* Of every length that a block may have left. */
