@@ -407,6 +407,7 @@ void on_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome)
     case BUS_CONFIRMED:
         on_confirmed(a, p);
         break;
+    case BUS_WAITED: /* unreachable: agents ask nobody */
     case BUS_UNSENT:
     case BUS_EXPIRED: /* a lease is over; the others have theirs */
         publish_send(a, p);

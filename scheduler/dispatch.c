@@ -106,11 +106,12 @@ static unsigned room_of(const struct scheduler *s, const Drover__V1__StepRequest
 /* ---- messages ---- */
 
 static void address(struct scheduler *s, struct bus_message *message, const char *actor,
-                    int64_t not_after)
+                    int64_t not_after, bool asked)
 {
     message->exchange = "drover.tasks";
     message->key = message->actor = effects_str(s->out, actor);
     message->not_after = not_after;
+    message->ask_after = s->now + (asked ? MACHINE_LONG_MOMENT_MS : MACHINE_MOMENT_MS);
     message->expires = true;
     message->mandatory = true;
     message->transient = s->transient;
@@ -134,7 +135,7 @@ static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepReque
     if (how == DISPATCH_WATCHED)
         p->parts[0].watched = watched_new(op, m->token, m->actor, not_after);
     message = publish_send(s, p, body.base.descriptor, packed, false);
-    address(s, message, m->actor, not_after);
+    address(s, message, m->actor, not_after, op->tokens != NULL);
     message->message_id = m->token;
     message->job = effects_str(s->out, m->job_id);
     message->step = effects_str(s->out, m->step);
@@ -185,7 +186,7 @@ static void batch_send(struct scheduler *s, struct batch *b)
     struct bus_message *message = publish_send(s, b->publish, &drover__v1__requests__descriptor,
                                                effects_copy(s->out, buf_or_abort(&b->body)), false);
 
-    address(s, message, b->actor, b->not_after);
+    address(s, message, b->actor, b->not_after, first->op->tokens != NULL);
     if (b->publish->n == 1) {
         message->message_id = effects_str(s->out, first->token);
         message->job = effects_str(s->out, first->op->job);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,6 +268,61 @@ static void requests(struct scheduler *s, struct op *op, const struct ops_driven
     common_deinit(&c, driven);
 }
 
+/* ---- requests that have waited in this process ---- */
+
+static void unsent_call(struct scheduler *s, struct op *op)
+{
+    const char **tokens = effects_alloc(s->out, op->n_steps * sizeof(*tokens));
+
+    for (uint32_t i = 0; i < op->n_steps; i++)
+        tokens[i] = op->tokens[i];
+    id_token(rng_next(&s->rng), op->fresh);
+    ops_unsent(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, tokens,
+               op->n_steps);
+}
+
+static void drive_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
+
+static struct op *asking_new(struct scheduler *s, struct item *item, const char *job, uint32_t n)
+{
+    struct op *op = op_new(s, item, job);
+
+    op->tokens = or_abort(calloc(n, sizeof(*op->tokens)));
+    return op;
+}
+
+static void asking_add(struct op *op, struct bytes token)
+{
+    snprintf(op->tokens[op->n_steps++], sizeof(*op->tokens), "%.*s", (int)token.len,
+             (const char *)token.data);
+}
+
+static void asking_begin(struct scheduler *s, struct op *op)
+{
+    if (op->n_steps > 0)
+        op_call(s, op, unsent_call, drive_answered);
+    op_unref(s, op);
+}
+
+void ask_again(struct scheduler *s, struct item *item, const char *job, const char *token)
+{
+    struct op *op = asking_new(s, item, job, 1);
+
+    asking_add(op, bytes_str(token));
+    asking_begin(s, op);
+}
+
+/* Copies of what was sent before are left to the lease. */
+static void ask_for_rest(struct scheduler *s, struct op *op, const struct ops_driven *driven)
+{
+    struct op *asking = asking_new(s, op->item, op->job, driven->n_requests - op->requested);
+
+    for (; op->requested < driven->n_requests; op->requested++)
+        if (!driven->requests[op->requested].again)
+            asking_add(asking, driven->requests[op->requested].token);
+    asking_begin(s, asking);
+}
+
 void driven_resume_stalled(struct scheduler *s)
 {
     while (has_room(s) && !list_empty(&s->stalled)) {
@@ -276,7 +332,10 @@ void driven_resume_stalled(struct scheduler *s)
 
         if (ops_read_driven(&r, s->out, &driven))
             abort(); /* it was read before */
-        requests(s, op, &driven, op->workflow);
+        if (s->now < op->answered_at + MACHINE_MOMENT_MS)
+            requests(s, op, &driven, op->workflow);
+        else
+            ask_for_rest(s, op, &driven);
         if (op->requested < driven.n_requests)
             return;
         list_remove(&op->link);

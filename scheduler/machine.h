@@ -30,7 +30,11 @@
  * come back together, a thousand of them within a second or two. No longer, because another
  * scheduler may hear meanwhile that the cause is over, and the next one is not to be missed. */
 #define MACHINE_ASK_AGAIN_MS 3000
-#define MACHINE_ASKED_MAX 1000        /* causes remembered for that */
+#define MACHINE_ASKED_MAX 1000 /* causes remembered for that */
+/* That a request waits in this process before it is asked for again; the second time longer, as a
+ * slow broker may have each of them wait. */
+#define MACHINE_MOMENT_MS 1000
+#define MACHINE_LONG_MOMENT_MS (10 * MACHINE_MOMENT_MS)
 #define MACHINE_REFUSED_AGAIN_MS 1000 /* before what the broker would not have is sent again */
 #define MACHINE_REPEAT_MS 200         /* before a call that the store refused is made again */
 #define MACHINE_SUSPECT_MS 100        /* then this life has survived it */
@@ -135,11 +139,12 @@ struct op {
     struct buf index;                   /* submit: its labels, as the store finds jobs by them */
     const Drover__V1__StepReply *reply; /* record: NULL where no agent has told */
     const Drover__V1__Progress *progress;
-    struct alert *alert;     /* owned */
-    unsigned look;           /* which one ... */
-    uint64_t first;          /* ... at what was accepted from this number on */
-    struct listing *listing; /* list: what was found so far; owned */
-    uint32_t *steps;         /* drive, steer: named steps, or those that differ; owned */
+    struct alert *alert;                /* owned */
+    unsigned look;                      /* which one ... */
+    uint64_t first;                     /* ... at what was accepted from this number on */
+    struct listing *listing;            /* list: what was found so far; owned */
+    uint32_t *steps;                    /* drive, steer: named steps, or those that differ; owned */
+    char (*tokens)[WIRE_TOKEN_MAX + 1]; /* unsent: of n_steps requests; owned */
     uint32_t n_steps;
     struct ops_refusal refusal;    /* steer */
     op_fn *migrate_then;           /* migrate: when the newer definition is stored */
@@ -433,6 +438,10 @@ void list_jobs(struct scheduler *s, struct op *op);
 /* The history of a job, and the registered workflows (history.c, catalog.c). */
 void history(struct scheduler *s, struct op *op);
 void catalog(struct scheduler *s, struct op *op);
+
+/* A request has waited in this process, or those of an answer that are not published yet: asks
+ * whether they are wanted still, and publishes them then. */
+void ask_again(struct scheduler *s, struct item *item, const char *job, const char *token);
 
 /* Publishes requests that waited for room, as far as there is some. */
 void driven_resume_stalled(struct scheduler *s);

@@ -90,6 +90,7 @@ static struct op *op_free(struct scheduler *s, struct op *op)
     free(op->delivery);
     free(op->held);
     free(op->steps);
+    free(op->tokens);
     free(op->submitter);
     free(op->reason);
     free(op->job);
@@ -334,6 +335,8 @@ static void part_told(struct scheduler *s, const struct part *part, enum bus_out
             record_new(s, op->item, outcome == BUS_RETURNED ? OP_UNROUTABLE : OP_REFUSED, op->job,
                        part->token, NULL, NULL);
         }
+    } else if (outcome == BUS_WAITED && part->token[0]) { /* of a copy the lease sees to it */
+        ask_again(s, op->item, op->job, part->token);
     } else if (outcome == BUS_UNSENT && part->token[0]) {
         s->stats.unstarted++; /* nobody can have it: no death to be counted */
         record_new(s, op->item, OP_UNSENT, op->job, part->token, NULL, NULL);

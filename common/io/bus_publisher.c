@@ -292,6 +292,10 @@ static int send_first(struct publisher *p)
         settle(p, m, m->sent ? BUS_EXPIRED : BUS_UNSENT);
         return 0;
     }
+    if (m->message.ask_after && now >= m->message.ask_after && !m->sent) {
+        settle(p, m, BUS_WAITED);
+        return 0;
+    }
     link_busy(&p->link);
     if (m->message.actor && p->link.bus->config.declare) {
         r = ensure_actor(p, m->message.actor);

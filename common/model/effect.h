@@ -52,9 +52,11 @@ struct bus_message {
     const char *step;
     const char *reason; /* header drover-reason */
     int64_t attempt;    /* header drover-attempt; 0: none */
-    int64_t not_after;  /* CLOCK_MONOTONIC ms from which on it is not sent any more; 0: always */
-    const char *actor;  /* not NULL: the actor's task queue is declared (once a connection)
-                           before the publish, where the bus may declare */
+    int64_t ask_after; /* CLOCK_MONOTONIC ms from which on it is not sent for the first time, as who
+                          publishes it is to ask first whether it is wanted still; 0: always */
+    int64_t not_after; /* CLOCK_MONOTONIC ms from which on it is not sent any more; 0: always */
+    const char *actor; /* not NULL: the actor's task queue is declared (once a connection)
+                          before the publish, where the bus may declare */
     bool expires; /* nor delivered from not_after on: AMQP expiration, what is left when sent */
     bool resent;  /* header drover-resent: it may have been sent before */
     bool mandatory;
@@ -66,6 +68,7 @@ enum bus_outcome {
     BUS_RETURNED,  /* mandatory and no queue: the broker dropped it */
     BUS_NACKED,  /* the broker refused it, or did so or returned it when it was sent once more after
                     a  connection was lost: the broker may have it all the same */
+    BUS_WAITED,  /* ask_after passed, and the broker never saw it */
     BUS_UNSENT,  /* not_after passed, and the broker never saw it */
     BUS_EXPIRED, /* not_after passed, and a connection that was lost may have carried it */
 };

@@ -13,11 +13,11 @@ static const struct {
     const char *event;
     const char *words;
 } EVENTS[] = {
-    {"created", "-d"},     {"dispatched", "sat"}, {"done", "sat"},   {"failed", "sat"},
-    {"deferred", "sat"},   {"expired", "sat"},    {"silent", "sat"}, {"unstarted", "sat"},
-    {"unroutable", "sat"}, {"undone", "sat"},     {"skipped", "s"},  {"parked", "sd"},
-    {"given_up", "sd"},    {"retried", "w"},      {"edited", "s"},   {"resolved", "sd"},
-    {"mended", "w"},       {"withdrawn", "sat"},  {"turned", "w"},
+    {"created", "-d"},    {"dispatched", "sat"}, {"done", "sat"},      {"failed", "sat"},
+    {"deferred", "sat"},  {"expired", "sat"},    {"silent", "sat"},    {"unsent", "sat"},
+    {"unstarted", "sat"}, {"unroutable", "sat"}, {"undone", "sat"},    {"skipped", "s"},
+    {"parked", "sd"},     {"given_up", "sd"},    {"retried", "w"},     {"edited", "s"},
+    {"resolved", "sd"},   {"mended", "w"},       {"withdrawn", "sat"}, {"turned", "w"},
 };
 
 static const char *words_of(struct bytes event)

@@ -265,6 +265,19 @@ void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *
     emit(&a, id, partition, "drive");
 }
 
+void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                const char *fresh, const char *by, const char *const *tokens, uint32_t n)
+{
+    struct args a = args_new(fx, 3 + (int)n);
+
+    put_str(&a, job);
+    put_str(&a, fresh);
+    put_str(&a, by);
+    for (uint32_t i = 0; i < n; i++)
+        put_str(&a, tokens[i]);
+    emit(&a, id, partition, "unsent");
+}
+
 static void put_steps(struct args *a, const struct op_steer *op)
 {
     for (uint32_t i = 0; i < op->n_steps; i++)
@@ -350,7 +363,7 @@ static bool about_record(const struct bytes *args, int n, int i, struct ops_abou
 
 bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out)
 {
-    static const char *const of_jobs[] = {"submit", "drive", "steer", "renew", "taken"};
+    static const char *const of_jobs[] = {"submit", "drive", "steer", "renew", "taken", "unsent"};
     static const char *const of_others[] = {"told", "suspect"};
 
     *out = (struct ops_about){.step = -1};

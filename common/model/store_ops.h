@@ -131,6 +131,11 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n);
 
+/* These requests were never sent, and have waited for so long that they are asked for again: as
+ * many as the answer has are to be sent. @tokens: at most OPS_BUDGET. */
+void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                const char *fresh, const char *by, const char *const *tokens, uint32_t n);
+
 struct op_steer {
     const char *job;
     const char *command; /* enable disable cancel kill pause resume retry resolve migrate */

@@ -79,10 +79,8 @@ void trace_effect(const struct effect *e, trace_fn *fn, void *ctx)
 void trace_outcome(enum bus_outcome outcome, trace_fn *fn, void *ctx)
 {
     static const char *const names[] = {
-        [BUS_RETURNED] = "RETURNED",
-        [BUS_NACKED] = "NACKED",
-        [BUS_UNSENT] = "UNSENT",
-        [BUS_EXPIRED] = "EXPIRED",
+        [BUS_RETURNED] = "RETURNED", [BUS_NACKED] = "NACKED",   [BUS_WAITED] = "WAITED",
+        [BUS_UNSENT] = "UNSENT",     [BUS_EXPIRED] = "EXPIRED",
     };
 
     if (outcome != BUS_CONFIRMED)

@@ -1601,7 +1601,7 @@ local function keep(job, field, value)
   end
 end
 
-local record
+local record, unsent
 do -- its own locals: Lua takes 200 in one scope
 
 local function on_success(job, i, rec, op)
@@ -1697,6 +1697,44 @@ local function was_deferred(job, i, token)
     end
   end
   return false
+end
+
+-- A request that has not left the scheduler, and is not to: nobody can have begun it.
+local function withdraw_unsent(job, i, rec, fresh)
+  note(job, 'unsent', i, rec.attempt, rec.token)
+  rec.unstarted, rec.token = rec.unstarted + 1, '-'
+  rest(job, i, rec, fresh)
+end
+
+-- unsent: job fresh by token… -> as drive
+-- These requests have waited in the scheduler for longer than a moment: the broker read nothing, or there were too many.
+-- What is wanted still is to be sent, the rest is withdrawn. Of a request that was sent once more some other copy may
+-- be in a queue: it is left to its lease.
+function unsent(keys, a)
+  local p, now, out = keys[1], now_ms(), {}
+  local job = load(p, a[1], now, '0')
+  if not job or finished(job) then
+    put_code(out, job and 'UNCHANGED' or 'UNKNOWN_JOB', now)
+    return out
+  end
+  for k = 4, min(#a, 3 + BUDGET) do
+    local i = tonumber(match(a[k], '^(%d+)%.%x+$'))
+    local text = i and i < job.n and call('HGET', job.key, int(i))
+    local rec = text and record_of(job, i, text)
+    if rec and rec.state == 'R' and rec.token == a[k]
+      and call('HGET', p .. 'data:' .. job.id, 'c' .. i) ~= rec.token then
+      local wait = rec.till - now - terms_of(job.def, i, rec.asked).lock
+      if moving(job) and not overtaken(job, rec) and wait > 0 then
+        job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
+      else
+        withdraw_unsent(job, i, rec, a[2])
+      end
+    end
+  end
+  go_on(job, a[2])
+  save(job, a[3])
+  put_driven(out, 'DRIVEN', job)
+  return out
 end
 
 local function record_one(p, now, by, op, budget, out)
@@ -3180,6 +3218,7 @@ register('version', version, {'no-writes'})
 register('define', define, {})
 register('submit', submit, {})
 register('record', record, {'allow-oom'})
+register('unsent', unsent, {'allow-oom'})
 register('renew', renew, {'allow-oom'})
 register('taken', taken, {'allow-oom'})
 register('expire', expire, {'allow-oom'})

@@ -78,12 +78,15 @@ class Behaviours(Case):
         """Four runs that were acknowledged early die with their agent: each is sent again after its own lease, and
         counts one death."""
         settings = health.settings(self.naps(ack="early"))
+        for role in settings.values():
+            role["rabbitmq"] = {"queue_type": "classic"}  # which tells at once what is not acknowledged
         c = self.begin(settings=settings)
         lease = {"wait_ms": 2000, "lock_ms": 3000}
         c.client.submit(wire.submit("job", [wire.step(f"s{i}", "nap", **lease) for i in range(4)]))
         servers.wait_for(lambda: len(self.lines("begin")) == 4, "four runs to begin")
         acked = "drover_broker_acked_total"  # a quarter of the lease later, when there is evidence
         servers.wait_for(lambda: health.metrics(c.agents[0])[acked] == 4, "the runs to be acknowledged")
+        self.rabbit.await_acknowledged(c.name, "drover.task.nap")
         until = {i: int(record[6]) for i, record in c.store.steps("job").items()}
         c.agents[0].kill()
         self.go()

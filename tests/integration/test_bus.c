@@ -255,6 +255,24 @@ static void test_not_after(void **state)
     assert_int_equal(w->a.seen[2], 1);
 }
 
+/* What has waited here for too long is not sent without a word; what was sent before is. */
+static void test_ask_after(void **state)
+{
+    struct world *w = *state;
+    struct bus_message m = {.exchange = "drover.submit", .key = "submit", .message_id = "1"};
+
+    begin_plain(w, &w->a, true);
+    m.ask_after = clock_monotonic_ms() - 1;
+    assert_int_equal(bus_publish(w->a.bus, &m, 1), 0);
+    m.message_id = "2";
+    m.ask_after = clock_monotonic_ms() + 3600 * 1000;
+    assert_int_equal(bus_publish(w->a.bus, &m, 2), 0);
+    until(w, w->a.n_outcomes == 2 && w->a.n_delivered == 1);
+    assert_int_equal(w->a.outcome[1], BUS_WAITED);
+    assert_int_equal(w->a.outcome[2], BUS_CONFIRMED);
+    assert_int_equal(w->a.seen[2], 1);
+}
+
 /* --- acks ------------------------------------------------------------------------------------- */
 
 /* Begins one that keeps what it is delivered: 1 to @n, which it submits. */
@@ -674,6 +692,7 @@ int main(int argc, char **argv)
         bus_test(test_oversize),
         bus_test(test_expiration),
         bus_test(test_not_after),
+        bus_test(test_ask_after),
         bus_test(test_acks_out_of_order),
         bus_test(test_ack_alone),
         bus_test(test_who_drives),

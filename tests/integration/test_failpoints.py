@@ -35,6 +35,7 @@ POINTS = {
     "store.sweep": "supervisor",
     "store.taken": None,  # test_backlog.py
     "store.told": "scheduler",
+    "store.unsent": None,  # tests/sim/test_dispatch.c
     "publish.request": "scheduler",
     "publish.reply": "agent",
     "publish.progress": "agent",

@@ -147,7 +147,7 @@ LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 
 
 # Who calls which functions.
 FUNCTIONS = {
-    SCHEDULER: {"version", "define", "submit", "record", "renew", "taken", "drive", "steer", "settle_owed",
+    SCHEDULER: {"version", "define", "submit", "record", "renew", "taken", "unsent", "drive", "steer", "settle_owed",
                 "inspect", "told", "suspect", "mark"},
     SUPERVISOR: {"version", "lead", "expire", "forget", "sweep", "look"},
     READER: {"version", "inspect"},
@@ -214,6 +214,9 @@ STORE_OPERATIONS = {
         ("HSET", f"{KEYS}data:result", "r0", "done")], {SCHEDULER}),
     "renew leases: `renew`, `taken`": ([
         function("renew", "renewed", TOKEN, "0.5", "", 0), function("taken", "renewed", TOKEN)],
+        {SCHEDULER}),
+    "ask for what has waited: `unsent`": ([
+        function("unsent", "driven", TOKEN[2:], "me", TOKEN)],
         {SCHEDULER}),
     "`record` of what nobody took, `drive`": ([
         record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 0, 0)],

@@ -28,6 +28,8 @@ ENTER = """\
 mount -t proc proc "$0/proc"
 mount -t tmpfs tmpfs "$0/dev"
 mkdir "$0/dev/shm" "$0/dev/pts"
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$0/dev/pts"
+ln -s pts/ptmx "$0/dev/ptmx"
 mount -t tmpfs tmpfs "$0/dev/shm"
 for device in null zero full random urandom tty; do
     touch "$0/dev/$device"

@@ -543,6 +543,32 @@ RULES = {
             f"{WATCH} test_many",
         ),
     },
+    "What has waited in a scheduler is sent where it is wanted still": {
+        "what has waited here is sent without a question": (
+            "common/io/bus_publisher.c",
+            "    if (m->message.ask_after && now >= m->message.ask_after && !m->sent) {\n",
+            "    if (false) {\n",
+            f"{BUS} test_ask_after",
+        ),
+        "what has waited is sent, whatever its job wants": (
+            FUNCTIONS,
+            "      if moving(job) and not overtaken(job, rec) and wait > 0 then\n        job.dispatched",
+            "      if wait > 0 then\n        job.dispatched",
+            f"{DISPATCH} test_waited_and_cancelled",
+        ),
+        "what has waited is lost": (
+            "scheduler/scheduler.c",
+            "    } else if (outcome == BUS_WAITED && part->token[0]) {",
+            "    } else if (false) {",
+            f"{DISPATCH} test_waited_and_wanted",
+        ),
+        "a request of which another copy was sent is withdrawn as unsent": (
+            FUNCTIONS,
+            "      and call('HGET', p .. 'data:' .. job.id, 'c' .. i) ~= rec.token then\n",
+            "      then\n",
+            f"{DISPATCH} test_waited_and_sent_by_another",
+        ),
+    },
     "Where nobody takes a request it waits twice as long, uncounted": {
         "the wait for an agent is not doubled": (
             FUNCTIONS,

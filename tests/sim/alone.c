@@ -133,7 +133,7 @@ static void publish(struct alone *w, const struct effect *e)
     if (strcmp(m->exchange, "drover.tasks") == 0) {
         say_request(w, m->body);
         snprintf(w->actor, sizeof(w->actor), "%s", m->key);
-        outcome = w->unroutable ? BUS_RETURNED : BUS_CONFIRMED;
+        outcome = w->unroutable ? BUS_RETURNED : w->waited ? BUS_WAITED : BUS_CONFIRMED;
     } else if (strcmp(m->exchange, "drover.events") == 0) {
         say_event(w, m->body);
     } else if (strcmp(m->exchange, "drover.dead") == 0) {

@@ -316,6 +316,10 @@ void simlink_send(struct publish *p)
         confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT, 0);
         return;
     }
+    if (p->content.ask_after && p->content.ask_after <= link->bus->t->now && !p->sent) {
+        confirm(link, p, BUS_WAITED, 0);
+        return;
+    }
     p->content.resent |= p->sent;
     p->sent = true;
     mind_confirm(link, p);

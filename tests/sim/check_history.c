@@ -768,6 +768,25 @@ static void on_withdrawn(struct checker *c, struct job *job, uint32_t i, const s
     land(job, step);
 }
 
+/* A request that has waited in its scheduler, and is not wanted any more. */
+static void on_unsent(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
+{
+    struct step *step = &job->steps[i];
+    struct token *token = step->flying;
+
+    require(c, token && token == check_token_find(c, word(e, 5)),
+            "I3 %s: step %u withdrawn, not in flight", job->id, i);
+    if (c->violated)
+        return;
+    require(c, !token->routed || token->went_back,
+            "I5 %s: step %u is withdrawn as unsent, and some copy of it is in a queue", job->id, i);
+    step->came_back++;
+    step->not_before = step->not_after = 0;
+    land(job, step);
+    token->ended_by = OP_UNSENT;
+    c->cause = &token->led_to;
+}
+
 static bool step_same(const struct workflow *a, const struct workflow *b, uint32_t i)
 {
     const struct workflow_step *x = &a->steps[i], *y = &b->steps[i];
@@ -871,6 +890,7 @@ static void note_event(struct checker *c, struct bytes event, const struct entry
         {"deferred", NULL, 0, FEATURE_STEP_DEFERRED},
         {"expired", NULL, 0, FEATURE_STEP_EXPIRED},
         {"silent", NULL, 0, FEATURE_STEP_SILENT},
+        {"unsent", NULL, 0, FEATURE_STEP_UNSENT},
         {"unstarted", NULL, 0, FEATURE_STEP_UNSTARTED},
         {"unroutable", NULL, 0, FEATURE_STEP_UNROUTABLE},
         {"undone", NULL, 0, FEATURE_STEP_UNDONE},
@@ -914,6 +934,8 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
         on_unstarted(c, job, i, e);
     } else if (bytes_is(event, "unroutable")) {
         on_unroutable(c, job, i, e);
+    } else if (bytes_is(event, "unsent")) {
+        on_unsent(c, job, i, e);
     } else if (bytes_is(event, "withdrawn")) {
         on_withdrawn(c, job, i, e);
     } else if (bytes_is(event, "expired")) {

@@ -43,6 +43,7 @@ static const char *const names[FEATURE_CELLS_] = {
     [FEATURE_STEP_DEFERRED] = "a step is deferred",
     [FEATURE_STEP_EXPIRED] = "a lease expires",
     [FEATURE_STEP_SILENT] = "a lease ends, and nothing shows that anyone had the request",
+    [FEATURE_STEP_UNSENT] = "a request has waited in its scheduler, and is not wanted any more",
     [FEATURE_STEP_UNSTARTED] = "a request is not taken in time",
     [FEATURE_STEP_UNROUTABLE] = "a request has no queue",
     [FEATURE_STEP_UNDONE] = "a step is undone",

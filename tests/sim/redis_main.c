@@ -79,6 +79,8 @@ static struct simstore *serve(struct simstore *store, const struct request *r, s
         buf_printf(out, "*2\r\n:%" PRId64 "\r\n:%" PRId64 "\r\n", now / 1000, now % 1000 * 1000);
     } else if (is(r, "FCALL")) {
         call(store, r, out);
+    } else if (!store || is(r, "CLIENT")) { /* what newer clients say of themselves */
+        buf_puts(out, "-ERR unknown command\r\n");
     } else {
         simstore_command(store, r->words, r->n, out);
     }

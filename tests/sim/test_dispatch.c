@@ -279,6 +279,87 @@ static void test_returned_together(void **state)
     assert_true(scheduler_idle(w->scheduler));
 }
 
+/* ---- what has waited in the scheduler ---- */
+
+#define HELD                                                                                       \
+    "{\"jobId\": \"j\", \"definition\": {\"steps\": ["                                             \
+    "{\"name\": \"a\", \"actor\": \"hand\", \"action\": \"do\", \"revert\": {}}]}}"
+
+/* The broker reads nothing: the request of a job waits in the bus; the outcome is told when that is
+ * over. */
+static void hold_a_request(struct alone *w)
+{
+    w->silent = true;
+    alone_submit(w, HELD);
+    w->silent = false;
+    w->story.len = 0;
+}
+
+static void has_waited(struct alone *w)
+{
+    for (uint64_t id = 1; id <= w->publish; id++)
+        alone_step(w, (struct scheduler_event){
+                          .type = SCHEDULER_OUTCOME, .id = id, .outcome = BUS_WAITED});
+}
+
+/* It is wanted still: the same one is sent, with no copy of it anywhere. */
+static void test_waited_and_wanted(void **state)
+{
+    struct alone *w = *state;
+    char token[sizeof(w->token)];
+
+    hold_a_request(w);
+    memcpy(token, w->token, sizeof(token));
+    has_waited(w);
+    alone_expect(w, "request a, ack");
+    assert_string_equal(w->token, token);
+    alone_serve(w, "j", "a", done(w, 1, 0));
+    assert_true(scheduler_idle(w->scheduler));
+}
+
+/* Nobody can have begun it: nothing is done, and nothing to be undone. */
+static void test_waited_and_cancelled(void **state)
+{
+    struct alone *w = *state;
+
+    hold_a_request(w);
+    alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"c\", \"cancel\": {}}");
+    w->story.len = 0;
+    has_waited(w);
+    assert_null(strstr(buf_str(&w->story), "request"));
+    assert_non_null(strstr(buf_str(&w->story), "OUTCOME_CANCELLED"));
+}
+
+/* A hold sends nothing; the resume does. */
+static void test_waited_and_held(void **state)
+{
+    struct alone *w = *state;
+
+    hold_a_request(w);
+    alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"c\", \"pause\": {}}");
+    w->story.len = 0;
+    has_waited(w);
+    alone_expect(w, "ack");
+    alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"d\", \"resume\": {}}");
+    assert_non_null(strstr(buf_str(&w->story), "request a"));
+}
+
+/* Another copy may have found an agent: it is the lease that tells. */
+static void test_waited_and_sent_by_another(void **state)
+{
+    struct alone *w = *state;
+
+    hold_a_request(w);
+    alone_restart(w);
+    alone_deliver(w, (struct bus_delivery){.redelivered = true, .body = bytes_str(HELD)});
+    alone_pass(w, 1000);
+    assert_non_null(strstr(buf_str(&w->story), "request a"));
+    alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"c\", \"cancel\": {}}");
+    w->story.len = 0;
+    has_waited(w);
+    assert_null(strstr(buf_str(&w->story), "OUTCOME_CANCELLED"));
+}
+
 /* The reply waits for its ack until every message that it has led to is confirmed. */
 static void test_acknowledged_when_all_are_confirmed(void **state)
 {
@@ -374,6 +455,10 @@ int main(void)
         TEST(test_who_may_die_once_travels_alone),
         TEST(test_each_actor_by_itself),
         TEST(test_returned_together),
+        TEST(test_waited_and_wanted),
+        TEST(test_waited_and_cancelled),
+        TEST(test_waited_and_held),
+        TEST(test_waited_and_sent_by_another),
         TEST(test_acknowledged_when_all_are_confirmed),
         TEST(test_what_comes_back_travels_alone),
         TEST(test_what_comes_back_to_a_held_job),

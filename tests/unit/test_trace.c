@@ -87,8 +87,8 @@ static void test_outcomes(void **state)
     (void)state;
     for (int outcome = BUS_CONFIRMED; outcome <= BUS_EXPIRED; outcome++)
         trace_outcome((enum bus_outcome)outcome, tell, &told);
-    assert_told("outcome outcome=RETURNED\noutcome outcome=NACKED\noutcome outcome=UNSENT\n"
-                "outcome outcome=EXPIRED\n");
+    assert_told("outcome outcome=RETURNED\noutcome outcome=NACKED\noutcome outcome=WAITED\n"
+                "outcome outcome=UNSENT\noutcome outcome=EXPIRED\n");
 }
 
 /* ---- store calls ---- */
