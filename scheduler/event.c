@@ -19,6 +19,8 @@
 #define NO_AGENT "NO_AGENT"
 #define UNROUTABLE "UNROUTABLE"
 #define SILENT "SILENT"
+#define REJECTED "REJECTED"
+#define OTHER_STEP "OTHER_STEP"
 #define PARKED "PARKED"
 #define DEADLINE "DEADLINE"
 #define SERVED "SERVED" /* the causes above are over */
@@ -227,7 +229,7 @@ static void set_cause(struct alert *alert, const char *reason, const struct work
 static void served(struct scheduler *s, const struct op *op, struct alert *alert,
                    struct workflow *w)
 {
-    static const char *const reasons[] = {NO_AGENT, UNROUTABLE, SILENT};
+    static const char *const reasons[] = {NO_AGENT, UNROUTABLE, SILENT, REJECTED};
 
     for (size_t i = 0; i < array_size(reasons); i++) {
         set_cause(alert, reasons[i], w);
@@ -283,9 +285,12 @@ void alert_owed(struct op *op, const struct ops_job *job, const char *step, stru
 /* Of one actor: whether that is news the store is asked first. */
 static const char *cause_of(struct bytes reason)
 {
-    if (bytes_is(reason, UNROUTABLE))
-        return UNROUTABLE;
-    return bytes_is(reason, SILENT) ? SILENT : NO_AGENT;
+    static const char *const causes[] = {UNROUTABLE, SILENT, REJECTED, OTHER_STEP};
+
+    for (size_t i = 0; i < array_size(causes); i++)
+        if (bytes_is(reason, causes[i]))
+            return causes[i];
+    return NO_AGENT;
 }
 
 void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,

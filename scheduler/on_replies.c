@@ -93,6 +93,7 @@ static void reply(struct scheduler *s, struct item *item, const Drover__V1__Step
     op->reply = m;
     op->record.job = op->job;
     op->record.token = m->token;
+    op->record.step = m->step;
     op->record.redelivered = item->redelivered;
     op->alone = item->redelivered; /* its follow-ups may fill a call */
     set_outcome(s, op, m);

@@ -159,6 +159,11 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
     case OPS_BEGUN:
         log_info("request_begun", LOG_S("job", op->job), LOG_S("token", op->record.token));
         break;
+    case OPS_OTHER_STEP:
+        item_dead(s, op->item,
+                  effects_printf(s->out, "INVALID replies.step names another step than token %s",
+                                 op->record.token));
+        break;
     case OPS_DATA_FULL:
         record_new(s, op->item, OP_PERMANENT, op->job, op->record.token, "RESULT_TOO_LARGE",
                    "with this result the input and results of the job would exceed 64 MiB");

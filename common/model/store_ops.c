@@ -168,7 +168,7 @@ bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struc
 
     for (uint32_t i = from; i < to; i++)
         pieces += further_pieces(w->steps[i].n_dependents);
-    a = args_new(fx, 7 + 2 * (int)(2 * (to - from) + 2 + pieces));
+    a = args_new(fx, 7 + 2 * (int)(3 * (to - from) + 2 + pieces));
     put_str(&a, w->digest);
     put_str(&a, w->name);
     put_int(&a, w->version);
@@ -180,8 +180,11 @@ bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struc
         put_job(&a, w);
         put_step(&a, "r", &before_roots);
     }
-    for (uint32_t i = from; i < to; i++)
+    for (uint32_t i = from; i < to; i++) {
         put_step(&a, effects_printf(fx, "%" PRIu32, i), &w->steps[i]);
+        put_str(&a, effects_printf(fx, "x%s", w->steps[i].name));
+        put_int(&a, i);
+    }
     emit(&a, id, partition, "define");
     return to == w->n_steps;
 }
@@ -225,7 +228,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     emit(&a, id, partition, "submit");
 }
 
-#define RECORD_ARGS 11 /* of each */
+#define RECORD_ARGS 12 /* of each */
 
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n)
@@ -247,6 +250,7 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
         put_str(&a, r->class);
         put_int(&a, r->retry_after);
         put_str(&a, r->no_effect ? "N" : "");
+        put_str(&a, r->step ? r->step : "");
     }
     emit(&a, id, partition, "record");
 }
@@ -328,10 +332,10 @@ const char *op_kind_name(char kind)
         enum op_kind kind;
         const char *name;
     } kinds[] = {
-        {OP_ACTIVE, "ACTIVE"},       {OP_DISABLED, "DISABLED"},     {OP_TRANSIENT, "TRANSIENT"},
-        {OP_PERMANENT, "PERMANENT"}, {OP_UNSENDABLE, "UNSENDABLE"}, {OP_DEFERRED, "DEFERRED"},
-        {OP_UNSTARTED, "UNSTARTED"}, {OP_UNSENT, "UNSENT"},         {OP_UNROUTABLE, "UNROUTABLE"},
-        {OP_REFUSED, "REFUSED"},
+        {OP_ACTIVE, "ACTIVE"},         {OP_DISABLED, "DISABLED"},     {OP_TRANSIENT, "TRANSIENT"},
+        {OP_PERMANENT, "PERMANENT"},   {OP_UNSENDABLE, "UNSENDABLE"}, {OP_DEFERRED, "DEFERRED"},
+        {OP_UNSTARTED, "UNSTARTED"},   {OP_REJECTED, "REJECTED"},     {OP_UNSENT, "UNSENT"},
+        {OP_UNROUTABLE, "UNROUTABLE"}, {OP_REFUSED, "REFUSED"},
     };
 
     for (size_t i = 0; i < array_size(kinds); i++)
@@ -471,6 +475,7 @@ static const char *const code_names[OPS_CODES_] = {
     [OPS_UNCHANGED] = "UNCHANGED",
     [OPS_STALE] = "STALE",
     [OPS_BEGUN] = "BEGUN",
+    [OPS_OTHER_STEP] = "OTHER_STEP",
     [OPS_DATA_FULL] = "DATA_FULL",
     [OPS_SUPERSEDED] = "SUPERSEDED",
     [OPS_WRONG_STATE] = "WRONG_STATE",

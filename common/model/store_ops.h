@@ -35,8 +35,9 @@ enum ops_code {
     OPS_DONE,
     OPS_UNCHANGED,
     OPS_STALE,
-    OPS_BEGUN,     /* a request that came back, and an agent has begun it; not recorded */
-    OPS_DATA_FULL, /* input and results of the job would exceed 64 MiB; not recorded */
+    OPS_BEGUN,      /* a request that came back, and an agent has begun it; not recorded */
+    OPS_OTHER_STEP, /* a reply that names another step of the job than its token; not recorded */
+    OPS_DATA_FULL,  /* input and results of the job would exceed 64 MiB; not recorded */
     OPS_SUPERSEDED,
     OPS_WRONG_STATE,
     OPS_UNSUPPORTED,
@@ -100,6 +101,7 @@ enum op_kind {
     OP_UNSENDABLE = 'L', /* likewise: the request is too large, and nobody has had it */
     OP_DEFERRED = 'F',
     OP_UNSTARTED = 'N',  /* nobody took the request in time */
+    OP_REJECTED = 'J',   /* an agent rejected it, or a limit of its queue threw it out */
     OP_UNSENT = 'S',     /* it could not be sent in time: likewise, but no alert about agents */
     OP_UNROUTABLE = 'X', /* no queue took it */
     OP_REFUSED = 'K',    /* the broker refused it, or no queue took it when it was sent again */
@@ -119,7 +121,8 @@ struct op_record {
     struct bytes error;  /* encoded Error */
     const char *class;
     int64_t retry_after;
-    bool no_effect; /* proven: no run under this key has taken effect, nor ever will */
+    const char *step; /* as the reply names it; NULL: no reply */
+    bool no_effect;   /* proven: no run under this key has taken effect, nor ever will */
 };
 
 /* All of one partition. The answers stand one behind the other, in the same order. */

@@ -22,7 +22,7 @@
 --                          p<step> the last Progress and t<step> the token of a request that left its
 --                          queue, see is_begun(); c<step> the token of a request that was sent once more …
 --   p hist:<id>     list   "seq time event …", numbered, capped
---   p def:<digest>  hash   a definition; n, blob, refs, and what drive needs of each step
+--   p def:<digest>  hash   a definition; n, blob, refs, what drive needs of each step, and x<name> its number
 --   p workflows     hash   name@version -> digest, name -> newest version
 --   p defs          zset   definitions that no job uses yet, by the time they came
 --   p due           zset   unfinished jobs by a lower bound of their earliest moment of interest
@@ -207,7 +207,7 @@ local function definition(p, digest)
   local key = p .. 'def:' .. digest
   local def = cache[key]
   if not def then
-    def = {key = key, digest = digest, steps = {}}
+    def = {key = key, digest = digest, steps = {}, numbers = {}}
     cache[key] = def
   end
   return def
@@ -217,7 +217,7 @@ end
 local function count_cached(def, count)
   if cached_steps + count > CACHED_STEPS then
     cache, cached_steps = {[def.key] = def}, 0
-    def.steps = {}
+    def.steps, def.numbers = {}, {}
   end
   cached_steps = cached_steps + count
 end
@@ -235,6 +235,17 @@ local function step_of(def, i)
   count_cached(def, 1)
   def.steps[i] = parse_step(line)
   return def.steps[i]
+end
+
+-- The number of the step of that name; false where there is none, or an earlier build has stored the definition.
+local function number_of(def, name)
+  local number = def.numbers[name]
+  if number == nil then
+    count_cached(def, 1)
+    number = tonumber(call('HGET', def.key, 'x' .. name)) or false
+    def.numbers[name] = number
+  end
+  return number
 end
 
 -- Reads in one call what is missing of the listed steps.
@@ -1653,7 +1664,7 @@ local function on_failure(job, i, rec, op)
   end
 end
 
-local UNSTARTED = {N = true, S = true, X = true, K = true} -- kinds of what did not get through
+local UNSTARTED = {N = true, J = true, S = true, X = true, K = true} -- kinds of what did not get through
 
 -- Nobody took the request in time, or no queue did: nothing is counted. The step is as it was before where
 -- nobody can have begun it.
@@ -1663,14 +1674,14 @@ local function on_unstarted(job, i, rec, op)
   local begun = maybe_begun(job, i, rec, op)
   note(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, rec.token)
   if op.kind ~= 'S' then
-    alert(job, i, op.kind == 'N' and 'NO_AGENT' or 'UNROUTABLE', rec.asked)
+    alert(job, i, op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE', rec.asked)
   end
   rec.token = '-'
   if begun then
     rec.current = 'U'
   end
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
-  local thrown = begun and job.now < rec.till - t.lock - WAIT_SLACK
+  local thrown = op.kind == 'J' or begun and job.now < rec.till - t.lock - WAIT_SLACK
   if not moving(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
     rest(job, i, rec, op.fresh)
   elseif begun and not thrown then
@@ -1777,6 +1788,11 @@ local function record_one(p, now, by, op, budget, out)
     put_code(out, 'DATA_FULL', now)
     return
   end
+  if op.step ~= '' and (number_of(job.def, op.step) or i) ~= i then
+    alert(job, i, 'OTHER_STEP', rec.asked) -- its agent has mixed two requests up
+    put_driven(out, 'OTHER_STEP', job)
+    return
+  end
   if op.kind == 'N' and progress_of(p, op.job, i, rec.token) then
     put_code(out, 'BEGUN', now) -- its agent has died, or only lost its connection: the lease tells
     return
@@ -1798,22 +1814,22 @@ local function record_one(p, now, by, op, budget, out)
   put_driven(out, 'RECORDED', job)
 end
 
--- A result that the job has no room for is DATA_FULL, a request that came back though an agent had begun it is BEGUN:
--- nothing is recorded.
--- record: by, then eleven for each reply:
---   kind job token redelivered fresh fraction result error class retry_after effect
+-- A result that the job has no room for is DATA_FULL, a request that came back though an agent had begun it is BEGUN, a
+-- reply that names another step of the job than its token is OTHER_STEP: nothing is recorded.
+-- record: by, then twelve for each reply:
+--   kind job token redelivered fresh fraction result error class retry_after effect step
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred
---          N the request came back: nobody took it in time   S it could not be sent in time   X no queue took it
+--          N the request came back: nobody took it in time   J an agent rejected it, or a limit of its queue threw it out   S it could not be sent in time   X no queue took it
 --          K the broker refused it   L it is too large to be sent: a permanent failure
 -- fraction of the jitter, in millionths
 -- effect   N: proven that no run under this key has taken effect, or ever will
 function record(keys, a)
   local p, now, out, budget = keys[1], now_ms(), {}, {left = BUDGET}
-  for k = 2, #a, 11 do
+  for k = 2, #a, 12 do
     record_one(p, now, a[1], {kind = a[k], job = a[k + 1], token = a[k + 2],
       redelivered = a[k + 3], fresh = a[k + 4], fraction = tonumber(a[k + 5]) / 1000000,
       result = a[k + 6], error = a[k + 7], class = a[k + 8],
-      retry_after = num(a[k + 9]), effect = a[k + 10]}, budget, out)
+      retry_after = num(a[k + 9]), effect = a[k + 10], step = a[k + 11]}, budget, out)
   end
   return out
 end

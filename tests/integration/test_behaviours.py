@@ -365,6 +365,46 @@ class Behaviours(Case):
 
     # --- processes that go ---
 
+    def test_reply_mixed_up(self):
+        """An agent answers one request with the name of another step: neither is recorded, and both can be answered."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a"), step("b")]))
+        requests = {request.step: request for request in (self.take(), self.take())}
+        mixed = wire.StepRequest(job_id="job", step="b", token=requests["a"].token, desired=wire.STATE_ACTIVE)
+        c.client.reply(mixed)
+        reason, body = c.client.dead_letter()
+        self.assertTrue(reason.startswith("INVALID replies.step"), reason)
+        self.assertEqual("b", wire.Replies.FromString(body).replies[0].step)
+        servers.wait_for(lambda: c.schedulers[0].records("alert"), "the alert")
+        self.assertEqual(["OTHER_STEP"], [r["reason"] for r in c.schedulers[0].records("alert")])
+        self.assertEqual({"a": "RUNNING", "b": "RUNNING"}, self.states("job"))
+        for request in requests.values():
+            c.client.reply(request)
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    def test_rejected_request(self):
+        """An agent rejects what it gets: that is no absence of agents, and is tried again after a backoff."""
+        c = self.begin()
+        policy = wire.Policy(initial_interval_ms=1500, jitter=-1)
+        c.client.submit(wire.submit("job", [step("a", retry=policy)]))
+
+        def reject(channel):
+            method, _, _ = channel.basic_get("drover.task.hand")
+            if method:
+                channel.basic_nack(method.delivery_tag, requeue=False)
+            return method
+
+        servers.wait_for(lambda: c.client.call(reject), "a request to reject")
+        servers.wait_for(lambda: c.schedulers[0].records("alert"), "the alert")
+        self.assertEqual(["REJECTED"], [r["reason"] for r in c.schedulers[0].records("alert")])
+        again = self.take()
+        (_, rejected, _), (_, sent, _) = [(e[2], int(e[1]), e[4]) for e in c.store.history("job")
+                                          if e[2] == "unstarted" or e[2] == "dispatched" and e[4] == "2"]
+        self.assertGreaterEqual(sent - rejected, 1500)
+        self.assertEqual((2, 0, 0), (again.attempt, again.failures, again.expiries))
+        c.client.reply(again)
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
     def test_supervisor_restart(self):
         """Leases are in the store: what has ended meanwhile is sent again once, the rest is left alone."""
         c = self.begin()

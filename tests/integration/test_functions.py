@@ -97,9 +97,9 @@ class Functions(unittest.TestCase):
         if not start_at and not definition.get("after"):
             self.assertEqual(["R"] * len(steps), [self.step(i)[2] for i in range(len(steps))])
 
-    def reply(self, kind, token, result="", job=JOB, redelivered=0, retry_after=0):
+    def reply(self, kind, token, result="", job=JOB, redelivered=0, retry_after=0, step=""):
         fresh = FRESH[3] if redelivered else FRESH[1]
-        return self.call("record", "me", kind, job, token, redelivered, fresh, 0, result, "", "", retry_after, "")
+        return self.call("record", "me", kind, job, token, redelivered, fresh, 0, result, "", "", retry_after, "", step)
 
     def record(self, kind, i=0, result=""):
         """Of the request that is out."""
@@ -676,6 +676,23 @@ class Functions(unittest.TestCase):
         self.assertEqual(["R", token], self.step(0)[2:6:3])
         self.assertEqual("RECORDED", self.reply("A", token)[0])
 
+    def test_a_reply_that_names_another_step(self):
+        """Its agent has mixed up two requests: nothing is recorded. A name that no step has is no name of another one."""
+        self.submit(LONG, LONG)
+        self.redis.hset(f"{KEYS}def:d", mapping={"xfirst": 0, "xsecond": 1})
+        token = self.step(0)[5]
+        answer = self.reply("A", token, step="second")
+        self.assertEqual(("OTHER_STEP", ["OTHER_STEP"]), (answer[0], self.alerts(answer)))
+        self.assertEqual(["R", token], self.step(0)[2:6:3])
+        self.assertEqual("RECORDED", self.reply("A", token, step="first")[0])
+        self.assertEqual("RECORDED", self.reply("A", self.step(1)[5], step="anything")[0])
+
+    def test_what_an_agent_has_rejected(self):
+        """Nobody has waited in vain, nor does anything count: it is tried again after a while."""
+        self.submit(LONG)
+        self.assertEqual(["REJECTED"], self.alerts(self.record("J")))
+        self.assertEqual(["U", "B", "0", "0"], [self.step(0)[k] for k in (0, 2, 7, 8)])
+
     def test_evidence_of_another_token(self):
         """That the one before had an agent shows nothing of this one."""
         self.submit(SHORT)
@@ -803,7 +820,7 @@ class Functions(unittest.TestCase):
             return "submit", JOB, "d", "d", "", redelivered, FRESH[0], "me", "A", 0, 0, "", 0, "", "", ""
 
         def record(redelivered):
-            return "record", "me", "A", JOB, root, redelivered, FRESH[1], 0, "", "", "", 0, ""
+            return "record", "me", "A", JOB, root, redelivered, FRESH[1], 0, "", "", "", 0, "", ""
 
         def steer(redelivered):
             return "steer", JOB, "enable", "once", 0, 0, "-", "me", FRESH[2], redelivered, ""
@@ -831,7 +848,7 @@ class Functions(unittest.TestCase):
         self.submit(LONG, LONG)
         self.assertEqual(["me"], self.job("locked_by"))
         for who in ("you", "me"):
-            self.call("record", who, "A", JOB, self.step(int(who == "me"))[5], 0, FRESH[1], 0, "", "", "", 0, "")
+            self.call("record", who, "A", JOB, self.step(int(who == "me"))[5], 0, FRESH[1], 0, "", "", "", 0, "", "")
             self.assertEqual([who], self.job("locked_by"))
 
     def test_progress_of_another_token(self):
@@ -1392,7 +1409,7 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         token = self.step(0)[5]
         self.assertIn("PARKED", self.alerts(self.record("T")))
-        answer = self.call("record", "me", "T", JOB, token, 1, FRESH[3], 0, "", "", "", 0, "")
+        answer = self.call("record", "me", "T", JOB, token, 1, FRESH[3], 0, "", "", "", 0, "", "")
         self.assertEqual("ALREADY", answer[0])
         self.assertNotIn("PARKED", self.alerts(answer))
         self.assertEqual("1", self.step(0)[7])

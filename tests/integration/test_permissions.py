@@ -192,7 +192,7 @@ def running(job):
 
 
 def record(kind, job, result="", error=""):
-    return function("record", "me", kind, job, TOKEN, 0, TOKEN[2:], 0, result, error, "", 0, "")
+    return function("record", "me", kind, job, TOKEN, 0, TOKEN[2:], 0, result, error, "", 0, "", "")
 
 
 # What is done -> the commands, and who may; all of a row, or none.

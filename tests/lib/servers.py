@@ -60,6 +60,7 @@ class ServerError(Exception):
 # --- ports, waiting, processes -------------------------------------------------------------------
 
 
+NO_DELIVERY_LIMIT = 10**9  # which every version takes, as none does -1
 PORTS = (20000, 32000)  # below those that the kernel takes for clients
 _reservations = []  # until this process ends
 
@@ -394,6 +395,18 @@ class Rabbit(Server):
             f'rabbit_auth_backend_internal:set_permissions(<<"{self.user}">>, <<"{name}">>, '
             '<<".*">>, <<".*">>, <<".*">>, <<"test">>)'
         )
+        self._lift_delivery_limit(name)
+
+    def _lift_delivery_limit(self, vhost):
+        """From RabbitMQ 4 on a quorum queue gives a message up that was delivered 20 times."""
+        self._evaluate(
+            f'ok = rabbit_policy:set(<<"{vhost}">>, <<"drover">>, <<"^drover[.]">>, '
+            f'[{{<<"delivery-limit">>, {NO_DELIVERY_LIMIT}}}], 0, <<"queues">>, <<"test">>)'
+        )
+
+    def await_start(self):
+        super().await_start()
+        self._lift_delivery_limit("/")
 
     @contextlib.contextmanager
     def vhost(self, name=None):

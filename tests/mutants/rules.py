@@ -436,8 +436,8 @@ RULES = {
         ),
         "a silence goes on where the actor is served": (
             "scheduler/event.c",
-            "{NO_AGENT, UNROUTABLE, SILENT}",
-            "{NO_AGENT, UNROUTABLE}",
+            "{NO_AGENT, UNROUTABLE, SILENT, REJECTED}",
+            "{NO_AGENT, UNROUTABLE, REJECTED}",
             "tests/integration/test_backlog.py Silence.test_told_once",
         ),
         "what an agent says of its lease is not heeded": (
@@ -541,6 +541,40 @@ RULES = {
             "    s->n_watched--;\n",
             "",
             f"{WATCH} test_many",
+        ),
+    },
+    "A reply names the step of its token, or none of its job": {
+        "a reply that names another step counts": (
+            FUNCTIONS,
+            "  if op.step ~= '' and (number_of(job.def, op.step) or i) ~= i then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
+        ),
+        "a reply that names what is no step is refused": (
+            FUNCTIONS,
+            "(number_of(job.def, op.step) or i) ~= i",
+            "number_of(job.def, op.step) ~= i",
+            "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
+        ),
+        "a scheduler does not say which step a reply names": (
+            "scheduler/on_replies.c",
+            "    op->record.step = m->step;\n",
+            "",
+            "tests/integration/test_behaviours.py Behaviours.test_reply_mixed_up",
+        ),
+    },
+    "What an agent has rejected was not waited for": {
+        "what was rejected is taken for what nobody took": (
+            "scheduler/on_expired.c",
+            "strcmp(d->died_of, \"expired\") == 0 ? OP_UNSTARTED",
+            "true ? OP_UNSTARTED",
+            "tests/integration/test_behaviours.py Behaviours.test_rejected_request",
+        ),
+        "what was rejected is sent again at once": (
+            FUNCTIONS,
+            "  local thrown = op.kind == 'J' or begun and",
+            "  local thrown = begun and",
+            "tests/integration/test_behaviours.py Behaviours.test_rejected_request",
         ),
     },
     "What has waited in a scheduler is sent where it is wanted still": {

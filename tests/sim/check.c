@@ -407,7 +407,7 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
 {
     struct ops_reader r = ops_reader(answer);
 
-    for (int k = 1; k + 10 < n; k += 11) {
+    for (int k = 1; k + 11 < n; k += 12) {
         struct token *token = check_token_ever(c, args[k + 2]);
         struct ops_driven driven;
 
@@ -449,7 +449,7 @@ static void called_record(struct checker *c, const struct bytes *args, int n,
                           const struct store_answer *answer)
 {
     read_recorded(c, args, n, answer);
-    for (int k = 1; k + 10 < n; k += 11) {
+    for (int k = 1; k + 11 < n; k += 12) {
         struct job *job = check_job_find(c, args[k + 1]);
 
         if (job)
