@@ -25,9 +25,19 @@ async function run ({ idempotencyKey, results, input }, signal) {
   return { contentType, data: Buffer.concat([data, Buffer.from(`, ${ACTOR}`)]) }
 }
 
+function say (message) {
+  const kept = { persistent: true, mandatory: true, contentType: 'application/protobuf' }
+  channel.publish('drover.replies', 'reply', Buffer.from(Replies.encode(message).finish()), kept)
+}
+
 // The reply; null where the lease ends first: then nothing is said.
 async function answer (request) {
   const { jobId, step, token, desired, lockMs } = request
+  const received = performance.now()
+  const begun = setTimeout(() => { // evidence: should we die, that is found when our lease ends
+    const elapsedMs = Math.round(performance.now() - received)
+    say({ progress: [{ jobId, step, token, fraction: -1, elapsedMs }] })
+  }, Math.min(lockMs / 4, 2 ** 31 - 1))
   const signal = AbortSignal.timeout(Math.min(lockMs, 2 ** 31 - 1))
   const lease = new Promise(resolve => signal.addEventListener('abort', resolve))
   const work = async () => {
@@ -36,6 +46,7 @@ async function answer (request) {
   }
   const failed = problem => ({ error: { message: String(problem) } }) // it is tried again
   const outcome = await Promise.race([work().catch(failed), lease])
+  clearTimeout(begun)
   return signal.aborted ? null : { jobId, step, token, ...outcome }
 }
 
@@ -60,10 +71,7 @@ async function serve (message) {
   }
   await Promise.all(good.map(async request => {
     const reply = await replyTo(request)
-    if (!reply) return
-    const kept = { persistent: true, mandatory: true, contentType: 'application/protobuf' }
-    const body = Buffer.from(Replies.encode({ replies: [reply] }).finish())
-    channel.publish('drover.replies', 'reply', body, kept)
+    if (reply) say({ replies: [reply] })
   }))
   await channel.waitForConfirms()
   channel.ack(message) // last: what is not acknowledged is delivered again
@@ -84,6 +92,23 @@ function begin (message) {
 const url = process.env.AMQP_URL ?? 'amqp://guest:guest@localhost/%2F'
 const connection = await amqp.connect(url).catch(fail)
 connection.on('error', fail).on('close', fail)
+let leaving = false
+async function isThere (queue) { // a scheduler makes it before the first request for our actor
+  const look = await connection.createChannel()
+  try {
+    look.on('error', () => {})
+    await look.checkQueue(queue)
+    await look.close()
+    return true
+  } catch (problem) {
+    return problem.code === 404 ? false : fail(problem)
+  }
+}
+for (const end of ['SIGTERM', 'SIGINT']) process.once(end, () => { leaving = true })
+while (!await isThere(`drover.task.${ACTOR}`)) {
+  await new Promise(resolve => setTimeout(resolve, 1000))
+  if (leaving) process.exit(0)
+}
 const channel = await connection.createConfirmChannel()
 channel.on('error', fail).on('return', () => fail(new Error('nobody takes replies')))
 await channel.prefetch(10) // what arrives is begun at once, as its lease is

@@ -40,7 +40,12 @@ def work(request, reply):
         reply.error.message = repr(problem)
 
 
-def answer(connection, request, received):
+def say(channel, **fields):
+    kept = pika.BasicProperties(delivery_mode=2, content_type="application/protobuf")
+    channel.basic_publish("drover.replies", "reply", task_pb2.Replies(**fields).SerializeToString(), kept, mandatory=True)
+
+
+def answer(connection, channel, request, received):
     """The reply; None where the lease ends first: then nothing is said."""
     reply = task_pb2.StepReply(job_id=request.job_id, step=request.step, token=request.token)
     done = threading.Event()
@@ -50,10 +55,15 @@ def answer(connection, request, received):
         connection.add_callback_threadsafe(done.set)
 
     threading.Thread(target=thread, daemon=True).start()
-    end = received + request.lock_ms / 1000
-    while not done.is_set() and time.monotonic() < end:
-        connection.process_data_events(time_limit=end - time.monotonic())
-    return reply if time.monotonic() < end else None
+    lease = request.lock_ms / 1000
+    for share in (0.25, 1):
+        while not done.is_set() and time.monotonic() < received + share * lease:
+            connection.process_data_events(time_limit=max(received + share * lease - time.monotonic(), 0))
+        if share < 1 and not done.is_set():  # evidence that we have begun: should we die, that is found when our lease ends
+            elapsed = int((time.monotonic() - received) * 1000)
+            about = {"job_id": request.job_id, "step": request.step, "token": request.token}
+            say(channel, progress=[task_pb2.Progress(**about, fraction=-1, elapsed_ms=elapsed)])
+    return reply if time.monotonic() < received + lease else None
 
 
 def serve(connection, channel, tag, body):
@@ -67,12 +77,23 @@ def serve(connection, channel, tag, body):
         dead = pika.BasicProperties(delivery_mode=2, headers={"drover-reason": "MALFORMED"})
         channel.basic_publish("drover.dead", "", body, dead)
     for request in good:
-        reply = answer(connection, request, received)
+        reply = answer(connection, channel, request, received)
         if reply:
-            kept = pika.BasicProperties(delivery_mode=2, content_type="application/protobuf")
-            out = task_pb2.Replies(replies=[reply]).SerializeToString()
-            channel.basic_publish("drover.replies", "reply", out, kept, mandatory=True)
+            say(channel, replies=[reply])
     channel.basic_ack(tag)  # last: what is not acknowledged is delivered again
+
+
+def open_channel(connection, queue):
+    """As soon as the queue is there: a scheduler makes it before the first request for our actor."""
+    while not leaving.is_set():
+        channel = connection.channel()
+        try:
+            channel.queue_declare(queue, passive=True)
+            return channel
+        except pika.exceptions.ChannelClosedByBroker as problem:
+            if problem.reply_code != 404:
+                raise
+            connection.sleep(1)
 
 
 def main():
@@ -80,7 +101,9 @@ def main():
         signal.signal(number, lambda *_: leaving.set())
     url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost/%2F")
     connection = pika.BlockingConnection(pika.URLParameters(url))
-    channel = connection.channel()
+    channel = open_channel(connection, f"drover.task.{ACTOR}")
+    if not channel:
+        return connection.close()
     channel.confirm_delivery()  # a publish returns when the broker has the message, or raises
     channel.basic_qos(prefetch_count=1)  # what arrives is begun at once, as its lease is
     for method, _, body in channel.consume(f"drover.task.{ACTOR}", inactivity_timeout=0.5):

@@ -692,6 +692,21 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         self.assertEqual(["REJECTED"], self.alerts(self.record("J")))
         self.assertEqual(["U", "B", "0", "0"], [self.step(0)[k] for k in (0, 2, 7, 8)])
+        self.redis.flushall()
+        self.submit(LONG)
+        self.redis.set("skew", 59500)  # likewise just before its wait is over
+        self.record("J")
+        self.assertEqual("B", self.step(0)[2])
+
+    def test_what_waits_where_another_copy_was_sent(self):
+        """It may have an agent: it is left to its lease, also where nobody wants it any more."""
+        self.submit(LONG)
+        token = self.step(0)[5]
+        self.call("drive", JOB, FRESH[1], "me", 1, 0)
+        self.assertEqual("DONE", self.steer("cancel"))
+        self.call("unsent", JOB, FRESH[1], "me", token)
+        self.assertEqual(["R", token], self.step(0)[2:6:3])
+        self.assertNotIn("unsent", self.events())
 
     def test_evidence_of_another_token(self):
         """That the one before had an agent shows nothing of this one."""

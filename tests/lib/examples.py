@@ -261,13 +261,16 @@ class TestCase(cluster.TestCase):
 
         self.client.call(declare)
 
-    def start_agent(self, language, handler=None):
-        """One for the actor that is called like its language; it consumes when this returns."""
+    def start_agent(self, language, handler=None, queue=True):
+        """One for the actor that is called like its language; it consumes when this returns. @queue: there is its queue,
+        which nobody has made else."""
         path, directory = AGENTS[language], self.directory
         if handler:
             words = with_handler(path, handler, directory)
         else:
             words = command(path)
+        if not queue:
+            return self.start([*words, language])
         self.make_queue(language)
         before = self.client.queue(f"drover.task.{language}")[1]
         program = self.start([*words, language])

@@ -574,7 +574,7 @@ RULES = {
             FUNCTIONS,
             "  local thrown = op.kind == 'J' or begun and",
             "  local thrown = begun and",
-            "tests/integration/test_behaviours.py Behaviours.test_rejected_request",
+            "tests/integration/test_functions.py Functions.test_what_an_agent_has_rejected",
         ),
     },
     "What has waited in a scheduler is sent where it is wanted still": {
@@ -600,7 +600,7 @@ RULES = {
             FUNCTIONS,
             "      and call('HGET', p .. 'data:' .. job.id, 'c' .. i) ~= rec.token then\n",
             "      then\n",
-            f"{DISPATCH} test_waited_and_sent_by_another",
+            "tests/integration/test_functions.py Functions.test_what_waits_where_another_copy_was_sent",
         ),
     },
     "Where nobody takes a request it waits twice as long, uncounted": {

@@ -344,22 +344,6 @@ static void test_waited_and_held(void **state)
     assert_non_null(strstr(buf_str(&w->story), "request a"));
 }
 
-/* Another copy may have found an agent: it is the lease that tells. */
-static void test_waited_and_sent_by_another(void **state)
-{
-    struct alone *w = *state;
-
-    hold_a_request(w);
-    alone_restart(w);
-    alone_deliver(w, (struct bus_delivery){.redelivered = true, .body = bytes_str(HELD)});
-    alone_pass(w, 1000);
-    assert_non_null(strstr(buf_str(&w->story), "request a"));
-    alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"c\", \"cancel\": {}}");
-    w->story.len = 0;
-    has_waited(w);
-    assert_null(strstr(buf_str(&w->story), "OUTCOME_CANCELLED"));
-}
-
 /* The reply waits for its ack until every message that it has led to is confirmed. */
 static void test_acknowledged_when_all_are_confirmed(void **state)
 {
@@ -458,7 +442,6 @@ int main(void)
         TEST(test_waited_and_wanted),
         TEST(test_waited_and_cancelled),
         TEST(test_waited_and_held),
-        TEST(test_waited_and_sent_by_another),
         TEST(test_acknowledged_when_all_are_confirmed),
         TEST(test_what_comes_back_travels_alone),
         TEST(test_what_comes_back_to_a_held_job),
