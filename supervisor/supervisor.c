@@ -345,7 +345,10 @@ static void on_swept(struct supervisor *s, struct partition *p, struct ops_reade
     }
     if (swept.n_mended > 0) {
         s->stats.mended += swept.n_mended;
-        log_warn("mended", LOG_I("partition", p - s->partitions), LOG_I("places", swept.n_mended));
+        log_warn("mended", LOG_I("partition", p - s->partitions),
+                 LOG_S("job", effects_text(s->out, swept.job)),
+                 LOG_S("place", effects_text(s->out, swept.mended[0])),
+                 LOG_I("places", swept.n_mended));
     }
     for (uint32_t i = 0; i < swept.n_mended; i++) {
         const char *place = effects_text(s->out, swept.mended[i]);

@@ -2002,6 +2002,12 @@ function overdue(job)
     and job.phase == 'PROCESSING' and job.ending == ''
 end
 
+-- It would have settled in the call that brought it there: a sweep has mended its counts since.
+local function at_its_end(job)
+  return job.hold == '' and #job.spreads == 0
+    and (job.open == 0 or job.busy == 0 and (job.ending ~= '' or job.stuck_do + job.stuck_undo > 0))
+end
+
 local function touch_deadline(job, clock)
   local at = overdue(job) and clock.quiet or job.complete_by
   if at > job.now and job.desired == 'A' then
@@ -2027,7 +2033,7 @@ local function expire_job(p, id, now, hold, clock, out)
     return early and 0 or 1, true
   end
   local whole = expire_scan(job, hold, clock, named)
-  local go = unfinished(job) or overdue(job) and now >= clock.quiet
+  local go = unfinished(job) or overdue(job) and now >= clock.quiet or at_its_end(job)
   if go then
     touch(job, now + NAMED_AGAIN)
   end
@@ -3054,12 +3060,13 @@ local sweep
 do
 
 -- sweep: cursor -> next cursor, job, place…: what had to be mended there
--- Trusts no index: looks at one unfinished job, the oldest first, and derives its bound and its join counters
--- again. The cursor is "" at the beginning and at the end of a round; else
---   created job step edge missing seq back
+-- Trusts no index and no counter: looks at one unfinished job, the oldest first, and derives its bound, its join
+-- counters, and how many of its steps are open, busy and stuck. The cursor is "" at the beginning and at the end of a
+-- round; else
+--   created job step edge missing seq back counts open busy stuck_do stuck_undo
 -- Step is '-' where the job is done. Of a step with more neighbours than one call reads, so many are missing up
--- to that edge; that is good only while nothing has happened to the job since seq. `back`: steps back of the
--- clock before the round began.
+-- to that edge. That, and what was counted of the steps before, is good only while nothing has happened to the job since
+-- seq; counts: 1 while it is. `back`: steps back of the clock before the round began.
 
 -- How many of those that come before step i, from the at.edge-th on, are not where the job wants them is
 -- added to at.missing. Return: how many were read; all, where at.edge is n_before then.
@@ -3083,16 +3090,51 @@ local function count_missing(job, i, at)
   return #fields
 end
 
+local function count(job, at, rec)
+  at.open = at.open + ((rec.state == 'W' and rec.current == job.desired) and 0 or 1)
+  at.busy = at.busy + (under_way(rec.state) and 1 or 0)
+  if rec.state == 'F' and rec.asked == 'A' then
+    at.stuck_do = at.stuck_do + 1
+  elseif rec.state == 'F' then
+    at.stuck_undo = at.stuck_undo + 1
+  end
+end
+
+local function mended(job, places, what)
+  places[#places + 1] = what
+  note(job, 'mended', what)
+  touch(job, job.now)
+end
+
+-- All steps were counted, and nothing has happened meanwhile.
+local function mend_counts(job, at, places)
+  if at.open ~= job.open then
+    job.open = at.open
+    mended(job, places, 'count:open')
+  end
+  if at.busy ~= job.busy then
+    job.busy = at.busy
+    mended(job, places, 'count:busy')
+  end
+  if at.stuck_do ~= job.stuck_do or at.stuck_undo ~= job.stuck_undo then
+    set_stuck(job, at.stuck_do, at.stuck_undo)
+    mended(job, places, 'count:stuck')
+  end
+end
+
 -- From at.step and at.edge on; where at.step is n afterwards the job is done.
 local function sweep_steps(job, at, places)
   local seen = 0
-  if at.edge > 0 and at.seq ~= job.seq then
-    at.step, at.edge, at.missing = at.step + 1, 0, 0 -- the next round will tell
+  if at.seq ~= job.seq then
+    at.counts = at.step == 0 and at.edge == 0 -- else the next round will tell
+    if at.edge > 0 then
+      at.step, at.edge, at.missing = at.step + 1, 0, 0
+    end
   end
   while at.step < job.n and seen < BUDGET do
     local i = at.step
     local rec = record_of(job, i, call('HGET', job.key, int(i)))
-    local waits = rec.state == 'W' and rec.current ~= job.desired
+    local waits = rec.state == 'W' and rec.current ~= job.desired and moving(job)
     local before = waits and n_before(job, step_of(job.def, i)) or 0
     seen = seen + 1 + (at.edge < before and count_missing(job, i, at) or 0)
     if at.edge >= before then
@@ -3105,8 +3147,12 @@ local function sweep_steps(job, at, places)
         places[#places + 1] = int(i)
         note(job, 'mended', i)
       end
+      count(job, at, rec)
       at.step, at.edge, at.missing = i + 1, 0, 0
     end
+  end
+  if at.step == job.n and at.counts then
+    mend_counts(job, at, places)
   end
 end
 
@@ -3120,7 +3166,7 @@ local function sweep_job(job, at, places)
     places[#places + 1] = 'due'
     note(job, 'mended', 'due')
   end
-  if moving(job) and #job.spreads == 0 then
+  if job.phase == 'PROCESSING' and #job.spreads == 0 then
     sweep_steps(job, at, places)
   else
     at.step = job.n
@@ -3144,14 +3190,15 @@ local function sweep_end(p, at)
 end
 
 local function sweep_cursor(p, text)
-  local created, job, step, edge, missing, seq, back = match(text,
-    '^(%d+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+)$')
+  local created, job, step, edge, missing, seq, back, counts, open, busy, stuck_do, stuck_undo = match(text,
+    '^(%d+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
   if not created then
     local clock = read_clock(p)
     return {edge = 0, missing = 0, seq = 0, back = clock.back > clock.swept and clock.back or 0}
   end
   return {created = created, job = job, step = tonumber(step), edge = tonumber(edge),
-    missing = tonumber(missing), seq = tonumber(seq), back = tonumber(back)}
+    missing = tonumber(missing), seq = tonumber(seq), back = tonumber(back), counts = counts == '1',
+    open = tonumber(open), busy = tonumber(busy), stuck_do = tonumber(stuck_do), stuck_undo = tonumber(stuck_undo)}
 end
 
 -- Jobs end while the others are swept, also the one that was swept last: then those created in the same moment
@@ -3172,7 +3219,8 @@ function sweep(keys, a)
   if not id then
     return sweep_end(p, at)
   elseif id ~= at.job or not at.step then
-    at.created, at.job, at.step, at.edge, at.missing = created, id, 0, 0, 0
+    at.created, at.job, at.step, at.edge, at.missing, at.counts = created, id, 0, 0, 0, true
+    at.open, at.busy, at.stuck_do, at.stuck_undo, at.seq = 0, 0, 0, 0, -1
   end
   local job = load(p, id, now, '0')
   if not job or finished(job) then
@@ -3182,7 +3230,8 @@ function sweep(keys, a)
     sweep_job(job, at, places)
   end
   return {concat({at.created, id, at.step and int(at.step) or '-', int(at.edge), int(at.missing),
-    int(at.seq), int(at.back)}, ' '), id, unpack(places)}
+    int(max(at.seq, 0)), int(at.back), at.counts and '1' or '0', int(at.open), int(at.busy), int(at.stuck_do),
+    int(at.stuck_undo)}, ' '), id, unpack(places)}
 end
 
 end

@@ -1520,9 +1520,84 @@ class Functions(unittest.TestCase):
         """What it had counted of a step before the job changed says nothing: the next round looks at it."""
         self.submit(LONG, LONG, after={1: 0})
         self.redis.hset(f"{KEYS}job:{JOB}", 1, "D A W 0 0 - 0 0 0 7 0")
-        self.assertEqual([JOB], self.call("sweep", f"0 {JOB} 1 1 0 9999 0")[1:])
+        self.assertEqual([JOB], self.call("sweep", f"0 {JOB} 1 1 0 9999 0 1 1 0 0 0")[1:])
         self.assertEqual([JOB, "1"], self.call("sweep", "")[1:])
         self.assertEqual("1", self.step(1)[9])
+
+    def sweep_all(self):
+        """What a round mends."""
+        cursor, mended = "", []
+        while True:
+            cursor, _, *places = self.call("sweep", cursor)
+            mended += places
+            if not cursor:
+                return mended
+
+    def test_counters_that_are_wrong(self):
+        """A job whose steps are all done stands still by what it counts: a sweep counts again, and it ends."""
+        for field, wrong in (("open", 1), ("open", 2), ("busy", 1)):
+            self.redis.flushall()
+            self.submit(LONG, LONG)
+            self.record("A")
+            right = self.job("open", "busy")
+            self.redis.hset(f"{KEYS}job:{JOB}", field, int(self.job(field)[0]) + wrong)
+            self.assertEqual([f"count:{field}"], self.sweep_all())
+            self.assertEqual(right, self.job("open", "busy"))
+            self.assertIn("mended", self.events())
+            self.assertEqual([], self.sweep_all())
+            self.record("A", 1)
+            self.assertEqual(["SUCCEEDED"], self.job("outcome"))
+
+    def test_a_job_that_counts_a_step_too_many(self):
+        """All its steps are done, so nothing else will happen to it: what the sweep mends has it driven to its end."""
+        for failing, outcome in ((False, "SUCCEEDED"), (True, None)):
+            self.redis.flushall()
+            self.submit(LONG, FAILS)
+            self.record("A")
+            self.redis.hincrby(f"{KEYS}job:{JOB}", "busy" if failing else "open", 1)
+            self.record("P" if failing else "A", 1)
+            self.assertEqual("PROCESSING", *self.job("phase"))
+            self.assertEqual(["count:busy" if failing else "count:open"], self.sweep_all())
+            self.assertEqual(["1", JOB], self.expire()[4:6])
+            self.drive()
+            self.assertEqual(["PROCESSED" if outcome else "ERROR", outcome or "FAILED"], self.job("phase", "outcome"))
+
+    def test_a_job_that_counts_a_step_too_few(self):
+        """It would end while a step of it goes on."""
+        self.submit(LONG, LONG, LONG)
+        self.redis.hset(f"{KEYS}job:{JOB}", "open", 2)
+        self.assertEqual(["count:open"], self.sweep_all())
+        for i in range(3):
+            self.assertEqual("PROCESSING", *self.job("phase"))
+            self.record("A", i)
+        self.assertEqual(["SUCCEEDED"], self.job("outcome"))
+
+    def test_what_is_stuck_is_counted_again(self):
+        """A job that is ending, or held, is counted as well."""
+        self.submit(FAILS, LONG)
+        self.record("P")
+        right = self.job("stuck")
+        self.redis.hset(f"{KEYS}job:{JOB}", mapping={"stuck": "7 7"})
+        self.assertEqual(["count:stuck"], self.sweep_all())
+        self.assertEqual(right, self.job("stuck"))
+        self.steer("pause")
+        self.redis.hset(f"{KEYS}job:{JOB}", "open", 9)
+        self.assertEqual(["count:open"], self.sweep_all())
+        self.assertEqual(["2"], self.job("open"))
+
+    def test_a_count_across_calls(self):
+        """A job with more steps than one call reads; what happens to it between two calls is not miscounted."""
+        steps = [LONG] * (BUDGET + 20)
+        self.submit(*steps)
+        while self.job("cursor")[0]:
+            self.drive()
+        self.redis.hset(f"{KEYS}job:{JOB}", "open", 3)
+        swept = self.call("sweep", "")
+        self.record("A", 0)
+        swept = self.call("sweep", swept[0])
+        self.assertEqual([JOB], swept[1:])
+        self.assertEqual(["count:open"], self.sweep_all())
+        self.assertEqual([str(len(steps) - 1)], self.job("open"))
 
 
 if __name__ == "__main__":

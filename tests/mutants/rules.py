@@ -856,6 +856,42 @@ RULES = {
         ),
     },
     "What indexes and counters say wrongly is mended": {
+        "a sweep trusts how many steps are open": (
+            FUNCTIONS,
+            "  if at.open ~= job.open then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_counters_that_are_wrong",
+        ),
+        "a sweep trusts how many steps are under way": (
+            FUNCTIONS,
+            "  if at.busy ~= job.busy then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_counters_that_are_wrong",
+        ),
+        "a sweep trusts how many steps are stuck": (
+            FUNCTIONS,
+            "  if at.stuck_do ~= job.stuck_do or at.stuck_undo ~= job.stuck_undo then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_what_is_stuck_is_counted_again",
+        ),
+        "a sweep counts on though its job has changed": (
+            FUNCTIONS,
+            "    at.counts = at.step == 0 and at.edge == 0 -- else the next round will tell\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_a_count_across_calls",
+        ),
+        "a sweep does not count the steps of a job that is held": (
+            FUNCTIONS,
+            "  if job.phase == 'PROCESSING' and #job.spreads == 0 then\n    sweep_steps",
+            "  if moving(job) and #job.spreads == 0 then\n    sweep_steps",
+            "tests/integration/test_functions.py Functions.test_what_is_stuck_is_counted_again",
+        ),
+        "a job whose counters were mended at its end is not driven": (
+            FUNCTIONS,
+            " or at_its_end(job)\n",
+            "\n",
+            "tests/integration/test_functions.py Functions.test_a_job_that_counts_a_step_too_many",
+        ),
         "a sweep leaves a step that waits for nothing": (
             FUNCTIONS,
             "          set_state(job, i, rec, 'M', job.now)\n",
