@@ -131,7 +131,8 @@ static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepReque
     body.requests = list;
     body.n_requests = 1;
     packed = wire_pack(s->out, &body.base, false);
-    publish_part(s, p, op, again ? NULL : m->token, packed.len);
+    publish_part(s, p, op, m->token, packed.len);
+    p->parts[0].again = again;
     if (how == DISPATCH_WATCHED)
         p->parts[0].watched = watched_new(op, m->token, m->actor, not_after);
     message = publish_send(s, p, body.base.descriptor, packed, false);

@@ -312,14 +312,12 @@ void ask_again(struct scheduler *s, struct item *item, const char *job, const ch
     asking_begin(s, op);
 }
 
-/* Copies of what was sent before are left to the lease. */
 static void ask_for_rest(struct scheduler *s, struct op *op, const struct ops_driven *driven)
 {
     struct op *asking = asking_new(s, op->item, op->job, driven->n_requests - op->requested);
 
     for (; op->requested < driven->n_requests; op->requested++)
-        if (!driven->requests[op->requested].again)
-            asking_add(asking, driven->requests[op->requested].token);
+        asking_add(asking, driven->requests[op->requested].token);
     asking_begin(s, asking);
 }
 

@@ -182,8 +182,9 @@ struct watched {
 /* Who waits for the outcome of a publish. */
 struct part {
     struct op *op;
-    char token[WIRE_TOKEN_MAX + 1]; /* of a request: what to record where it is returned */
-    struct watched *watched;        /* NULL: it is not; owned */
+    char token[WIRE_TOKEN_MAX + 1]; /* of a request */
+    bool again; /* some other copy may be in a queue: no outcome of this one is proof */
+    struct watched *watched; /* NULL: it is not; owned */
 };
 
 /* One message without an outcome: for one op or, of requests, several. */

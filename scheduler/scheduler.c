@@ -335,14 +335,14 @@ static void part_told(struct scheduler *s, const struct part *part, enum bus_out
 
     if (outcome == BUS_RETURNED || outcome == BUS_NACKED) {
         op->returned = true;
-        if (part->token[0]) {
+        if (part->token[0] && !part->again) {
             s->stats.unroutable++;
             record_new(s, op->item, outcome == BUS_RETURNED ? OP_UNROUTABLE : OP_REFUSED, op->job,
                        part->token, NULL, NULL);
         }
-    } else if (outcome == BUS_WAITED && part->token[0]) { /* of a copy the lease sees to it */
+    } else if (outcome == BUS_WAITED && part->token[0]) {
         ask_again(s, op->item, op->job, part->token);
-    } else if (outcome == BUS_UNSENT && part->token[0]) {
+    } else if (outcome == BUS_UNSENT && part->token[0] && !part->again) {
         s->stats.unstarted++; /* nobody can have it: no death to be counted */
         record_new(s, op->item, OP_UNSENT, op->job, part->token, NULL, NULL);
     }

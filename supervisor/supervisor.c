@@ -343,6 +343,14 @@ static void on_swept(struct supervisor *s, struct partition *p, struct ops_reade
         log_error("store_answer_broken", LOG_I("partition", p - s->partitions));
         swept = (struct ops_swept){0};
     }
+    if (swept.n_mended > 1 && bytes_is(swept.mended[0], "torn")) {
+        s->stats.torn++;
+        log_error("torn", LOG_I("partition", p - s->partitions),
+                  LOG_S("job", effects_text(s->out, swept.job)),
+                  LOG_S("why", effects_text(s->out, swept.mended[1])));
+        decide(s, "torn", effects_text(s->out, swept.job), "", "");
+        swept.n_mended = 0;
+    }
     if (swept.n_mended > 0) {
         s->stats.mended += swept.n_mended;
         log_warn("mended", LOG_I("partition", p - s->partitions),

@@ -76,6 +76,7 @@ struct supervisor_stats {
     uint64_t recovers; /* jobs named to the schedulers */
     uint64_t notifies;
     uint64_t mended;    /* records and indexes that a sweep had to mend */
+    uint64_t torn;      /* jobs that a sweep could not read, once a round */
     uint64_t forgotten; /* jobs past their retention */
     uint64_t held;      /* looks at which expiry waited */
     uint64_t clock_jumps;

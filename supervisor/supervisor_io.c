@@ -160,6 +160,7 @@ static const struct metric figures[] = {
      "jobs named to the schedulers because something was due"},
     {"notifies", METRIC_COUNTER, AT(notifies), "terminal events asked for again"},
     {"mended", METRIC_COUNTER, AT(mended), "records and indexes that a sweep had to mend"},
+    {"torn", METRIC_COUNTER, AT(torn), "jobs that a sweep could not read, once a round"},
     {"forgotten", METRIC_COUNTER, AT(forgotten), "jobs forgotten, past their retention"},
     {"held", METRIC_COUNTER, AT(held), "looks at which expiry had to wait for drover.replies"},
     {"clock_jumps", METRIC_COUNTER, AT(clock_jumps), "jumps of the clock of the store"},

@@ -534,7 +534,8 @@ void ops_sweep(struct effects *fx, uint64_t id, uint32_t partition, const char *
 struct ops_swept {
     char cursor[OPS_SWEEP_CURSOR]; /* where to go on; "": the round is over */
     struct bytes job;
-    const struct bytes *mended; /* in the job: "due", "open", "count:…", or the number of a step */
+    const struct bytes
+        *mended; /* in the job: "due", "open", "count:…", or the number of a step; "torn", why */
     uint32_t n_mended;
 };
 

@@ -315,7 +315,7 @@ end
 -- since    the turn in which `waiting` was counted, see the job's epoch; left out in the first
 -- forward  turn of the last dispatch that asked for ACTIVE: what an undo takes back
 
-local RECORD = '^(%u) (%u) (%u) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) ?(%d*) ?(%d*)$'
+local RECORD = '^([ADU]) ([AD]) ([WRBMPF]) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) ?(%d*) ?(%d*)$'
 
 local function parse_record(text, step)
   if not text then
@@ -324,6 +324,9 @@ local function parse_record(text, step)
   end
   local current, asked, state, turn, attempt, token, till, failures, expiries, waiting, unstarted,
     since, forward = match(text, RECORD)
+  if not current then
+    error('the record of a step says ' .. sub(text, 1, 100), 0)
+  end
   turn = num(turn)
   return {current = current, asked = asked, state = state, turn = turn, attempt = num(attempt),
     token = token, till = num(till), failures = num(failures), expiries = num(expiries),
@@ -435,16 +438,32 @@ local function load_rare(job)
   end
 end
 
+local STEPS_MAX = 10000
+local PHASES = {PENDING = true, PROCESSING = true, PROCESSED = true, ERROR = true}
+
+-- nil: no such job. It is torn where it cannot be read: an error that says why.
 load = function(p, id, now, step_field, budget)
   local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'turn', 'open', 'due', 'seq', 'n',
     'bytes', 'busy', 'plain', step_field)
   if not h[1] then
+    if h[3] or h[8] then
+      error('it names no definition', 0)
+    end
     return nil
   end
   local job = job_new(p, id, now, definition(p, h[1]), num(h[8]), budget)
-  job.desired, job.phase, job.turn, job.open = h[2], h[3], num(h[4]), num(h[5])
-  job.due, job.seq, job.bytes = num(h[6]), num(h[7]), num(h[9])
+  job.desired, job.phase, job.turn, job.open = h[2], h[3], num(h[4]), num(h[5] or 'lost')
+  job.due, job.seq, job.bytes = num(h[6]) or 0, num(h[7]), num(h[9])
   job.busy, job.step_text = num(h[10] or '0'), h[12]
+  if not (job.n and job.turn and job.seq and job.n > 0 and job.n <= STEPS_MAX) then
+    error('n, turn or seq is no such number', 0)
+  elseif not PHASES[job.phase] or job.desired ~= 'A' and job.desired ~= 'D' then
+    error('it has no such phase, or no such desired state', 0)
+  end
+  if not job.bytes or job.bytes > DATA_MAX then
+    job.bytes = 0
+  end
+  job.open, job.busy = job.open or job.n, job.busy or job.n -- it does not end before a sweep has counted
   job.was_busy = job.busy
   job.plain, job.bare = h[11] == '1' or h[11] == '2', h[11] == '2'
   if not job.plain then
@@ -453,6 +472,17 @@ load = function(p, id, now, step_field, budget)
   return job
 end
 
+end
+
+-- f(...), which works on one job of several; false, and what is wrong, where that job is torn: edited by hand, or by a
+-- bug, so that no call can read it. It must not stop the others. What else fails is raised again.
+local function unless_torn(f, ...)
+  local good, first, second = pcall(f, ...)
+  local wrong = not good and (type(first) == 'table' and first.err or first)
+  if wrong and type(first) == 'table' and not match(wrong, '^WRONGTYPE') and not match(wrong, '^ERR value is not') then
+    error(first, 0)
+  end
+  return good, good and first or wrong, second
 end
 
 local function note(job, event, a, b, c, d)
@@ -1446,6 +1476,9 @@ local function index_keys(p, workflow, labels)
   return keys
 end
 
+local submit
+do
+
 local function submit_again(p, job, digest, redelivered, reply_to, correlation)
   local out = {}
   if call('HGET', job.key, 'digest') ~= digest then
@@ -1526,7 +1559,7 @@ end
 
 -- submit: job digest definition workflow redelivered fresh by desired start_at complete_by events
 --         priority reply_to correlation labels (field value)… for data
-local function submit(keys, a)
+function submit(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local id, fresh, by, desired, start_at = a[1], a[6], a[7], a[8], tonumber(a[9])
   if call('EXISTS', p .. 'job:' .. id) == 1 then
@@ -1570,6 +1603,8 @@ local function submit(keys, a)
   save(job, not later and by or nil)
   put_driven(out, 'CREATED', job)
   return out
+end
+
 end
 
 ---- record ----
@@ -1720,7 +1755,7 @@ end
 -- unsent: job fresh by token… -> as drive
 -- These requests have waited in the scheduler for longer than a moment: the broker read nothing, or there were too many.
 -- What is wanted still is to be sent, the rest is withdrawn. Of a request that was sent once more some other copy may
--- be in a queue: it is left to its lease.
+-- be in a queue: that is never withdrawn, but left to its lease.
 function unsent(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local job = load(p, a[1], now, '0')
@@ -1732,12 +1767,12 @@ function unsent(keys, a)
     local i = tonumber(match(a[k], '^(%d+)%.%x+$'))
     local text = i and i < job.n and call('HGET', job.key, int(i))
     local rec = text and record_of(job, i, text)
-    if rec and rec.state == 'R' and rec.token == a[k]
-      and call('HGET', p .. 'data:' .. job.id, 'c' .. i) ~= rec.token then
+    if rec and rec.state == 'R' and rec.token == a[k] then
+      local copied = call('HGET', p .. 'data:' .. job.id, 'c' .. i) == rec.token
       local wait = rec.till - now - terms_of(job.def, i, rec.asked).lock
       if moving(job) and not overtaken(job, rec) and wait > 0 then
-        job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
-      else
+        job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
+      elseif not copied then
         withdraw_unsent(job, i, rec, a[2])
       end
     end
@@ -2080,15 +2115,23 @@ function expire(keys, a)
   local n_jobs, more, seen = 0, false, 0
   local list = call('ZRANGEBYSCORE', p .. 'due', '-inf', int(now), 'LIMIT', skip, limit)
   for k, id in ipairs(list) do
-    local steps = tonumber(call('HGET', p .. 'job:' .. id, 'n') or '0')
+    local steps = tonumber(call('HGET', p .. 'job:' .. id, 'n') or '0') or 0
     if k > 1 and seen + min(steps, BUDGET) > BUDGET then
       more = true
       break
     end
     seen = seen + min(steps, BUDGET)
-    local named, whole = expire_job(p, id, now, hold, clock, jobs)
-    n_jobs = n_jobs + named
-    more = more or not whole
+    local before = #jobs
+    local good, named, whole = unless_torn(expire_job, p, id, now, hold, clock, jobs)
+    if good then
+      n_jobs = n_jobs + named
+      more = more or not whole
+    else -- a sweep tells of it
+      for j = #jobs, before + 1, -1 do
+        jobs[j] = nil
+      end
+      call('ZADD', p .. 'due', int(now + SWEEP_BOUND), id)
+    end
   end
   local n_owed, more_owed = expire_owed(p, now, skip, limit, owed)
   more = more or #list == limit or more_owed
@@ -2573,11 +2616,43 @@ local function answer(job, command, ...)
   return commands[command.name](job, command, ...)
 end
 
+-- So that a torn job can be killed: what cannot be read gets a value with which it can.
+local function make_readable(p, id, now)
+  local key = p .. 'job:' .. id
+  if pcall(load, p, id, now, '0') and tonumber(call('HGET', key, 'created') or '0') then
+    return
+  end
+  local first = call('HGET', key, 'n')
+  local n = first and match(first, '^%d+$') and tonumber(first) or 0
+  call('HSET', key, 'n', (n > 0 and n <= 10000) and int(n) or '1')
+  for name, value in pairs({turn = '1', due = int(now), seq = int(now), created = int(now)}) do
+    if not tonumber(call('HGET', key, name) or '') then
+      call('HSET', key, name, value)
+    end
+  end
+  local desired, phase = unpack(call('HMGET', key, 'desired', 'phase'))
+  if desired ~= 'A' and desired ~= 'D' then
+    call('HSET', key, 'desired', 'A')
+  end
+  if phase ~= 'PENDING' and phase ~= 'PROCESSED' and phase ~= 'ERROR' then
+    call('HSET', key, 'phase', 'PROCESSING')
+  end
+  if not call('HGET', key, 'def') then
+    call('HSET', key, 'def', 'lost')
+  end
+  if not pcall(load, p, id, now, '0') then
+    call('HDEL', key, 'cursor', 'scan', 'stuck', 'start_at', 'since', 'complete_by', 'epoch')
+  end
+end
+
 -- steer: job command command_id issued_at if_seq said by fresh redelivered definition argument…
 -- said: who gives the command, "-" for nobody, and why.
 -- The last commands are kept with their answers: one that comes again changes nothing.
 local function steer(keys, a)
   local p, now, out = keys[1], now_ms(), {}
+  if a[2] == 'kill' and call('EXISTS', p .. 'job:' .. a[1]) == 1 then
+    make_readable(p, a[1], now)
+  end
   local job = load(p, a[1], now, '0')
   if not job then
     put_code(out, 'UNKNOWN_JOB', now)
@@ -3059,7 +3134,7 @@ end
 local sweep
 do
 
--- sweep: cursor -> next cursor, job, place…: what had to be mended there
+-- sweep: cursor -> next cursor, job, place…: what had to be mended there; or 'torn' and why it cannot be read
 -- Trusts no index and no counter: looks at one unfinished job, the oldest first, and derives its bound, its join
 -- counters, and how many of its steps are open, busy and stuck. The cursor is "" at the beginning and at the end of a
 -- round; else
@@ -3211,6 +3286,16 @@ local function sweep_rank(p, at)
   return at.job and call('ZCOUNT', p .. 'open', '-inf', '(' .. at.created) or 0
 end
 
+local function sweep_one(p, id, now, at, places)
+  local job = load(p, id, now, '0')
+  if not job or finished(job) then
+    call('ZREM', p .. 'open', id)
+    at.step, places[1] = nil, 'open'
+  else
+    sweep_job(job, at, places)
+  end
+end
+
 function sweep(keys, a)
   local p, now, places = keys[1], now_ms(), {}
   local at = sweep_cursor(p, a[1])
@@ -3222,12 +3307,9 @@ function sweep(keys, a)
     at.created, at.job, at.step, at.edge, at.missing, at.counts = created, id, 0, 0, 0, true
     at.open, at.busy, at.stuck_do, at.stuck_undo, at.seq = 0, 0, 0, 0, -1
   end
-  local job = load(p, id, now, '0')
-  if not job or finished(job) then
-    call('ZREM', p .. 'open', id)
-    at.step, places[1] = nil, 'open'
-  else
-    sweep_job(job, at, places)
+  local good, wrong = unless_torn(sweep_one, p, id, now, at, places)
+  if not good then
+    at.step, places = nil, {'torn', wrong}
   end
   return {concat({at.created, id, at.step and int(at.step) or '-', int(at.edge), int(at.missing),
     int(max(at.seq, 0)), int(at.back), at.counts and '1' or '0', int(at.open), int(at.busy), int(at.stuck_do),

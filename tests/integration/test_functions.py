@@ -703,8 +703,9 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         token = self.step(0)[5]
         self.call("drive", JOB, FRESH[1], "me", 1, 0)
+        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", token)))
         self.assertEqual("DONE", self.steer("cancel"))
-        self.call("unsent", JOB, FRESH[1], "me", token)
+        self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", token)))
         self.assertEqual(["R", token], self.step(0)[2:6:3])
         self.assertNotIn("unsent", self.events())
 
@@ -1030,13 +1031,14 @@ class Functions(unittest.TestCase):
         self.assertEqual([], self.index("defs"))
 
     def test_a_definition_that_lost_a_step(self):
-        """What needs that step fails, before it has changed anything of the job."""
+        """What needs that step fails, before it has changed anything of the job; a sweep calls the job torn."""
         self.submit(LONG, LONG, after={1: 0})
         self.redis.hdel(f"{KEYS}def:d", 1)
         before = self.redis.hgetall(f"{KEYS}job:{JOB}")
-        for call in (lambda: self.record("A"), lambda: self.call("look", "sweep", "")):
-            with self.assertRaisesRegex(redis.ResponseError, "definition d has no step 1"):
-                call()
+        with self.assertRaisesRegex(redis.ResponseError, "definition d has no step 1"):
+            self.record("A")
+        torn, why = self.call("look", "sweep", "")[2:]
+        self.assertEqual(("torn", "definition d has no step 1"), (torn, why[-26:]))
         self.assertEqual(before, self.redis.hgetall(f"{KEYS}job:{JOB}"))
         self.assertEqual("DONE", self.steer("pause"))
 
@@ -1598,6 +1600,51 @@ class Functions(unittest.TestCase):
         self.assertEqual([JOB], swept[1:])
         self.assertEqual(["count:open"], self.sweep_all())
         self.assertEqual([str(len(steps) - 1)], self.job("open"))
+
+    def torn_or_done(self, name, value):
+        """A job with that field, of three steps; one beside it, whose lease ends. Return: whether a sweep calls it torn."""
+        self.redis.flushall()
+        self.submit(LONG, LONG, LONG, after={1: 0}, complete_by=self.now() + 10**9)
+        self.record("A")
+        job = f"{KEYS}job:{JOB}"
+        if value is None:
+            self.redis.hdel(job, name)
+        else:
+            self.redis.hset(job, name, value)
+        self.redis.zadd(f"{KEYS}due", {JOB: 0})
+        self.redis.zadd(f"{KEYS}due", {"gone": 1})
+        self.assertLess(int(self.expire()[4]), 2)
+        self.assertNotIn("gone", self.index("due"))
+        mended = self.sweep_all()
+        if "torn" in mended:
+            self.assertEqual("torn", mended[0])
+            self.expire()
+            return True
+        for _ in range(3):
+            for i in range(3):
+                with contextlib.suppress(AssertionError):  # that step was lost, and waits: it is STALE
+                    self.record("A", i)
+            self.sweep_all()
+            self.expire()
+            self.drive(0, 1, 2)
+        self.assertEqual(["PROCESSED"], self.job("phase"), (name, value))
+        return False
+
+    def test_torn_jobs(self):
+        """Any one field lost or changed: the job ends as it would, or a sweep calls it torn, and a kill ends it. Those
+        beside it go on."""
+        self.submit(LONG, LONG, LONG, after={1: 0}, complete_by=self.now() + 10**9)
+        torn = set()
+        for name in ["0", "1", "2", *self.redis.hgetall(f"{KEYS}job:{JOB}")]:
+            for value in (None, "", "x", "-1", str(10**20)):
+                with self.subTest(name=name, value=value):
+                    if self.torn_or_done(name, value):
+                        torn.add(name)
+                        self.steer("kill")
+                        self.assertEqual(["ERROR"], self.job("phase"))
+                        self.assertEqual([], self.index("open"))
+                        self.assertEqual([], [place for place in self.sweep_all() if place != "open"])
+        self.assertLessEqual({"n", "turn", "seq", "def", "desired", "phase", "0", "1", "2"}, torn)
 
 
 if __name__ == "__main__":

@@ -157,16 +157,18 @@ class Supervisors(cluster.TestCase):
             "mended": {},
             "old": {},
             "starts": {"start_at": at},
+            "torn": {},
         }.items():
             policy = wire.Policy(initial_interval_ms=100, jitter=-1)
             step = wire.step("a", "hand", retry=policy)
             c.client.submit(wire.submit(job_id, [step], **fields))
             c.client.receipt(job_id)
-        requests = {r.job_id: r for r in (c.client.consume_step("hand") for _ in range(4))}
+        requests = {r.job_id: r for r in (c.client.consume_step("hand") for _ in range(5))}
         c.client.reply(requests["backoff"], error=wire.Error(message="no", verdict=wire.VERDICT_TRANSIENT))
         c.client.reply(requests["old"])
         c.client.settled("old")
         c.store.redis.zrem(c.store.partition("mended") + "due", "mended")
+        c.store.redis.hdel(c.store.partition("torn") + "job:torn", "turn")
         c.client.submit(wire.submit("owed", [wire.step("a", "hand")], reply_to="gone"))
         servers.wait_for(lambda: c.store.job("owed"), "it to be there")
         c.client.control("owed", kill=wire.Kill())
@@ -178,6 +180,7 @@ class Supervisors(cluster.TestCase):
         expected = [
             "due backoff step 0", "due overdue", "due starts", "forgotten 1 jobs of partition "
             + c.store.partition("old").partition("{p")[2].partition("}")[0], "mended mended due", f"owed owed notice {seq}",
+            "torn torn",
         ]  # fmt: skip
         before = self.dump(c)
         code, lines = c.once("--once", "--dry-run")
@@ -188,7 +191,7 @@ class Supervisors(cluster.TestCase):
         self.assertEqual({}, c.store.job("old"))
         c.schedulers[0].stop()
         code, lines = c.once("--once", "--dry-run")
-        self.assertEqual((0, "held leases: nobody consumes drover.replies"), (code, lines[-1]))
+        self.assertEqual((0, ["held leases: nobody consumes drover.replies", "torn torn"]), (code, lines[-2:]))
         self.assertEqual([], [line for line in lines if line.startswith("expired")])
 
     def test_nobody_reads_replies(self):

@@ -596,10 +596,16 @@ RULES = {
             "    } else if (false) {",
             f"{DISPATCH} test_waited_and_wanted",
         ),
+        "a copy that has waited is lost": (
+            "scheduler/scheduler.c",
+            "    } else if (outcome == BUS_WAITED && part->token[0]) {",
+            "    } else if (outcome == BUS_WAITED && part->token[0] && !part->again) {",
+            f"{DISPATCH} test_a_copy_has_waited",
+        ),
         "a request of which another copy was sent is withdrawn as unsent": (
             FUNCTIONS,
-            "      and call('HGET', p .. 'data:' .. job.id, 'c' .. i) ~= rec.token then\n",
-            "      then\n",
+            "      elseif not copied then\n",
+            "      else\n",
             "tests/integration/test_functions.py Functions.test_what_waits_where_another_copy_was_sent",
         ),
     },
@@ -853,6 +859,32 @@ RULES = {
             "    job.open, job.spreads = 0, {} -- nothing was begun\n",
             "    job.spreads = {}\n",
             "tests/integration/test_functions.py Functions.test_turned_before_its_time",
+        ),
+    },
+    "A job that cannot be read stops no other, and can be killed": {
+        "a torn job stops the expiry of others": (
+            FUNCTIONS,
+            "unless_torn(expire_job, p, id, now, hold, clock, jobs)\n",
+            "true, expire_job(p, id, now, hold, clock, jobs)\n",
+            "tests/integration/test_functions.py Functions.test_torn_jobs",
+        ),
+        "a torn job stops the sweep": (
+            FUNCTIONS,
+            "unless_torn(sweep_one, p, id, now, at, places)\n",
+            "true, sweep_one(p, id, now, at, places)\n",
+            "tests/integration/test_functions.py Functions.test_torn_jobs",
+        ),
+        "a torn job cannot be killed": (
+            FUNCTIONS,
+            "    make_readable(p, a[1], now)\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_torn_jobs",
+        ),
+        "a record of a step that says nothing is read": (
+            FUNCTIONS,
+            "  if not current then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_torn_jobs",
         ),
     },
     "What indexes and counters say wrongly is mended": {
@@ -3094,8 +3126,8 @@ RULES = {
     "A notice is owed until the broker has it; a queue that is gone is tried five times in an hour": {
         "a notice that found no queue counts as told": (
             "scheduler/scheduler.c",
-            "        op->returned = true;\n        if (part->token[0]) {",
-            "        op->returned = outcome == BUS_NACKED || part->token[0];\n        if (part->token[0]) {",
+            "        op->returned = true;\n        if (part->token[0] &&",
+            "        op->returned = outcome == BUS_NACKED || part->token[0];\n        if (part->token[0] &&",
         ),
         "a notice that came back counts as told": (
             "scheduler/notice.c",

@@ -330,6 +330,20 @@ static void test_waited_and_cancelled(void **state)
     assert_non_null(strstr(buf_str(&w->story), "OUTCOME_CANCELLED"));
 }
 
+/* Its scheduler may have died before it sent the first: it is asked for as well. */
+static void test_a_copy_has_waited(void **state)
+{
+    struct alone *w = *state;
+    struct bus_delivery d = {
+        .source = SCHEDULER_SUBMIT, .redelivered = true, .reply_to = "me", .body = bytes_str(HELD)};
+
+    hold_a_request(w);
+    alone_deliver(w, d);
+    w->story.len = 0;
+    has_waited(w);
+    assert_non_null(strstr(buf_str(&w->story), "request a"));
+}
+
 /* A hold sends nothing; the resume does. */
 static void test_waited_and_held(void **state)
 {
@@ -441,6 +455,7 @@ int main(void)
         TEST(test_returned_together),
         TEST(test_waited_and_wanted),
         TEST(test_waited_and_cancelled),
+        TEST(test_a_copy_has_waited),
         TEST(test_waited_and_held),
         TEST(test_acknowledged_when_all_are_confirmed),
         TEST(test_what_comes_back_travels_alone),
