@@ -62,7 +62,7 @@
 /* Watched requests: looks at a queue are half of what is left of a wait apart, but ... */
 #define MACHINE_LOOK_MIN_MS 50
 #define MACHINE_LOOK_MAX_MS 1000
-#define MACHINE_WATCHED_MAX 256 /* requests; others have no evidence, and do not count */
+#define MACHINE_WATCHED_MAX 256 /* requests; those that wait longest give way, and do not count */
 
 struct op;
 typedef void op_fn(struct scheduler *s, struct op *op);
@@ -173,7 +173,6 @@ struct watched {
     int64_t wait_ends; /* then the broker may give it back */
     int64_t look_at;   /* the next time */
     bool left;         /* it was not in the queue when that was looked at last */
-    uint32_t partition;
     char *job;
     char token[WIRE_TOKEN_MAX + 1];
     char actor[ID_NAME_MAX + 1];

@@ -16,8 +16,8 @@
  *   ON Reply     record it, lock what became ready; publish
  *   ON Progress  renew the lease; answer whether the attempt is still wanted
  *   ON expired   nobody took a request: withdraw its token, lock again with a longer wait; publish
- *   ON confirm   of a request that follows one without evidence: watch its queue until its wait is
- * over ON Control   a question: answer; Recover: drive; Notify: publish what is owed; a command of
+ *   ON confirm   of a request that follows one without evidence: watch its queue
+ *   ON Control   a question: answer; Recover: drive; Notify: publish what is owed; a command of
  *                a person, such as Cancel: steer
  *   ON redelivered  before it is read: count the lives that it has cost, one message at a time
  *   ON settled   publish the JobEvent; when confirmed, settle what is owed

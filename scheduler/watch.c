@@ -32,7 +32,6 @@ struct watched *watched_new(const struct op *op, const char *token, const char *
 
     list_init(&w->link);
     w->job = or_abort(strdup(op->job));
-    w->partition = op->partition;
     w->wait_ends = wait_ends;
     snprintf(w->token, sizeof(w->token), "%s", token);
     snprintf(w->actor, sizeof(w->actor), "%s", actor);
@@ -65,11 +64,34 @@ static int64_t look_again(const struct scheduler *s, const struct watched *w)
     return s->now + (half < MACHINE_LOOK_MAX_MS ? half : MACHINE_LOOK_MAX_MS);
 }
 
+/* Of those of an actor without agents the waits grow, and they would fill the list for ever. */
+static struct watched *last_to_end(const struct scheduler *s)
+{
+    struct watched *last = NULL;
+
+    list_foreach(l, &s->watched) {
+        struct watched *w = list_entry(l, struct watched, link);
+
+        if (!last || w->wait_ends > last->wait_ends)
+            last = w;
+    }
+    return last;
+}
+
 void watch(struct scheduler *s, struct watched *w)
 {
-    if (s->now >= w->wait_ends || s->n_watched == MACHINE_WATCHED_MAX) {
+    if (s->now >= w->wait_ends) {
         watched_free(w);
         return;
+    }
+    if (s->n_watched == MACHINE_WATCHED_MAX) {
+        struct watched *last = last_to_end(s);
+
+        if (w->wait_ends >= last->wait_ends) {
+            watched_free(w);
+            return;
+        }
+        unwatch(s, last);
     }
     w->confirmed = s->now;
     w->look_at = look_again(s, w);

@@ -20,7 +20,8 @@
 --   p job:<id>      hash   the job; a field for each step, by number, absent until first touched
 --   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors,
 --                          p<step> the last Progress and t<step> the token of a request that left its
---                          queue, see is_begun(); c<step> the token of a request that was sent once more …
+--                          queue, see has_evidence(); b<step>: a dispatch of it may have been
+--                          begun, though nobody can tell, see is_begun(); c<step> the token of a request that was sent once more …
 --   p hist:<id>     list   "seq time event …", numbered, capped
 --   p def:<digest>  hash   a definition; n, blob, refs, what drive needs of each step, and x<name> its number
 --   p workflows     hash   name@version -> digest, name -> newest version
@@ -691,7 +692,8 @@ end
 
 -- How long a request may wait for an agent: twice as long after each dispatch that no agent is known to have begun.
 local function wait_of(t, rec)
-  return max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))
+  local doubled = max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))
+  return rec.unstarted > 0 and max(t.wait + 1, doubled) or doubled -- longer in any case: a scheduler watches it
 end
 
 -- What a step is to do next on the way to where the job wants it. An undo that was sent is driven to
@@ -1715,6 +1717,9 @@ local function on_unstarted(job, i, rec, op)
   if begun then
     rec.current = 'U'
   end
+  if op.kind == 'J' then
+    call('HSET', job.p .. 'data:' .. job.id, 'b' .. i, '1')
+  end
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
   local thrown = op.kind == 'J' or begun and job.now < rec.till - t.lock - WAIT_SLACK
   if not moving(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
@@ -1828,7 +1833,7 @@ local function record_one(p, now, by, op, budget, out)
     put_driven(out, 'OTHER_STEP', job)
     return
   end
-  if op.kind == 'N' and progress_of(p, op.job, i, rec.token) then
+  if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job, i, rec.token) then
     put_code(out, 'BEGUN', now) -- its agent has died, or only lost its connection: the lease tells
     return
   end
@@ -1938,9 +1943,9 @@ do
 -- Evidence that an agent has had a request: it has sent Progress, or a scheduler has seen that the request left its
 -- queue (taken). Without evidence the request may still stand in its queue, behind others: RabbitMQ expires
 -- messages at the head only.
-local function is_begun(job, i, rec)
+local function has_evidence(job, i, rec)
   local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
-  return progress or was_taken
+  return progress or was_taken, progress
 end
 
 -- How long the present lease of a step in flight was when it was given.
@@ -1954,14 +1959,15 @@ end
 -- LockedUntil has passed. Where an agent had the request that is a death. Else nothing is counted: it is sent
 -- again, and may wait twice as long.
 local function withdraw(job, i, rec)
-  local begun = is_begun(job, i, rec)
-  note(job, begun and 'expired' or 'silent', i, rec.attempt, rec.token)
-  if begun then
+  local counts, progress = has_evidence(job, i, rec)
+  note(job, counts and 'expired' or 'silent', i, rec.attempt, rec.token)
+  if counts then
     rec.expiries = rec.expiries + 1
-  else
-    rec.unstarted = rec.unstarted + 1
   end
-  rec.current, rec.token = 'U', begun and '-' or SILENT
+  -- that it has left its queue does not say that its agent began it at once: one that fetches ahead gets more time
+  rec.unstarted = progress and 0 or rec.unstarted + 1
+  rec.current, rec.token = 'U', counts and '-' or SILENT
+  call('HSET', job.p .. 'data:' .. job.id, 'b' .. i, '1')
 end
 
 -- What is due at a job. Leases are given up when they are past by `hold` times their length;
@@ -2460,11 +2466,12 @@ end
 do -- what only a migration needs
 
 -- Whether anybody may have begun a step under its present definition: it was dispatched, and not all of
--- that came back. What is dispatched now is with nobody where the ones before came back, and no agent
--- has told of it.
-local function is_begun(rec, progress)
-  local flies = rec.state == 'R' and rec.attempt > 1 and sub(progress or '', 1, #rec.token) ~= rec.token
-  return rec.unstarted < rec.attempt - (flies and 1 or 0)
+-- that came back. What is dispatched now is with nobody where the ones before came back, and there is no evidence.
+local function is_begun(job, i, rec)
+  local flies = rec.state == 'R' and rec.attempt > 1
+  local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
+  return call('HGET', job.p .. 'data:' .. job.id, 'b' .. i) or flies and (progress or was_taken)
+    or rec.unstarted < rec.attempt - (flies and 1 or 0)
 end
 
 -- It was sent, and not all that is known of it is that no queue took it.
@@ -2493,7 +2500,7 @@ local function replace_step(job, i, rec)
     job.records[i] = nil
     call('HDEL', job.key, int(i))
   end
-  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i)
+  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i, 'b' .. i)
   keep(job, 'a' .. i, '') -- meant for what it was before
 end
 
@@ -2515,7 +2522,7 @@ function commands.migrate(job, _, digest, n, name, gone, ...)
     recs[k] = text and parse_record(text)
     if text and (recs[k].current == 'A' -- by a person's word
         or k <= gone and may_have_begun(recs[k])
-        or is_begun(recs[k], call('HGET', job.p .. 'data:' .. job.id, 'p' .. list[k]))) then
+        or is_begun(job, list[k], recs[k])) then
       return 'WRONG_STATE', 'BEGUN', tonumber(list[k])
     end
   end

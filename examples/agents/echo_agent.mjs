@@ -121,3 +121,4 @@ async function leave () {
   await connection.close()
 }
 process.once('SIGTERM', leave).once('SIGINT', leave)
+if (leaving) leave()

@@ -718,7 +718,7 @@ class Functions(unittest.TestCase):
         self.assertEqual("UNKNOWN_JOB", self.call("taken", "other", token)[0])
         self.assertEqual("DONE", self.retry_all())
         self.await_mark(0)
-        self.assertEqual(["1", "0"], [self.step(0)[10], self.step(0)[8]])
+        self.assertEqual(["2", "0"], [self.step(0)[10], self.step(0)[8]])
 
     def test_what_nobody_began_stays_so(self):
         """Also where a person says so: a migration may still change it."""
@@ -1208,6 +1208,43 @@ class Functions(unittest.TestCase):
         self.assertEqual("STALE", self.reply("A", token)[0])
         self.record("D")
         self.assertEqual(["D", "A", "R"], self.step(0)[:3])
+
+    def test_migrate_what_was_silent(self):
+        """It did not come back: an agent without Progress may be at it, or have done it. Nor may one that has taken the next."""
+        self.submit(SHORT)
+        self.define("e", LONG)
+        self.await_mark(0)
+        self.assertIn("silent", self.events())
+        self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
+        self.drive(0)
+        self.assertEqual("R", self.step(0)[2])
+        self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
+        for show in (lambda token: self.call("taken", JOB, token), lambda _: self.record("J")):
+            self.redis.flushall()
+            self.submit(LONG)
+            self.define("e", SHORT)
+            self.redis.set("skew", 61000)
+            self.record("N")
+            show(self.step(0)[5])
+            self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
+
+    def test_rejected_after_it_was_begun(self):
+        """Its agent has told of it: the lease decides, and the death counts."""
+        self.submit(LONG)
+        token = self.step(0)[5]
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0)[0])
+        self.assertEqual("BEGUN", self.reply("J", token)[0])
+        self.assertEqual("R", self.step(0)[2])
+
+    def test_the_wait_after_deaths(self):
+        """It doubles where nothing but a queue has shown them, and is as at first once an agent has told of one."""
+        self.submit("1 1 0 1 1 1 1 9 0 -1 PP|")
+        self.die(0)
+        self.assertEqual("1", self.step(0)[10])
+        self.drive(0)
+        self.call("renew", JOB, self.step(0)[5], "0.5", "", 0)
+        self.await_mark(0)
+        self.assertEqual(("2", "0"), (self.step(0)[8], self.step(0)[10]))
 
     def test_migrate_what_an_agent_has_told_of(self):
         self.submit(LONG)

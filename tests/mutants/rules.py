@@ -154,7 +154,7 @@ RULES = {
         ),
         "expire does not withdraw the token": (
             FUNCTIONS,
-            "  rec.current, rec.token = 'U', begun and '-' or SILENT\n",
+            "  rec.current, rec.token = 'U', counts and '-' or SILENT\n",
             "  rec.current = 'U'\n",
         ),
         "a late reply leaves no evidence": (
@@ -184,8 +184,8 @@ RULES = {
         ),
         "a lease that ended is taken for one in which nothing was done": (
             FUNCTIONS,
-            "  rec.current, rec.token = 'U', begun and '-' or SILENT\n",
-            "  rec.token = begun and '-' or SILENT\n",
+            "  rec.current, rec.token = 'U', counts and '-' or SILENT\n",
+            "  rec.token = counts and '-' or SILENT\n",
         ),
         "a request that came back is taken for one that nobody had": (
             FUNCTIONS,
@@ -301,8 +301,8 @@ RULES = {
         ),
         "a death counts as a failure": (
             FUNCTIONS,
-            "    rec.expiries = rec.expiries + 1\n  else",
-            "    rec.failures = rec.failures + 1\n  else",
+            "    rec.expiries = rec.expiries + 1\n  end\n  -- that it",
+            "    rec.failures = rec.failures + 1\n  end\n  -- that it",
         ),
         "deaths are limited as failures are": (
             FUNCTIONS,
@@ -399,13 +399,13 @@ RULES = {
     "A death counts where an agent has had the request, and nowhere else": {
         "a lease that ends is a death, whether anybody has begun or not": (
             FUNCTIONS,
-            "  local begun = is_begun(job, i, rec)\n",
-            "  local begun = true\n",
+            "  local counts, progress = has_evidence(job, i, rec)\n",
+            "  local counts, progress = true, true\n",
         ),
         "no lease that ends is a death": (
             FUNCTIONS,
-            "  local begun = is_begun(job, i, rec)\n",
-            "  local begun = false\n",
+            "  local counts, progress = has_evidence(job, i, rec)\n",
+            "  local counts, progress = false, false\n",
         ),
         "Progress of another dispatch is evidence": (
             FUNCTIONS,
@@ -419,13 +419,13 @@ RULES = {
         ),
         "that a request has left its queue is no evidence": (
             FUNCTIONS,
-            "  return progress or was_taken\n",
-            "  return progress\n",
+            "  return progress or was_taken, progress\n",
+            "  return progress, progress\n",
         ),
         "what nobody has begun waits no longer the next time": (
             FUNCTIONS,
-            "  else\n    rec.unstarted = rec.unstarted + 1\n  end\n  rec.current, rec.token",
-            "  end\n  rec.current, rec.token",
+            "  rec.unstarted = progress and 0 or rec.unstarted + 1\n",
+            "  rec.unstarted = progress and 0 or rec.unstarted\n",
             "tests/integration/test_functions.py Functions.test_what_nobody_has_begun_does_not_count",
         ),
         "nobody hears of a silence that lasts": (
@@ -454,7 +454,7 @@ RULES = {
         ),
         "what comes back begun is taken from its agent": (
             FUNCTIONS,
-            "  if op.kind == 'N' and progress_of(p, op.job, i, rec.token) then\n",
+            "  if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job, i, rec.token) then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_what_comes_back_begun_is_left_to_its_lease",
         ),
@@ -861,6 +861,44 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_turned_before_its_time",
         ),
     },
+    "What may have begun is not migrated to something else": {
+        "a dispatch that was silent did not begin": (
+            FUNCTIONS,
+            "  call('HSET', job.p .. 'data:' .. job.id, 'b' .. i, '1')\nend\n",
+            "end\n",
+            "tests/integration/test_functions.py Functions.test_migrate_what_was_silent",
+        ),
+        "what has left its queue is with nobody": (
+            FUNCTIONS,
+            "flies and (progress or was_taken)\n",
+            "flies and progress\n",
+            "tests/integration/test_functions.py Functions.test_migrate_what_was_silent",
+        ),
+        "what was rejected did not begin": (
+            FUNCTIONS,
+            "  if op.kind == 'J' then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_migrate_what_was_silent",
+        ),
+        "what is rejected after a Progress is taken for unbegun": (
+            FUNCTIONS,
+            "  if (op.kind == 'N' or op.kind == 'J') and progress_of(",
+            "  if op.kind == 'N' and progress_of(",
+            "tests/integration/test_functions.py Functions.test_rejected_after_it_was_begun",
+        ),
+        "a death that a queue has shown does not double the wait": (
+            FUNCTIONS,
+            "progress and 0 or rec.unstarted + 1\n",
+            "counts and 0 or rec.unstarted + 1\n",
+            "tests/integration/test_functions.py Functions.test_the_wait_after_deaths",
+        ),
+        "an actor without agents keeps others from being watched": (
+            "scheduler/watch.c",
+            "        if (w->wait_ends >= last->wait_ends) {\n",
+            "        if (true) {\n",
+            f"{WATCH} test_many_that_wait_long",
+        ),
+    },
     "A job that cannot be read stops no other, and can be killed": {
         "a torn job stops the expiry of others": (
             FUNCTIONS,
@@ -1255,8 +1293,8 @@ RULES = {
         ),
         "a step is migrated although its agent has told of it": (
             FUNCTIONS,
-            " and sub(progress or '', 1, #rec.token) ~= rec.token\n",
-            "\n",
+            "flies and (progress or was_taken)\n",
+            "flies and was_taken\n",
             "tests/integration/test_functions.py Functions.test_migrate_what_an_agent_has_told_of",
         ),
         "what nobody began counts as begun once a person has spoken of it": (
@@ -1279,8 +1317,8 @@ RULES = {
         ),
         "a migration changes a step that has begun": (
             FUNCTIONS,
-            "  return rec.unstarted < rec.attempt - (flies and 1 or 0)",
-            "  return rec.current == 'A'",
+            "    or rec.unstarted < rec.attempt - (flies and 1 or 0)",
+            "    or rec.current == 'A'",
             "tests/integration/test_functions.py Functions.test_migrate_what_has_begun",
         ),
         "a migration does not count anew": (

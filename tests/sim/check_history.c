@@ -290,7 +290,6 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
     require(c, !silent || !(token->told || token->taken),
             "I14 %s: a death of step %u does not count, and an agent has begun it", job->id, i);
     step->expiries += !silent;
-    step->came_back += silent;
     step->current = 'U';
     land(job, step);
     step->anew |= job->retrying;

@@ -31,14 +31,14 @@ static void comes_back(struct alone *w, const char *job)
     alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_EXPIRED, .body = buf_bytes(&body)});
 }
 
-static void submit(struct alone *w, const char *job, const char *actor)
+static void submit(struct alone *w, const char *job, const char *actor, int wait_ms)
 {
     CLEANUP(buf_deinit) struct buf json = {0};
 
     buf_printf(&json,
                "{\"jobId\": \"%s\", \"definition\": {\"waitMs\": %d, \"lockMs\": 60000, "
                "\"steps\": [{\"name\": \"a\", \"actor\": \"%s\", \"action\": \"do\"}]}}",
-               job, WAIT_MS / 2, actor);
+               job, wait_ms, actor);
     alone_submit(w, buf_str(&json));
 }
 
@@ -49,13 +49,18 @@ static void queue(struct alone *w, uint32_t messages, uint32_t consumers)
 }
 
 /* A job whose first request came back. */
-static void begin(struct alone *w, const char *job, const char *actor)
+static void begin_waiting(struct alone *w, const char *job, const char *actor, int wait_ms)
 {
-    submit(w, job, actor);
+    submit(w, job, actor, wait_ms);
     comes_back(w, job);
     if (strstr(buf_str(&w->story), "look"))
         queue(w, 1, 1);
     w->story.len = 0;
+}
+
+static void begin(struct alone *w, const char *job, const char *actor)
+{
+    begin_waiting(w, job, actor, WAIT_MS / 2);
 }
 
 /* Whether the store has evidence for the last request. */
@@ -215,6 +220,26 @@ static void test_many(void **state)
     assert_true(is_taken(w, "j"));
 }
 
+/* Requests of an actor without agents wait longer, and do not keep others from being watched. */
+static void test_many_that_wait_long(void **state)
+{
+    struct alone *w = *state;
+    char job[16];
+
+    for (int i = 0; i <= MACHINE_WATCHED_MAX; i++) {
+        snprintf(job, sizeof(job), "j%d", i);
+        begin(w, job, "dead");
+    }
+    begin_waiting(w, "j", "hand", WAIT_MS / 4);
+    for (int64_t end = w->now + WAIT_MS; w->now < end;) {
+        alone_pass(w, 10);
+        if (w->story.len > 0)
+            queue(w, 0, strstr(buf_str(&w->story), "hand") ? 1 : 0);
+        w->story.len = 0;
+    }
+    assert_true(is_taken(w, "j"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
 
 int main(void)
@@ -224,7 +249,7 @@ int main(void)
         TEST(test_not_taken),     TEST(test_the_last_look_counts),
         TEST(test_too_late),      TEST(test_confirmed_first),
         TEST(test_another_queue), TEST(test_lost),
-        TEST(test_many),
+        TEST(test_many),          TEST(test_many_that_wait_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
