@@ -293,7 +293,8 @@ static const struct command COMMANDS[] = {
             "[P%][N*]TASK[(ARGUMENT)][@TEXT]: in P of 100 cases, N times at most, where what "
             "passes\n"
             "contains TEXT. Tasks: off, return, drop, double, sleep(T), delay(T), pause, yield,\n"
-            "print(TEXT), clock(T), panic, crash. Each one performed is in the log before.\n",
+            "print(TEXT), clock(T), panic, crash (exit code 86). Each one performed is in the\n"
+            "log before. The points are listed by `drover failpoints`.\n",
         .run = cli_failpoints,
     },
     {

@@ -3,6 +3,7 @@
  * ON History: what the store has noted of a job
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -11,6 +12,12 @@
 
 /* Behind all entries that there can be, and exact as a number of the store's: 2^53. */
 #define FROM_MAX (UINT64_C(1) << 53)
+
+/* That of the first entry behind those of a page. */
+static char *next_seq(struct scheduler *s, const Drover__V1__Answer *m)
+{
+    return (char *)effects_printf(s->out, "%" PRIu64, m->history[m->n_history - 1]->seq + 1);
+}
 
 static void history_answer(struct scheduler *s, struct op *op, const struct ops_history *found,
                            const struct workflow *w)
@@ -21,8 +28,13 @@ static void history_answer(struct scheduler *s, struct op *op, const struct ops_
     m.job_id = op->job;
     m.command_id = op->item->message.control->command_id;
     m.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
-    if (answer_fit(s, op, &m, &m.n_history))
-        op_reply(s, op, &m.base);
+    if (m.n_history > 0)
+        m.next = next_seq(s, &m); /* so that there is room for it */
+    if (!answer_fit(s, op, &m, &m.n_history))
+        return;
+    if (m.n_history > 0)
+        m.next = found->more || m.n_history < found->n ? next_seq(s, &m) : (char *)"";
+    op_reply(s, op, &m.base);
 }
 
 static void history_call(struct scheduler *s, struct op *op)

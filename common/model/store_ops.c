@@ -806,6 +806,7 @@ int ops_read_history(struct ops_reader *r, struct effects *fx, struct ops_histor
         return found;
     out->definition = get(r);
     out->first = (uint64_t)get_ms(r);
+    out->more = get_flag(r);
     out->n = get_count(r, 1);
     out->entries = effects_alloc(fx, out->n * sizeof(*out->entries));
     for (uint32_t i = 0; i < out->n; i++)

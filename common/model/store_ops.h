@@ -328,6 +328,7 @@ void ops_inspect_history(struct effects *fx, uint64_t id, uint32_t partition, co
 struct ops_history {
     struct bytes definition; /* digest */
     uint64_t first;          /* of what is kept */
+    bool more;               /* there are entries behind these */
     struct bytes *entries;   /* "seq time event …" */
     uint32_t n;
 };

@@ -2816,7 +2816,8 @@ local function inspect_history(p, a)
   local first = tonumber(match(call('LINDEX', key, 0) or '1', '^%d+'))
   local start = max(tonumber(a[3]) - first, 0)
   local entries = call('LRANGE', key, int(start), int(start + min(tonumber(a[4]), 1000) - 1))
-  local out = {'FOUND', digest, int(first), int(#entries)}
+  local more = call('LINDEX', key, int(start + #entries))
+  local out = {'FOUND', digest, int(first), more and '1' or '0', int(#entries)}
   put(out, unpack(entries))
   return out
 end

@@ -1430,8 +1430,10 @@ class Functions(unittest.TestCase):
         self.redis.hset(f"{KEYS}job:{JOB}", "seq", 1001)
         self.record("A")
         answer = self.call("inspect", "history", JOB, 1003, 9)
-        self.assertEqual(["FOUND", "d", "4", "1"], answer[:4])
-        self.assertEqual(["1003", "settled"], [answer[4].split()[i] for i in (0, 2)])
+        self.assertEqual(["FOUND", "d", "4", "0", "1"], answer[:5])
+        self.assertEqual(["1003", "settled"], [answer[5].split()[i] for i in (0, 2)])
+        self.assertEqual(["1", "2"], self.call("inspect", "history", JOB, 1001, 2)[3:5])
+        self.assertEqual(["0", "3"], self.call("inspect", "history", JOB, 1001, 3)[3:5])
 
     def owed_alert(self, reason, *about):
         """The one notice that is owed is this alert; it is asked for again until somebody was told."""

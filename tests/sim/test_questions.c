@@ -77,6 +77,8 @@ static void test_history(void **state)
     alone_ask(w, "{\"jobId\": \"j\", \"history\": {\"fromSeq\": 3, \"maxEntries\": 2}}", &page);
     history_of(&page, &paged);
     assert_string_equal(buf_str(&paged), "done a#1, dispatched b#1");
+    assert_string_equal(page.answer->next, "5");
+    assert_string_equal(all.answer->next, "");
 
     alone_ask(w, "{\"jobId\": \"other\", \"history\": {}}", &none);
     assert_int_equal(none.answer->code, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB);

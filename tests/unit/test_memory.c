@@ -898,7 +898,7 @@ static void expect_read(const struct workflow *w)
          "|1|D A R 1 2 2.def 1700000060000 1 0 0 0 1 1|\n\003BAD\022\002no|2.def 1700000090000 0.5 "
          "half way||"},
         {"history", read_history,
-         "FOUND|0f|1|3|1 1700000000000 created me|2 1700000000100 dispatched 0 1 1.abc|3 "
+         "FOUND|0f|1|0|3|1 1700000000000 created me|2 1700000000100 dispatched 0 1 1.abc|3 "
          "1700000000300 turned D FAILURE PERMANENT 0|"},
         {"list", read_list,
          "FOUND|1700000002000|1|1700000000000|j|1|j|" JOB
