@@ -118,24 +118,45 @@ static void address(struct scheduler *s, struct bus_message *message, const char
     s->stats.messages++;
 }
 
+static bool wants_json(const struct scheduler *s, const char *actor)
+{
+    const size_t len = strlen(actor);
+
+    for (const char *name = s->json_actors; *name; name += strspn(name, " ")) {
+        size_t n = strcspn(name, " ");
+
+        if (n == len && memcmp(name, actor, len) == 0)
+            return true;
+        name += n;
+    }
+    return false;
+}
+
 static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
                        int64_t not_after, enum dispatch_how how)
 {
+    bool json = wants_json(s, m->actor);
     bool again = how == DISPATCH_AGAIN; /* then that this one finds no agent proves nothing */
     Drover__V1__StepRequest *list[] = {m};
     Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
-    struct publish *p = publish_new(s, 1);
     struct bus_message *message;
+    struct publish *p;
     struct bytes packed;
 
     body.requests = list;
     body.n_requests = 1;
-    packed = wire_pack(s->out, &body.base, false);
+    packed = wire_pack(s->out, &body.base, json);
+    if (packed.len == 0) { /* JSON takes more */
+        record_new(s, op->item, OP_UNSENDABLE, op->job, m->token, "INPUT_TOO_LARGE",
+                   "in JSON the request exceeds the message limit");
+        return;
+    }
+    p = publish_new(s, 1);
     publish_part(s, p, op, m->token, packed.len);
     p->parts[0].again = again;
     if (how == DISPATCH_WATCHED)
         p->parts[0].watched = watched_new(op, m->token, m->actor, not_after);
-    message = publish_send(s, p, body.base.descriptor, packed, false);
+    message = publish_send(s, p, body.base.descriptor, packed, json);
     address(s, message, m->actor, not_after, op->tokens != NULL);
     message->message_id = m->token;
     message->job = effects_str(s->out, m->job_id);
@@ -233,8 +254,10 @@ static void send_in_company(struct scheduler *s, struct op *op, Drover__V1__Step
 void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, size_t size,
               int64_t not_after, enum dispatch_how how)
 {
-    unsigned room =
-        how == DISPATCH_FIRST && size <= MACHINE_BATCH_BYTES / WIRE_BATCH_MAX ? room_of(s, m) : 1;
+    unsigned room = how == DISPATCH_FIRST && size <= MACHINE_BATCH_BYTES / WIRE_BATCH_MAX &&
+                            !wants_json(s, m->actor)
+                        ? room_of(s, m)
+                        : 1;
 
     if (room > 1)
         send_in_company(s, op, m, not_after, room);

@@ -265,6 +265,7 @@ struct scheduler {
     struct publish *publishes;
     unsigned most_unconfirmed;
     bool transient;           /* requests */
+    char *json_actors;        /* names, with a space between them */
     size_t unconfirmed_bytes; /* of their bodies */
     struct list stalled;      /* ops with requests that wait for room */
     struct list batches;      /* requests that leave with the next flush */

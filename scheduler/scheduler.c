@@ -639,7 +639,10 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     if (!s)
         return -ENOMEM;
     s->name = strdup(config->name);
-    if (!s->name) {
+    s->json_actors = strdup(config->json_actors ? config->json_actors : "");
+    if (!s->name || !s->json_actors) {
+        free(s->json_actors);
+        free(s->name);
         free(s);
         return -ENOMEM;
     }
@@ -708,6 +711,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     heap_deinit(&s->timers);
     free(s->registered);
     free(s->records);
+    free(s->json_actors);
     free(s->name);
     free(s);
     return NULL;

@@ -107,9 +107,11 @@ struct scheduler_stats {
 struct scheduler_config {
     const char *name; /* shown as locked_by; copied */
     unsigned
-        most_unconfirmed; /* publishes without an outcome, from which on requests wait; from 1 */
-    bool transient;       /* requests, which the store can have made again */
-    unsigned few;         /* records, or requests, that leave at once: PACE_FEW, see pace.h */
+        most_unconfirmed;    /* publishes without an outcome, from which on requests wait; from 1 */
+    bool transient;          /* requests, which the store can have made again */
+    unsigned few;            /* records, or requests, that leave at once: PACE_FEW, see pace.h */
+    const char *json_actors; /* that get requests in JSON: names, with a space between them; copied;
+                                NULL: none */
 };
 
 /**

@@ -184,6 +184,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                           .most_unconfirmed = SCHEDULER_UNCONFIRMED,
                           .transient = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
                           .few = PACE_FEW,
+                          .json_actors = config->scheduler.json_actors,
                       },
                       seed);
     if (!r && *config->scheduler.workflows)

@@ -90,6 +90,16 @@ static const char *heartbeat_fault(const char *text)
     return duration_parse(text, &ms) && ms % SECOND == 0 ? NULL : "must be whole seconds";
 }
 
+static const char *names_fault(const char *names)
+{
+    for (size_t len; *names; names += len + strspn(names + len, " ")) {
+        len = strcspn(names, " ");
+        if (!id_name_valid(names, len))
+            return "must be names of actors with a space between them";
+    }
+    return NULL;
+}
+
 static const char *listen_fault(const char *text)
 {
     struct address address;
@@ -184,6 +194,9 @@ static const struct setting settings[] = {
      .text = "folder whose *.cfg are registered at start"},
     {"scheduler.alert_command", TEXT, CONFIG_SCHEDULER, AT(scheduler.alert_command), "",
      .text = "program that gets each alert on standard input, a JobEvent in JSON"},
+    {"scheduler.json_actors", TEXT, CONFIG_SCHEDULER, AT(scheduler.json_actors), "",
+     .fault = names_fault,
+     .text = "actors that get their requests in JSON: names with a space between them"},
 
     {"supervisor.period", DURATION, CONFIG_SUPERVISOR, AT(supervisor.period_ms), "1s", 50, MINUTE,
      .text = "the longest time between two looks at what is due"},

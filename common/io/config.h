@@ -97,6 +97,7 @@ struct config {
     struct {
         const char *workflows;     /* a folder */
         const char *alert_command; /* path of a program */
+        const char *json_actors;   /* names, with a space between them */
     } scheduler;
     struct {
         int64_t period_ms;

@@ -51,8 +51,11 @@ static void given_deinit(struct given *g)
 static bool is_in_lines(const struct config *c)
 {
     const char *const texts[] = {
-        c->rabbitmq.host, c->rabbitmq.vhost, c->rabbitmq.user,       c->redis.host,
-        c->redis.socket,  c->redis.user,     c->scheduler.workflows, c->scheduler.alert_command,
+        c->rabbitmq.host,         c->rabbitmq.vhost,
+        c->rabbitmq.user,         c->redis.host,
+        c->redis.socket,          c->redis.user,
+        c->scheduler.workflows,   c->scheduler.alert_command,
+        c->scheduler.json_actors,
     };
 
     for (size_t i = 0; i < array_size(texts); i++)

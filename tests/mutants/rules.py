@@ -899,6 +899,20 @@ RULES = {
             f"{WATCH} test_many_that_wait_long",
         ),
     },
+    "Named actors get their requests in JSON": {
+        "a request that is too large in JSON is sent": (
+            "scheduler/dispatch.c",
+            "    if (packed.len == 0) {",
+            "    if (false) {",
+            f"{DISPATCH} test_too_large_in_json",
+        ),
+        "an actor gets JSON that has only the beginning of such a name": (
+            "scheduler/dispatch.c",
+            "        if (n == len && memcmp(name, actor, len) == 0)",
+            "        if (n >= len && memcmp(name, actor, len) == 0)",
+            "tests/integration/test_json_agent.py JsonAgent.test_without_protobuf",
+        ),
+    },
     "A job that cannot be read stops no other, and can be killed": {
         "a torn job stops the expiry of others": (
             FUNCTIONS,

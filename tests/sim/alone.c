@@ -192,10 +192,11 @@ static void begin(struct alone *w)
     struct rng rng;
 
     rng_seed(&rng, (uint64_t)w->now + 1);
-    assert_int_equal(
-        scheduler_new(&w->scheduler,
-                      &(struct scheduler_config){"alone", SCHEDULER_UNCONFIRMED, false, 0}, &rng),
-        0);
+    assert_int_equal(scheduler_new(&w->scheduler,
+                                   &(struct scheduler_config){"alone", SCHEDULER_UNCONFIRMED, false,
+                                                              0, "one jay"},
+                                   &rng),
+                     0);
     alone_step(w, (struct scheduler_event){
                       .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = "first"});
 }

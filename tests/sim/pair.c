@@ -167,7 +167,8 @@ static void birth(struct pair *w, enum peer peer)
     rng_seed(&rng, (uint64_t)w->now + peer);
     assert_int_equal(
         scheduler_new(&w->peers[peer],
-                      &(struct scheduler_config){"AB", SCHEDULER_UNCONFIRMED, false, 0}, &rng),
+                      &(struct scheduler_config){"AB", SCHEDULER_UNCONFIRMED, false, 0, NULL},
+                      &rng),
         0);
     pair_connect(w, peer);
 }

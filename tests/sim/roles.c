@@ -105,7 +105,8 @@ static void scheduler_born(struct process *p)
 
     ok(scheduler_new(
         &p->scheduler,
-        &(struct scheduler_config){p->name, w->plan->most_unconfirmed, false, w->plan->few}, &rng));
+        &(struct scheduler_config){p->name, w->plan->most_unconfirmed, false, w->plan->few, NULL},
+        &rng));
     for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
         if (w->definitions[i].registered)
             ok(scheduler_register(p->scheduler, w->definitions[i].workflow));

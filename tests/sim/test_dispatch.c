@@ -279,6 +279,49 @@ static void test_returned_together(void **state)
     assert_true(scheduler_idle(w->scheduler));
 }
 
+/* ---- JSON ---- */
+
+static void put_zeros(struct buf *out, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / 3; i++)
+        buf_puts(out, "AAAA");
+}
+
+#define TAKEN 9 /* results */
+
+/* Input and results fit as protobuf, and in base64 do not. */
+static void test_too_large_in_json(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf data = {0}, submit = {0}, said = {0};
+
+    put_zeros(&data, WIRE_INPUT_MAX - 64);
+    buf_printf(&submit, "{\"jobId\": \"j\", \"input\": {\"data\": \"%s\"}, \"definition\": {",
+               buf_str(&data));
+    buf_puts(&submit, "\"steps\": [{\"name\": \"s0\", \"actor\": \"jay\"}, ");
+    for (int i = 1; i < TAKEN; i++)
+        buf_printf(&submit, "{\"name\": \"s%d\", \"actor\": \"jay\", \"after\": [\"s%d\"]}, ", i,
+                   i - 1);
+    buf_puts(&submit, "{\"name\": \"all\", \"actor\": \"jay\", \"after\": [\"s0\"");
+    for (int i = 1; i < TAKEN; i++)
+        buf_printf(&submit, ", \"s%d\"", i);
+    buf_puts(&submit, "]}]}}");
+    alone_submit(w, buf_str(&submit));
+    data.len = 0;
+    put_zeros(&data, WIRE_RESULT_MAX - 64);
+    buf_printf(&said, "\"achieved\": \"STATE_ACTIVE\", \"result\": {\"data\": \"%s\"}",
+               buf_str(&data));
+    for (int i = 0; i < TAKEN; i++) {
+        char name[] = {'s', (char)('0' + i), 0};
+
+        assert_non_null(strstr(buf_str(&w->story), name)); /* it was asked for */
+        w->story.len = 0;
+        alone_serve(w, "j", name, buf_str(&said));
+    }
+    assert_null(strstr(buf_str(&w->story), "request"));
+    assert_non_null(strstr(buf_str(&w->story), "OUTCOME_COMPENSATED"));
+}
+
 /* ---- what has waited in the scheduler ---- */
 
 #define HELD                                                                                       \
@@ -453,6 +496,7 @@ int main(void)
         TEST(test_who_may_die_once_travels_alone),
         TEST(test_each_actor_by_itself),
         TEST(test_returned_together),
+        TEST(test_too_large_in_json),
         TEST(test_waited_and_wanted),
         TEST(test_waited_and_cancelled),
         TEST(test_a_copy_has_waited),

@@ -110,10 +110,10 @@ static void birth(struct world *w)
     w->dying = false;
     scheduler_free(w->scheduler);
     rng_seed(&rng, ++w->seed);
-    assert_int_equal(scheduler_new(&w->scheduler,
-                                   &(struct scheduler_config){"s", SCHEDULER_UNCONFIRMED, false, 0},
-                                   &rng),
-                     0);
+    assert_int_equal(
+        scheduler_new(&w->scheduler,
+                      &(struct scheduler_config){"s", SCHEDULER_UNCONFIRMED, false, 0, NULL}, &rng),
+        0);
     feed(w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "run"});
 }
 
