@@ -17,11 +17,12 @@
 -- look · registration
 --
 -- Keys of a partition (p = KEYS[1]):
---   p job:<id>      hash   the job; a field for each step, by number, absent until first touched
+--   p job:<id>      hash   the job; a field for each step, by number, absent until first touched;
+--                          b<step>: a dispatch of it may have been begun, though nobody can tell, see is_begun()
 --   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors,
 --                          p<step> the last Progress and t<step> the token of a request that left its
---                          queue, see has_evidence(); b<step>: a dispatch of it may have been
---                          begun, though nobody can tell, see is_begun(); c<step> the token of a request that was sent once more …
+--                          queue, see has_evidence(); c<step> the token of a request that was, or may
+--                          have been, sent once more …
 --   p hist:<id>     list   "seq time event …", numbered, capped
 --   p def:<digest>  hash   a definition; n, blob, refs, what drive needs of each step, and x<name> its number
 --   p workflows     hash   name@version -> digest, name -> newest version
@@ -1718,7 +1719,7 @@ local function on_unstarted(job, i, rec, op)
     rec.current = 'U'
   end
   if op.kind == 'J' then
-    call('HSET', job.p .. 'data:' .. job.id, 'b' .. i, '1')
+    call('HSET', job.key, 'b' .. i, '1')
   end
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
   local thrown = op.kind == 'J' or begun and job.now < rec.till - t.lock - WAIT_SLACK
@@ -1777,6 +1778,8 @@ function unsent(keys, a)
       local wait = rec.till - now - terms_of(job.def, i, rec.asked).lock
       if moving(job) and not overtaken(job, rec) and wait > 0 then
         job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
+        -- this call may be carried out once more, by a connection that was given up, when it was sent
+        call('HSET', p .. 'data:' .. job.id, 'c' .. i, rec.token)
       elseif not copied then
         withdraw_unsent(job, i, rec, a[2])
       end
@@ -1967,7 +1970,7 @@ local function withdraw(job, i, rec)
   -- that it has left its queue does not say that its agent began it at once: one that fetches ahead gets more time
   rec.unstarted = progress and 0 or rec.unstarted + 1
   rec.current, rec.token = 'U', counts and '-' or SILENT
-  call('HSET', job.p .. 'data:' .. job.id, 'b' .. i, '1')
+  call('HSET', job.key, 'b' .. i, '1')
 end
 
 -- What is due at a job. Leases are given up when they are past by `hold` times their length;
@@ -2470,7 +2473,7 @@ do -- what only a migration needs
 local function is_begun(job, i, rec)
   local flies = rec.state == 'R' and rec.attempt > 1
   local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
-  return call('HGET', job.p .. 'data:' .. job.id, 'b' .. i) or flies and (progress or was_taken)
+  return call('HGET', job.key, 'b' .. i) or flies and (progress or was_taken)
     or rec.unstarted < rec.attempt - (flies and 1 or 0)
 end
 
@@ -2500,7 +2503,8 @@ local function replace_step(job, i, rec)
     job.records[i] = nil
     call('HDEL', job.key, int(i))
   end
-  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i, 'b' .. i)
+  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i)
+  call('HDEL', job.key, 'b' .. i)
   keep(job, 'a' .. i, '') -- meant for what it was before
 end
 

@@ -709,6 +709,15 @@ class Functions(unittest.TestCase):
         self.assertEqual(["R", token], self.step(0)[2:6:3])
         self.assertNotIn("unsent", self.events())
 
+    def test_what_waited_is_asked_for_twice(self):
+        """By a connection that was given up, say: the request was sent meanwhile, and is not withdrawn."""
+        self.submit(LONG)
+        token = self.step(0)[5]
+        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", token)))
+        self.assertEqual("DONE", self.steer("pause"))
+        self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", token)))
+        self.assertEqual(["R", token], self.step(0)[2:6:3])
+
     def test_evidence_of_another_token(self):
         """That the one before had an agent shows nothing of this one."""
         self.submit(SHORT)

@@ -596,6 +596,12 @@ RULES = {
             "    } else if (false) {",
             f"{DISPATCH} test_waited_and_wanted",
         ),
+        "a call that is carried out once more withdraws what was sent since": (
+            FUNCTIONS,
+            "        call('HSET', p .. 'data:' .. job.id, 'c' .. i, rec.token)\n      elseif",
+            "      elseif",
+            "tests/integration/test_functions.py Functions.test_what_waited_is_asked_for_twice",
+        ),
         "a copy that has waited is lost": (
             "scheduler/scheduler.c",
             "    } else if (outcome == BUS_WAITED && part->token[0]) {",
@@ -864,7 +870,7 @@ RULES = {
     "What may have begun is not migrated to something else": {
         "a dispatch that was silent did not begin": (
             FUNCTIONS,
-            "  call('HSET', job.p .. 'data:' .. job.id, 'b' .. i, '1')\nend\n",
+            "  call('HSET', job.key, 'b' .. i, '1')\nend\n",
             "end\n",
             "tests/integration/test_functions.py Functions.test_migrate_what_was_silent",
         ),
