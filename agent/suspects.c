@@ -130,7 +130,8 @@ void suspects_told(struct agent *a)
         let_go(a, a->suspect);
 }
 
-/* The broker has the evidence before it loses the message. */
+/* The broker has the evidence before it loses the message; where it refuses that, the work is begun
+ * all the same, and its death may not count. */
 static void admit(struct agent *a, struct suspect *s)
 {
     const char *digest = effects_printf(a->out, "%016" PRIx64, digest_of(s->seen.body));

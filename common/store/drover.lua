@@ -1910,7 +1910,11 @@ function renew(keys, a)
   local known = progress_of(p, id, i, token)
   local limit = known and tonumber(match(known, '^%S+ (%d+)')) or rec.till
   local t = terms_of(job.def, i, rec.asked)
-  local lease = now + t.lock - min(tonumber(a[5]), t.lock)
+  local elapsed = tonumber(a[5])
+  if not known and elapsed >= t.lock then
+    return {'STALE', '0', '0', int(now)} -- its lease is over, and it has begun nothing that we had heard of
+  end
+  local lease = now + t.lock - min(elapsed, t.lock)
   if t.heartbeat > 0 then
     lease = min(lease, now + 3 * t.heartbeat)
   end

@@ -1237,6 +1237,15 @@ class Functions(unittest.TestCase):
             show(self.step(0)[5])
             self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
 
+    def test_told_too_late(self):
+        """An agent that has had a request for longer than its lease must not begin it: that is no evidence."""
+        self.submit(LONG)
+        token, till = self.step(0)[5], self.step(0)[6]
+        self.assertEqual("STALE", self.call("renew", JOB, token, "0.5", "", 60000)[0])
+        self.assertEqual([token, till], self.step(0)[5:7])
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 59000)[0])
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 60000)[0])
+
     def test_rejected_after_it_was_begun(self):
         """Its agent has told of it: the lease decides, and the death counts."""
         self.submit(LONG)

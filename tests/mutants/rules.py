@@ -442,7 +442,7 @@ RULES = {
         ),
         "what an agent says of its lease is not heeded": (
             FUNCTIONS,
-            "  local lease = now + t.lock - min(tonumber(a[5]), t.lock)\n",
+            "  local lease = now + t.lock - min(elapsed, t.lock)\n",
             "  local lease = now + t.lock\n",
             "tests/integration/test_functions.py Functions.test_what_an_agent_has_told_of_counts",
         ),
@@ -879,6 +879,12 @@ RULES = {
             "flies and (progress or was_taken)\n",
             "flies and progress\n",
             "tests/integration/test_functions.py Functions.test_migrate_what_was_silent",
+        ),
+        "a Progress after the lease is evidence": (
+            FUNCTIONS,
+            "  if not known and elapsed >= t.lock then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_told_too_late",
         ),
         "what was rejected did not begin": (
             FUNCTIONS,

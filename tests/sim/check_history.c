@@ -285,7 +285,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
                 c->t->now + token->unseen + JUMP_MS >= token->given_ends || token->jumps > 0,
             "I7 %s: step %u expired %" PRId64 " ms before the lease of its agent", job->id, i,
             token->run_ends - c->t->now);
-    require(c, silent || token->begun || (token->taken && token->delivered),
+    require(c, silent || token->begun || token->lied || (token->taken && token->delivered),
             "I14 %s: a death of step %u counts, and nobody has begun it", job->id, i);
     require(c, !silent || !(token->told || token->taken),
             "I14 %s: a death of step %u does not count, and an agent has begun it", job->id, i);
