@@ -94,6 +94,11 @@ class Backlog(Case):
         for n in range(100):
             yield self.submit(f"short-{n}", step("long"))
 
+    def end(self, agent):
+        """Once it is there: before, nothing of it heeds a signal."""
+        servers.wait_for(agent.up, "an agent to be up")
+        agent.stop()
+
     def comes_and_goes(self):
         """Agents that are there for half a lease at a time; what they have, they finish."""
         for n in range(40):
@@ -101,7 +106,7 @@ class Backlog(Case):
         agent = self.agent("guests", concurrency=1)
         for _ in range(4):
             time.sleep(LOCK_MS / 2000)
-            agent.stop()
+            self.end(agent)
             time.sleep(LOCK_MS / 2000)
             agent.start()
 
@@ -111,7 +116,7 @@ class Backlog(Case):
         for n in range(100):
             yield self.submit(f"fleet-{n}", step("fleet", 100))
         for agent in agents * 2:
-            agent.stop()
+            self.end(agent)
             agent.start()
 
     def one_of_two(self):
