@@ -1862,7 +1862,8 @@ end
 -- record: by, then twelve for each reply:
 --   kind job token redelivered fresh fraction result error class retry_after effect step
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred
---          N the request came back: nobody took it in time   J an agent rejected it, or a limit of its queue threw it out   S it could not be sent in time   X no queue took it
+--          N the request came back: nobody took it in time   S it could not be sent in time
+--          J an agent rejected it, or a limit of its queue threw it out   X no queue took it
 --          K the broker refused it   L it is too large to be sent: a permanent failure
 -- fraction of the jitter, in millionths
 -- effect   N: proven that no run under this key has taken effect, or ever will
