@@ -116,10 +116,11 @@ static const char *step_line(struct effects *fx, const struct workflow_step *ste
     struct bytes after = numbers(fx, step->after, step->n_after);
     struct bytes dependents = numbers(fx, step->dependents, first_piece(step->n_dependents));
 
-    return effects_printf(fx, "%s|%" PRIu32 " %" PRIu32 " %d%d|%.*s|%.*s|%.*s",
+    return effects_printf(fx, "%s|%" PRIu32 " %" PRIu32 " %d%d|%.*s|%.*s|%.*s|%s",
                           terms(fx, &step->forward), step->n_after, step->n_dependents,
                           step->has_revert, step->waive_revert, (int)take.len, take.data,
-                          (int)after.len, after.data, (int)dependents.len, dependents.data);
+                          (int)after.len, after.data, (int)dependents.len, dependents.data,
+                          step->name ? step->name : "");
 }
 
 /* Pieces of a list of dependents beyond the first stand in fields of their own: "17/1". */
@@ -272,11 +273,12 @@ void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *
 void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                 const char *fresh, const char *by, const char *const *tokens, uint32_t n)
 {
-    struct args a = args_new(fx, 3 + (int)n);
+    struct args a = args_new(fx, 4 + (int)n);
 
     put_str(&a, job);
     put_str(&a, fresh);
     put_str(&a, by);
+    put_int(&a, (int64_t)id);
     for (uint32_t i = 0; i < n; i++)
         put_str(&a, tokens[i]);
     emit(&a, id, partition, "unsent");

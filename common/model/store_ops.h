@@ -135,7 +135,8 @@ void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *
                const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n);
 
 /* These requests were never sent, and have waited for so long that they are asked for again: as
- * many as the answer has are to be sent. @tokens: at most OPS_BUDGET. */
+ * many as the answer has are to be sent. @id: greater than that of any earlier call of this
+ * process: the store tells a call that is carried out late by it. @tokens: at most OPS_BUDGET. */
 void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                 const char *fresh, const char *by, const char *const *tokens, uint32_t n);
 

@@ -21,10 +21,10 @@
 --                          b<step>: a dispatch of it may have been begun, though nobody can tell, see is_begun()
 --   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors,
 --                          p<step> the last Progress and t<step> the token of a request that left its
---                          queue, see has_evidence(); c<step> the token of a request that was, or may
---                          have been, sent once more …
+--                          queue, see has_evidence(); c<step> the token of a request that was sent once
+--                          more, u<step> that of one that had waited, see unsent() …
 --   p hist:<id>     list   "seq time event …", numbered, capped
---   p def:<digest>  hash   a definition; n, blob, refs, what drive needs of each step, and x<name> its number
+--   p def:<digest>  hash   a definition; n, blob, refs, what drive needs of each step, and x<name>, its number
 --   p workflows     hash   name@version -> digest, name -> newest version
 --   p defs          zset   definitions that no job uses yet, by the time they came
 --   p due           zset   unfinished jobs by a lower bound of their earliest moment of interest
@@ -41,7 +41,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 35
+local BUILD = 36
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -174,8 +174,9 @@ end
 --      on_permanent on_exhausted: P(ark) C(ompensate) F(ail)|non_retryable
 local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%u)(%u)|([^|]*)'
 
--- The terms of going forward|n_after n_dependents revert waived|take|after|dependents
-local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)$'
+-- The terms of going forward|n_after n_dependents revert waived|take|after|dependents|name
+-- Builds before 35 have stored no name.
+local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)|?(%S*)$'
 
 local function terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
     jitter, park, on_permanent, on_exhausted, non_retryable)
@@ -195,13 +196,14 @@ end
 local function parse_step(line)
   local lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries, jitter, park,
     on_permanent, on_exhausted, non_retryable, n_after, n_dependents, revert, waived, take, after,
-    dependents = match(line, STEP_LINE)
+    dependents, name = match(line, STEP_LINE)
   return {
     forward = terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
       jitter, park, on_permanent, on_exhausted, non_retryable),
     has_revert = revert == '1', waived = waived == '1',
     n_after = tonumber(n_after), n_dependents = tonumber(n_dependents),
     take = numbers(take), after_text = after, dependents_text = dependents, dependents = {},
+    name = name,
   }
 end
 
@@ -209,7 +211,7 @@ local function definition(p, digest)
   local key = p .. 'def:' .. digest
   local def = cache[key]
   if not def then
-    def = {key = key, digest = digest, steps = {}, numbers = {}}
+    def = {key = key, digest = digest, steps = {}}
     cache[key] = def
   end
   return def
@@ -219,7 +221,7 @@ end
 local function count_cached(def, count)
   if cached_steps + count > CACHED_STEPS then
     cache, cached_steps = {[def.key] = def}, 0
-    def.steps, def.numbers = {}, {}
+    def.steps = {}
   end
   cached_steps = cached_steps + count
 end
@@ -239,15 +241,10 @@ local function step_of(def, i)
   return def.steps[i]
 end
 
--- The number of the step of that name; false where there is none, or an earlier build has stored the definition.
-local function number_of(def, name)
-  local number = def.numbers[name]
-  if number == nil then
-    count_cached(def, 1)
-    number = tonumber(call('HGET', def.key, 'x' .. name)) or false
-    def.numbers[name] = number
-  end
-  return number
+-- Whether a name is that of another step than i. Where builds before 35 have stored the definition nobody knows.
+local function is_other_step(def, i, name)
+  local own = step_of(def, i).name
+  return own ~= '' and own ~= name and call('HEXISTS', def.key, 'x' .. name) == 1
 end
 
 -- Reads in one call what is missing of the listed steps.
@@ -1758,10 +1755,12 @@ local function withdraw_unsent(job, i, rec, fresh)
   rest(job, i, rec, fresh)
 end
 
--- unsent: job fresh by token… -> as drive
+-- unsent: job fresh by number token… -> as drive
 -- These requests have waited in the scheduler for longer than a moment: the broker read nothing, or there were too many.
 -- What is wanted still is to be sent, the rest is withdrawn. Of a request that was sent once more some other copy may
 -- be in a queue: that is never withdrawn, but left to its lease.
+-- The calls of a scheduler have ascending numbers. A connection that was given up may have one carried out late, when
+-- the call that repeats it was answered: by its number it withdraws nothing that was sent since.
 function unsent(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local job = load(p, a[1], now, '0')
@@ -1769,18 +1768,19 @@ function unsent(keys, a)
     put_code(out, job and 'UNCHANGED' or 'UNKNOWN_JOB', now)
     return out
   end
-  for k = 4, min(#a, 3 + BUDGET) do
+  for k = 5, min(#a, 4 + BUDGET) do
     local i = tonumber(match(a[k], '^(%d+)%.%x+$'))
     local text = i and i < job.n and call('HGET', job.key, int(i))
     local rec = text and record_of(job, i, text)
     if rec and rec.state == 'R' and rec.token == a[k] then
-      local copied = call('HGET', p .. 'data:' .. job.id, 'c' .. i) == rec.token
+      local known = call('HMGET', p .. 'data:' .. job.id, 'c' .. i, 'u' .. i)
+      local copied, asked, by = known[1] == rec.token, match(known[2] or '', '^(%S+) (%d+)$')
+      local late = asked == rec.token and tonumber(by) >= tonumber(a[4])
       local wait = rec.till - now - terms_of(job.def, i, rec.asked).lock
       if moving(job) and not overtaken(job, rec) and wait > 0 then
         job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
-        -- this call may be carried out once more, by a connection that was given up, when it was sent
-        call('HSET', p .. 'data:' .. job.id, 'c' .. i, rec.token)
-      elseif not copied then
+        call('HSET', p .. 'data:' .. job.id, 'u' .. i, rec.token .. ' ' .. (late and by or a[4]))
+      elseif not copied and not late then
         withdraw_unsent(job, i, rec, a[2])
       end
     end
@@ -1831,7 +1831,7 @@ local function record_one(p, now, by, op, budget, out)
     put_code(out, 'DATA_FULL', now)
     return
   end
-  if op.step ~= '' and (number_of(job.def, op.step) or i) ~= i then
+  if op.step ~= '' and is_other_step(job.def, i, op.step) then
     alert(job, i, 'OTHER_STEP', rec.asked) -- its agent has mixed two requests up
     put_driven(out, 'OTHER_STEP', job)
     return
@@ -2508,7 +2508,8 @@ local function replace_step(job, i, rec)
     job.records[i] = nil
     call('HDEL', job.key, int(i))
   end
-  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i)
+  call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i,
+    'u' .. i)
   call('HDEL', job.key, 'b' .. i)
   keep(job, 'a' .. i, '') -- meant for what it was before
 end

@@ -69,9 +69,11 @@ class Functions(unittest.TestCase):
     def call(self, name, *arguments):
         return self.redis.fcall(f"drover1_{name}", 1, KEYS, *arguments)
 
-    def define(self, name, *steps, after=None, take=None, revert="", on_deadline="P", tries=1, complete_within=0):
+    def define(self, name, *steps, after=None, take=None, revert="", on_deadline="P", tries=1, complete_within=0,
+               names=None):
         """A definition of steps with these terms; `after`: a step -> the one before it; `take`: a step -> those
-        whose results it takes. What they are taken back by, if they are, is the same for all."""
+        whose results it takes. What they are taken back by, if they are, is the same for all. Without names: as
+        builds before 35 have stored it."""
         after, take = after or {}, take or {}
         roots = [str(i) for i in range(len(steps)) if i not in after]
         lines = ["r", f"0 0 0 0 0 0 0 0 0 0 PP||0 {len(roots)} 00|||{' '.join(roots)}"]
@@ -79,7 +81,9 @@ class Functions(unittest.TestCase):
             next_ = [str(k) for k in after if after[k] == i]
             counts = f"{int(i in after)} {len(next_)} {int(revert != '')}0"
             taken = " ".join(map(str, take.get(i, [])))
-            lines += [str(i), f"{terms}|{counts}|{taken}|{after.get(i, '')}|{' '.join(next_)}", f"v{i}", revert]
+            named = f"|{names[i]}" if names else ""
+            lines += [str(i), f"{terms}|{counts}|{taken}|{after.get(i, '')}|{' '.join(next_)}{named}", f"v{i}", revert]
+            lines += [f"x{names[i]}", i] if names else []
         self.assertEqual("DEFINED", self.call(
             "define", name, "", 0, len(steps), "", 1, 0, "job", f"{on_deadline} {tries} {complete_within}", *lines)[0])
 
@@ -681,14 +685,19 @@ class Functions(unittest.TestCase):
 
     def test_a_reply_that_names_another_step(self):
         """Its agent has mixed up two requests: nothing is recorded. A name that no step has is no name of another one."""
-        self.submit(LONG, LONG)
-        self.redis.hset(f"{KEYS}def:d", mapping={"xfirst": 0, "xsecond": 1})
+        self.submit(LONG, LONG, names=["first", "second"])
         token = self.step(0)[5]
         answer = self.reply("A", token, step="second")
         self.assertEqual(("OTHER_STEP", ["OTHER_STEP"]), (answer[0], self.alerts(answer)))
         self.assertEqual(["R", token], self.step(0)[2:6:3])
         self.assertEqual("RECORDED", self.reply("A", token, step="first")[0])
         self.assertEqual("RECORDED", self.reply("A", self.step(1)[5], step="anything")[0])
+
+    def test_a_reply_of_a_job_whose_steps_have_no_names(self):
+        """An earlier build has stored its definition: what a reply names is not compared."""
+        self.submit(LONG)
+        self.redis.hset(f"{KEYS}def:d", "xfirst", 1)
+        self.assertEqual("RECORDED", self.reply("A", self.step(0)[5], step="first")[0])
 
     def test_what_an_agent_has_rejected(self):
         """Nobody has waited in vain, nor does anything count: it is tried again after a while."""
@@ -706,20 +715,33 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         token = self.step(0)[5]
         self.call("drive", JOB, FRESH[1], "me", 1, 0)
-        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", token)))
+        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 1, token)))
         self.assertEqual("DONE", self.steer("cancel"))
-        self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", token)))
+        self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 2, token)))
         self.assertEqual(["R", token], self.step(0)[2:6:3])
         self.assertNotIn("unsent", self.events())
 
-    def test_what_waited_is_asked_for_twice(self):
-        """By a connection that was given up, say: the request was sent meanwhile, and is not withdrawn."""
+    def test_what_has_waited_twice(self):
+        """It was wanted at first, and is not any more: it is withdrawn, and nothing is in flight."""
         self.submit(LONG)
         token = self.step(0)[5]
-        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", token)))
+        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 9, token)))
         self.assertEqual("DONE", self.steer("pause"))
-        self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", token)))
-        self.assertEqual(["R", token], self.step(0)[2:6:3])
+        self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 10, token)))
+        self.assertEqual(["D", "W", "-"], [self.step(0)[k] for k in (0, 2, 5)])
+        self.assertIn("unsent", self.events())
+
+    def test_a_question_about_what_waited_comes_late(self):
+        """A connection that was given up carries a call out when its repetition was answered, and the request was sent:
+        that is not withdrawn, in whatever order late ones come."""
+        self.submit(LONG)
+        token = self.step(0)[5]
+        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 3, token)))
+        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 1, token)))
+        self.assertEqual("DONE", self.steer("pause"))
+        for late in (3, 2):
+            self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", late, token)))
+            self.assertEqual(["R", token], self.step(0)[2:6:3])
 
     def test_evidence_of_another_token(self):
         """That the one before had an agent shows nothing of this one."""

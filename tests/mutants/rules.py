@@ -546,15 +546,21 @@ RULES = {
     "A reply names the step of its token, or none of its job": {
         "a reply that names another step counts": (
             FUNCTIONS,
-            "  if op.step ~= '' and (number_of(job.def, op.step) or i) ~= i then\n",
+            "  if op.step ~= '' and is_other_step(job.def, i, op.step) then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
         ),
         "a reply that names what is no step is refused": (
             FUNCTIONS,
-            "(number_of(job.def, op.step) or i) ~= i",
-            "number_of(job.def, op.step) ~= i",
+            " and call('HEXISTS', def.key, 'x' .. name) == 1\n",
+            "\n",
             "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
+        ),
+        "a reply is refused where no step has a name": (
+            FUNCTIONS,
+            "  return own ~= '' and own ~= name",
+            "  return own ~= name",
+            "tests/integration/test_functions.py Functions.test_a_reply_of_a_job_whose_steps_have_no_names",
         ),
         "a scheduler does not say which step a reply names": (
             "scheduler/on_replies.c",
@@ -598,9 +604,21 @@ RULES = {
         ),
         "a call that is carried out once more withdraws what was sent since": (
             FUNCTIONS,
-            "        call('HSET', p .. 'data:' .. job.id, 'c' .. i, rec.token)\n      elseif",
-            "      elseif",
-            "tests/integration/test_functions.py Functions.test_what_waited_is_asked_for_twice",
+            "      elseif not copied and not late then\n",
+            "      elseif not copied then\n",
+            "tests/integration/test_functions.py Functions.test_a_question_about_what_waited_comes_late",
+        ),
+        "a call that is carried out late takes the place of a later one": (
+            FUNCTIONS,
+            " .. (late and by or a[4]))",
+            " .. a[4])",
+            "tests/integration/test_functions.py Functions.test_a_question_about_what_waited_comes_late",
+        ),
+        "what has waited twice is left to its lease": (
+            FUNCTIONS,
+            "tonumber(by) >= tonumber(a[4])",
+            "true",
+            "tests/integration/test_functions.py Functions.test_what_has_waited_twice",
         ),
         "a copy that has waited is lost": (
             "scheduler/scheduler.c",
@@ -610,8 +628,8 @@ RULES = {
         ),
         "a request of which another copy was sent is withdrawn as unsent": (
             FUNCTIONS,
-            "      elseif not copied then\n",
-            "      else\n",
+            "      elseif not copied and not late then\n",
+            "      elseif not late then\n",
             "tests/integration/test_functions.py Functions.test_what_waits_where_another_copy_was_sent",
         ),
     },

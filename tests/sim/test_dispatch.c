@@ -381,7 +381,10 @@ static void test_a_copy_has_waited(void **state)
         .source = SCHEDULER_SUBMIT, .redelivered = true, .reply_to = "me", .body = bytes_str(HELD)};
 
     hold_a_request(w);
+    alone_restart(w);
+    w->silent = true;
     alone_deliver(w, d);
+    w->silent = false;
     w->story.len = 0;
     has_waited(w);
     assert_non_null(strstr(buf_str(&w->story), "request a"));
