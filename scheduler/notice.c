@@ -3,7 +3,8 @@
  * ON settled, ON Notify: a job has ended, or stands, and somebody is to hear of it. The notice is
  * owed from that moment, in the store, and until this publish is confirmed: whoever dies in
  * between, the supervisor asks for it again. A reply queue that is gone, or events that the broker
- * refuses, are tried five times in an hour.
+ * refuses, are tried five times in an hour. That is the queue of whoever has submitted the job
+ * last; those who had submitted it before are told with the first try, and no more.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -126,15 +127,26 @@ static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct
 }
 
 static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
-                        const struct ops_job *job)
+                        struct ops_address to, bool json)
 {
-    struct bus_message *message = op_publish(s, op, &m->base, job->json, NULL);
+    struct bus_message *message = op_publish(s, op, &m->base, json, NULL);
 
     message->exchange = "";
-    message->key = effects_text(s->out, job->reply_to);
-    message->correlation_id = effects_text(s->out, job->correlation);
+    message->key = effects_text(s->out, to.reply_to);
+    message->correlation_id = effects_text(s->out, to.correlation);
     message->job = effects_str(s->out, op->job);
     message->mandatory = true;
+}
+
+/* By an op of their own: that a queue is gone is of no account. */
+static void tell_earlier(struct scheduler *s, const struct op *op, const Drover__V1__JobEvent *m,
+                         const struct ops_job *job)
+{
+    struct op *copies = op_new(s, op->item, op->job);
+
+    for (uint32_t i = 0; i < job->n_earlier; i++)
+        tell_client(s, copies, m, job->earlier[i], job->json);
+    op_unref(s, copies);
 }
 
 static void tell_nobody(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
@@ -169,7 +181,10 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
     } else {
         event_publish(s, op, &m, w, name);
         if (job->reply_to.len > 0)
-            tell_client(s, op, &m, job);
+            tell_client(s, op, &m, (struct ops_address){job->reply_to, job->correlation},
+                        job->json);
+        if (op->notices == 0 && job->n_earlier > 0)
+            tell_earlier(s, op, &m, job);
         log_info("job_settled", LOG_S("job", op->job), LOG_S("outcome", name),
                  LOG_I("seq", (int64_t)op->seq));
     }

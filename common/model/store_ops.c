@@ -897,6 +897,12 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     out->failed = get(r);
     out->n_results = get_count(r, 2);
     out->results = read_results(r, fx, out->n_results);
+    out->n_earlier = get_count(r, 2);
+    out->earlier = effects_alloc(fx, out->n_earlier * sizeof(*out->earlier));
+    for (uint32_t i = 0; i < out->n_earlier; i++) {
+        out->earlier[i].reply_to = get(r);
+        out->earlier[i].correlation = get(r);
+    }
     return result_of(r);
 }
 

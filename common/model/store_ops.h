@@ -268,6 +268,11 @@ struct ops_step {
     struct bytes result;   /* encoded Payload */
 };
 
+/* A queue that hears of a job, as its submitter has named it. */
+struct ops_address {
+    struct bytes reply_to, correlation;
+};
+
 struct ops_job {
     int64_t now;
     struct bytes definition, current, desired, phase, outcome, reason, hold;
@@ -289,6 +294,8 @@ struct ops_job {
                             that of its step, and whether it is of its undo, or nothing */
     struct ops_result *results; /* likewise; an empty payload did not fit */
     uint32_t n_results;
+    struct ops_address *earlier; /* likewise: before `reply_to`, the newest first */
+    uint32_t n_earlier;
 };
 
 /* Jobs created at `before` with an id below `before_id`, or earlier; newest first. */

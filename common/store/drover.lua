@@ -41,7 +41,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 36
+local BUILD = 37
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -55,6 +55,7 @@ local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this o
 local WAIT_SLACK = 1000          -- ms by which an unstarted request may come back early
 local AT_ONCE = 10               -- ms; a shorter deferral is none
 local COMMANDS_KEPT = 16         -- of a job, with their answers
+local EARLIER_KEPT = 4           -- addresses of a job before its last one
 local TRIES_MAX = 1000           -- of a job, as its workflow can say
 local SILENT = '?'               -- in place of a token: see the record of a step
 local NO_STEP = 4294967295       -- where an alert or an answer is about none
@@ -175,7 +176,7 @@ end
 local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%u)(%u)|([^|]*)'
 
 -- The terms of going forward|n_after n_dependents revert waived|take|after|dependents|name
--- Builds before 35 have stored no name.
+-- Builds before 36 have stored no name.
 local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)|?(%S*)$'
 
 local function terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
@@ -241,10 +242,10 @@ local function step_of(def, i)
   return def.steps[i]
 end
 
--- Whether a name is that of another step than i. Where builds before 35 have stored the definition nobody knows.
+-- Whether a name is that of another step than i. Where builds before 36 have stored the definition nobody knows.
 local function is_other_step(def, i, name)
   local own = step_of(def, i).name
-  return own ~= '' and own ~= name and call('HEXISTS', def.key, 'x' .. name) == 1
+  return own ~= '' and own ~= name and call('HGET', def.key, 'x' .. name)
 end
 
 -- Reads in one call what is missing of the listed steps.
@@ -1450,8 +1451,8 @@ local function resend_after(job, i)
   end
 end
 
--- "4:a=bc7:site=hh" -> the labels.
-local function labels_of(text)
+-- "4:a=bc7:site=hh" -> the texts: labels, addresses.
+local function texts_of(text)
   local list, at = {}, 1
   while at <= #text do
     local len, start = match(text, '^(%d+):()', at)
@@ -1470,7 +1471,7 @@ local function index_keys(p, workflow, labels)
   if workflow ~= '' then
     keys[2] = p .. 'w:' .. match(workflow, '^[^@]*')
   end
-  for _, label in ipairs(labels_of(labels)) do
+  for _, label in ipairs(texts_of(labels)) do
     keys[#keys + 1] = p .. 'l:' .. label
   end
   return keys
@@ -1479,6 +1480,23 @@ end
 local submit
 do
 
+-- Where the end of a job is told: to whoever has submitted it last. `earlier`: reply_to and correlation of those
+-- before, the newest first.
+local function set_address(data, reply_to, correlation)
+  local known = call('HMGET', data, 'reply_to', 'correlation', 'earlier')
+  local list, earlier = {known[1] or '', known[2] or '', unpack(texts_of(known[3] or ''))}, {}
+  if list[1] == reply_to and list[2] == correlation then
+    return
+  end
+  for k = 1, #list, 2 do
+    local same = list[k] == reply_to and list[k + 1] == correlation
+    if list[k] ~= '' and not same and #earlier < EARLIER_KEPT then
+      earlier[#earlier + 1] = #list[k] .. ':' .. list[k] .. #list[k + 1] .. ':' .. list[k + 1]
+    end
+  end
+  call('HSET', data, 'reply_to', reply_to, 'correlation', correlation, 'earlier', concat(earlier))
+end
+
 local function submit_again(p, job, digest, redelivered, reply_to, correlation)
   local out = {}
   if call('HGET', job.key, 'digest') ~= digest then
@@ -1486,7 +1504,7 @@ local function submit_again(p, job, digest, redelivered, reply_to, correlation)
     return out
   end
   if reply_to ~= '' then
-    call('HSET', p .. 'data:' .. job.id, 'reply_to', reply_to, 'correlation', correlation)
+    set_address(p .. 'data:' .. job.id, reply_to, correlation)
   end
   if redelivered == '1' then
     resend_after(job, 'r')
@@ -2845,7 +2863,7 @@ local function listed(p, id, phase, workflow, labels)
     return false
   end
   local has = {}
-  for _, label in ipairs(labels_of(data[2] or '')) do
+  for _, label in ipairs(texts_of(data[2] or '')) do
     has[label] = true
   end
   for _, label in ipairs(labels) do
@@ -2893,13 +2911,14 @@ local function inspect_jobs(p, a)
 end
 
 -- inspect notice: job seq limit step… -> FOUND definition n (data fields) tries outcome phase turn at open reason
---              failed k × (step result): how often it was asked for again, how that turn ended, the numbers of the
---              steps that had failed for good, and the results of the named steps that have one, '' where it did
---              not fit the limit. Each job ends with one: it asks for nothing else.
+--              failed k × (step result) m × (reply_to correlation): how often it was asked for again, how that turn
+--              ended, the numbers of the steps that had failed for good, the results of the named steps that have
+--              one, '' where it did not fit the limit, and the addresses that the job had before its last one. Each
+--              job ends with one: it asks for nothing else.
 local function inspect_notice(p, a)
   local data = p .. 'data:' .. a[2]
   local d = call('HMGET', data, 'workflow', 'labels', 'reply_to', 'correlation', 'traceparent', 'format',
-    'n' .. a[3], 's' .. a[3])
+    'n' .. a[3], 's' .. a[3], 'earlier')
   if not d[8] then
     return {'UNKNOWN'}
   end
@@ -2918,6 +2937,8 @@ local function inspect_notice(p, a)
     end
   end
   put(out, int(count), unpack(results))
+  local earlier = texts_of(d[9] or '')
+  put(out, int(#earlier / 2), unpack(earlier))
   return out
 end
 

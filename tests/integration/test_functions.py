@@ -73,7 +73,7 @@ class Functions(unittest.TestCase):
                names=None):
         """A definition of steps with these terms; `after`: a step -> the one before it; `take`: a step -> those
         whose results it takes. What they are taken back by, if they are, is the same for all. Without names: as
-        builds before 35 have stored it."""
+        builds before 36 have stored it."""
         after, take = after or {}, take or {}
         roots = [str(i) for i in range(len(steps)) if i not in after]
         lines = ["r", f"0 0 0 0 0 0 0 0 0 0 PP||0 {len(roots)} 00|||{' '.join(roots)}"]
@@ -810,6 +810,17 @@ class Functions(unittest.TestCase):
         self.assertEqual("ALREADY", self.submit_call(reply_to="there")[0])
         self.assertEqual("there", self.redis.hget(f"{KEYS}data:{JOB}", "reply_to"))
 
+    def test_where_it_was_submitted_before(self):
+        """Those are kept, the newest first, each once, and four of them; one without an address is none."""
+        self.submit(LONG)
+        for i in (*range(7), 3, 3):
+            self.submit_call(reply_to=f"q{i}")
+        self.assertEqual(["q3", "2:q60:2:q50:2:q40:2:q20:"],
+                         self.redis.hmget(f"{KEYS}data:{JOB}", "reply_to", "earlier"))
+        self.record("A")
+        notice = self.call("inspect", "notice", JOB, self.job("seq")[0], 1000)
+        self.assertEqual(["4", "q6", "", "q5", "", "q4", "", "q2", ""], notice[-9:])
+
     def test_another_state_is_a_failure(self):
         """Whoever was asked to do it says that it is undone."""
         self.submit(LONG)
@@ -973,7 +984,8 @@ class Functions(unittest.TestCase):
         self.record("A", 0, "0123456789")
         self.record("A", 1, "abcdefghij")
         (owed,) = self.redis.zrange(f"{KEYS}owed", 0, -1)
-        self.assertEqual(["2", "0", "0123456789", "1", ""], self.call("inspect", "notice", *owed.split(), 15, 0, 1)[-5:])
+        self.assertEqual(["2", "0", "0123456789", "1", "", "0"],
+                         self.call("inspect", "notice", *owed.split(), 15, 0, 1)[-6:])
 
     def test_what_goes_on_is_not_listed_as_failed(self):
         self.submit(FAILS)
@@ -1444,7 +1456,7 @@ class Functions(unittest.TestCase):
         (owed,) = self.index("owed")
         for room, results in ((15, ["0123456789", "abcde"]), (14, ["0123456789", ""]), (9, ["", "abcde"])):
             answer = self.call("inspect", "notice", *owed.split(), room, 0, 1, 2)
-            self.assertEqual(["2", "0", results[0], "2", results[1]], answer[-5:])
+            self.assertEqual(["2", "0", results[0], "2", results[1], "0"], answer[-6:])
 
     def test_what_is_not_the_same(self):
         """A name, a job or a command_id that stands for something else already is refused."""
@@ -1483,7 +1495,7 @@ class Functions(unittest.TestCase):
         (owed,) = self.index("owed")
         notice = self.call("inspect", "notice", *owed.split(), 0)
         self.assertEqual(["ALERT", "PROCESSING", reason, " ".join(about)],
-                         [notice[-8], notice[-7], notice[-3], notice[-2]])
+                         [notice[-9], notice[-8], notice[-4], notice[-3]])
         self.redis.set("skew", 6000 + int(self.redis.get("skew") or 0))
         self.assertEqual(["1", *owed.split()], self.expire()[-3:])
         self.call("settle_owed", *owed.split())
@@ -1498,8 +1510,8 @@ class Functions(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(["1", *first.split()], self.expire()[-3:])
             self.redis.zadd(f"{KEYS}owed", {first: 0})
-        self.assertEqual("2", self.call("inspect", "notice", *first.split(), 0)[-9])
-        self.assertEqual("0", self.call("inspect", "notice", *second.split(), 0)[-9])
+        self.assertEqual("2", self.call("inspect", "notice", *first.split(), 0)[-10])
+        self.assertEqual("0", self.call("inspect", "notice", *second.split(), 0)[-10])
         self.call("settle_owed", *first.split())
         self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", "n" + first.split()[1]))
 

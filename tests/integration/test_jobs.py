@@ -220,6 +220,23 @@ class Jobs(cluster.TestCase):
         servers.wait_for(lambda: c.store.total("settled") == 1, "the job to settle")
         self.assertEqual(1, c.store.total("owed"))
 
+    def test_several_submitters(self):
+        """Each of those that have submitted a job hears its end; one whose queue is gone holds nobody up."""
+        c = self.cluster()
+        queues = ["gone", "first", "second"]
+        c.client.call(lambda channel: [channel.queue_declare(queue, durable=True) for queue in queues])
+        for queue in queues:
+            submit = wire.submit("job", [wire.step("a", "hand")], reply_to=queue)
+            c.client.publish("drover.submit", "submit", submit, correlation_id=f"of {queue}")
+            properties, _ = servers.wait_for(lambda queue=queue: c.client.get(queue), f"a receipt in {queue}")
+            self.assertEqual(("drover.v1.Receipt", f"of {queue}"), (properties.type, properties.correlation_id))
+        c.client.call(lambda channel: channel.queue_delete("gone"))
+        c.client.reply(c.client.consume_step("hand"))
+        for queue in queues[1:]:
+            properties, _ = servers.wait_for(lambda queue=queue: c.client.get(queue), f"the end in {queue}")
+            self.assertEqual(("drover.v1.JobEvent", f"of {queue}"), (properties.type, properties.correlation_id))
+        servers.wait_for(lambda: c.store.total("owed") == 0, "nothing to be owed")
+
 
 if __name__ == "__main__":
     tap.main()

@@ -216,7 +216,7 @@ STORE_OPERATIONS = {
         function("renew", "renewed", TOKEN, "0.5", "", 0), function("taken", "renewed", TOKEN)],
         {SCHEDULER}),
     "ask for what has waited: `unsent`": ([
-        function("unsent", "driven", TOKEN[2:], "me", TOKEN)],
+        function("unsent", "driven", TOKEN[2:], "me", 1, TOKEN)],
         {SCHEDULER}),
     "`record` of what nobody took, `drive`": ([
         record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 0, 0)],

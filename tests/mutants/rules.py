@@ -552,7 +552,7 @@ RULES = {
         ),
         "a reply that names what is no step is refused": (
             FUNCTIONS,
-            " and call('HEXISTS', def.key, 'x' .. name) == 1\n",
+            " and call('HGET', def.key, 'x' .. name)\n",
             "\n",
             "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
         ),
@@ -631,6 +631,44 @@ RULES = {
             "      elseif not copied and not late then\n",
             "      elseif not late then\n",
             "tests/integration/test_functions.py Functions.test_what_waits_where_another_copy_was_sent",
+        ),
+    },
+    "Whoever has submitted a job hears its end": {
+        "only the last one hears it": (
+            "scheduler/notice.c",
+            "        if (op->notices == 0 && job->n_earlier > 0)\n",
+            "        if (false)\n",
+            f"{TOLD} test_all_submitters_are_told",
+        ),
+        "those before hear it with each try": (
+            "scheduler/notice.c",
+            "        if (op->notices == 0 && job->n_earlier > 0)\n",
+            "        if (job->n_earlier > 0)\n",
+            f"{TOLD} test_the_last_submitter_is_gone",
+        ),
+        "one before whose queue is gone is waited for": (
+            "scheduler/notice.c",
+            "        tell_client(s, copies, m, job->earlier[i], job->json);",
+            "        tell_client(s, (struct op *)op, m, job->earlier[i], job->json);",
+            f"{TOLD} test_an_earlier_submitter_is_gone",
+        ),
+        "whoever asks again from one place is told twice": (
+            FUNCTIONS,
+            "    if list[k] ~= '' and not same and",
+            "    if list[k] ~= '' and",
+            f"{TOLD} test_all_submitters_are_told",
+        ),
+        "no end of addresses is kept": (
+            FUNCTIONS,
+            " and #earlier < EARLIER_KEPT then",
+            " then",
+            f"{TOLD} test_some_submitters_are_told",
+        ),
+        "another correlation is no other place": (
+            FUNCTIONS,
+            "  if list[1] == reply_to and list[2] == correlation then",
+            "  if list[1] == reply_to then",
+            f"{TOLD} test_all_submitters_are_told",
         ),
     },
     "Where nobody takes a request it waits twice as long, uncounted": {
@@ -2184,7 +2222,7 @@ RULES = {
         ),
         "a job is not found by its labels": (
             FUNCTIONS,
-            "  for _, label in ipairs(labels_of(labels)) do\n    keys[",
+            "  for _, label in ipairs(texts_of(labels)) do\n    keys[",
             "  for _, label in ipairs({}) do\n    keys[",
             "tests/integration/test_functions.py Functions.test_retention",
         ),

@@ -140,6 +140,8 @@ static void publish(struct alone *w, const struct effect *e)
         say(w, "dead ", bytes_str(m->reason));
     } else {
         say(w, "reply ", m->body);
+        buf_printf(&w->told, "%s/%s ", m->key, m->correlation_id);
+        outcome = w->gone && strcmp(m->key, w->gone) == 0 ? BUS_RETURNED : outcome;
         w->reply.len = 0;
         buf_append(&w->reply, m->body.data, m->body.len);
     }
@@ -228,6 +230,7 @@ int alone_teardown(void **state)
     scheduler_free(w->scheduler);
     simstore_free(w->store);
     buf_deinit(&w->reply);
+    buf_deinit(&w->told);
     buf_deinit(&w->story);
     free(w);
     return 0;

@@ -41,11 +41,13 @@ struct alone {
     uint32_t items;                 /* the last answer of that function had so many */
     enum bus_outcome outcome;       /* of all but requests ... */
     bool unroutable;                /* ... which no queue takes */
+    const char *gone;               /* a queue that does not exist */
     bool waited;                    /* ... or which the broker read nothing of for long */
     bool silent;                    /* nothing has an outcome, until alone_confirm() */
     char token[WIRE_TOKEN_MAX + 1]; /* of the last request, ... */
     char actor[ID_NAME_MAX + 1];    /* ... and to whom it went */
     struct buf reply;               /* the last */
+    struct buf told;                /* "queue/correlation " of each reply */
     struct buf story;
 };
 

@@ -21,6 +21,7 @@
 #define SUBMIT(more)                                                                               \
     "{\"jobId\": \"j\", \"replyTo\": \"mine\", \"definition\": {\"steps\": [" STEP(                \
         "a", "hand") "]}" more "}"
+#define SHARED "{\"jobId\": \"j\", \"definition\": {\"steps\": [" STEP("a", "hand") "]}}"
 #define LABELS ", \"labels\": [{\"name\": \"shop\", \"value\": \"north\"}]"
 #define DONE "\"achieved\": \"STATE_ACTIVE\""
 #define HOPELESS "\"error\": {\"class\": \"NO\", \"verdict\": \"VERDICT_PERMANENT\"}"
@@ -103,19 +104,25 @@ static void look(struct alone *w)
     effects_deinit(&fx);
 }
 
-/* Nobody takes it, however often the supervisor asks for it: in the end a person is to know. */
-static void expect_undeliverable(struct alone *w, uint64_t seq, const char *told, const char *dead)
+/* As a supervisor does an hour later. */
+static void ask_for_notice(struct alone *w, uint64_t seq)
 {
     char control[80];
 
     snprintf(control, sizeof(control), "{\"jobId\": \"j\", \"notify\": {\"seq\": %d}}", (int)seq);
+    alone_pass(w, 3600000);
+    look(w);
+    w->story.len = 0;
+    alone_control(w, control);
+}
+
+/* Nobody takes it, however often the supervisor asks for it: in the end a person is to know. */
+static void expect_undeliverable(struct alone *w, uint64_t seq, const char *told, const char *dead)
+{
     for (int tries = 1; tries < MACHINE_NOTICE_TRIES; tries++) {
         assert_null(strstr(buf_str(&w->story), "dead"));
         assert_non_null(strstr(buf_str(&w->story), told));
-        alone_pass(w, 3600000);
-        look(w);
-        w->story.len = 0;
-        alone_control(w, control);
+        ask_for_notice(w, seq);
     }
     assert_non_null(strstr(buf_str(&w->story), dead));
 }
@@ -147,6 +154,91 @@ static void test_undeliverable_alert(void **state)
     buf_puts(&w->story, "alert");
     expect_undeliverable(w, m.answer->status->seq, "alert",
                          "dead UNDELIVERABLE drover.events, ack");
+}
+
+/* ---- several that have submitted one job ---- */
+
+static void submit_from(struct alone *w, const char *queue, const char *correlation)
+{
+    alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_SUBMIT,
+                                           .reply_to = queue,
+                                           .correlation_id = correlation,
+                                           .body = bytes_str(SHARED)});
+}
+
+static void expect_told(struct alone *w, const char *told)
+{
+    assert_string_equal(buf_str(&w->told), told);
+    w->told.len = 0;
+}
+
+/* The last one first, those before once; also of an end that comes later. One that asks again from
+ * the same place is still one. */
+static void test_all_submitters_are_told(void **state)
+{
+    struct alone *w = *state;
+
+    submit_from(w, "a", "1");
+    submit_from(w, "b", "2");
+    submit_from(w, "b", "2");
+    submit_from(w, "b", "3");
+    submit_from(w, "a", "1");
+    expect_told(w, "a/1 b/2 b/2 b/3 a/1 ");
+    alone_serve(w, "j", "a", DONE);
+    expect_told(w, "a/1 b/3 b/2 ");
+    alone_control(w, "{\"jobId\": \"j\", \"commandId\": \"c\", \"setDesired\": {\"desired\": "
+                     "\"STATE_DISABLED\"}}");
+    expect_told(w, "me/ a/1 b/3 b/2 ");
+}
+
+static void test_some_submitters_are_told(void **state)
+{
+    static const char *const queues[] = {"a", "b", "c", "d", "e", "f"};
+    struct alone *w = *state;
+
+    for (size_t i = 0; i < array_size(queues); i++)
+        submit_from(w, queues[i], "");
+    w->told.len = 0;
+    alone_serve(w, "j", "a", DONE);
+    expect_told(w, "f/ e/ d/ c/ b/ ");
+}
+
+/* It is not told again, and nobody waits for it. */
+static void test_an_earlier_submitter_is_gone(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    submit_from(w, "a", "");
+    submit_from(w, "b", "");
+    w->gone = "a";
+    w->told.len = w->story.len = 0;
+    alone_serve(w, "j", "a", DONE);
+    expect_told(w, "b/ a/ ");
+    heard(w, &m);
+    ask_for_notice(w, m.event->seq);
+    expect_told(w, "");
+    assert_true(scheduler_idle(w->scheduler));
+}
+
+/* Then it is owed to that one alone. */
+static void test_the_last_submitter_is_gone(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    submit_from(w, "a", "");
+    submit_from(w, "b", "");
+    w->gone = "b";
+    w->told.len = 0;
+    alone_serve(w, "j", "a", DONE);
+    expect_told(w, "b/ a/ ");
+    heard(w, &m);
+    w->gone = NULL;
+    ask_for_notice(w, m.event->seq);
+    expect_told(w, "b/ ");
+    ask_for_notice(w, m.event->seq);
+    expect_told(w, "");
 }
 
 /* ---- alerts ---- */
@@ -219,9 +311,17 @@ static void test_request_too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_labels_are_told),   TEST(test_failed_steps_are_told), TEST(test_results_left_out),
-        TEST(test_undeliverable),     TEST(test_undeliverable_alert),   TEST(test_many_causes),
+        TEST(test_labels_are_told),
+        TEST(test_failed_steps_are_told),
+        TEST(test_results_left_out),
+        TEST(test_undeliverable),
+        TEST(test_undeliverable_alert),
+        TEST(test_many_causes),
         TEST(test_request_too_large),
+        TEST(test_all_submitters_are_told),
+        TEST(test_some_submitters_are_told),
+        TEST(test_an_earlier_submitter_is_gone),
+        TEST(test_the_last_submitter_is_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
