@@ -117,10 +117,15 @@ static void on_acknowledged(struct agent *a, struct timer *t)
     begin(a);
 }
 
-static void let_go(struct agent *a, struct suspect *s)
+static void acknowledge(struct agent *a, struct suspect *s)
 {
     s->delivery->acked = true;
     effects_add(a->out, EFFECT_ACK, s->delivery->handle);
+}
+
+static void let_go(struct agent *a, struct suspect *s)
+{
+    acknowledge(a, s);
     timer_set(a, &a->alone, a->now + ACK_MS, on_acknowledged);
 }
 
@@ -166,12 +171,13 @@ void suspects_requeue(struct agent *a)
         requeue(a, list_entry(l, struct suspect, link));
 }
 
-/* What was acknowledged is ours to answer, the others are the broker's. */
+/* What was acknowledged, or told of, is ours to answer: given back, it would have evidence of a
+ * beginning that did not take place. The others are the broker's. */
 void suspects_drain(struct agent *a)
 {
     suspects_requeue(a);
     if (a->suspect && !a->suspect->delivery->acked)
-        requeue(a, take(a->suspect));
-    else if (a->suspect && !a->suspect->begun)
+        acknowledge(a, a->suspect);
+    if (a->suspect && !a->suspect->begun)
         begin(a);
 }

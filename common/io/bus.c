@@ -494,8 +494,8 @@ void bus_look_again(struct bus *bus)
     link_take(&bus->consumer.link);
     take_snapshot(bus, &s);
     any = !list_empty(&s.settled) || !list_empty(&s.deliveries);
+    report_settled(bus, &s.settled); /* they came while their connection was there */
     report_links(bus, &s);
-    report_settled(bus, &s.settled);
     report_deliveries(bus, &s.deliveries);
     if (s.look.answered && bus->state == BUS_RUNNING)
         s.look.cb(s.look.ctx, s.look.messages, s.look.consumers);

@@ -61,6 +61,7 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
     assert_true(id < MAX_MESSAGES);
     p->outcomes[id]++;
     p->outcome[id] = outcome;
+    p->downs_before[id] = p->downs;
     p->n_outcomes++;
 }
 

@@ -51,7 +51,8 @@ struct probe {
     int seen[MAX_MESSAGES]; /* deliveries by message_id, where that is a number */
     int n_seen;             /* of them, seen at least once */
     int outcomes[MAX_MESSAGES];
-    enum bus_outcome outcome[MAX_MESSAGES]; /* the last one, by id */
+    enum bus_outcome outcome[MAX_MESSAGES]; /* the last one, by id ... */
+    int downs_before[MAX_MESSAGES];         /* ... and what `downs` was then */
     int n_outcomes;
 };
 

@@ -54,6 +54,10 @@ struct miser {
     int port;
     pthread_t thread;
     _Atomic int keeps; /* so many more */
+    uint8_t kept[64];  /* the last one */
+    size_t n_kept;
+    _Atomic bool gives; /* what it has kept, and closes the connection ... */
+    _Atomic bool gave;  /* ... which it has */
     _Atomic bool ends;
 };
 
@@ -91,10 +95,12 @@ static size_t pass_frames(struct miser *m, int to, uint8_t *data, size_t len)
         size = FRAME_HEAD + (size | frame[6]) + 1;
         if (len - from < size)
             break;
-        if (is_confirm(frame, size) && m->keeps > 0)
+        if (is_confirm(frame, size) && size <= sizeof(m->kept) && m->keeps > 0) {
+            memcpy(m->kept, frame, m->n_kept = size);
             m->keeps--;
-        else if (write(to, frame, size) < 0)
+        } else if (write(to, frame, size) < 0) {
             return 0; /* who is gone reads nothing more */
+        }
         from += size;
     }
     memmove(data, data + from, len - from);
@@ -110,6 +116,10 @@ static void pump(struct miser *m, int client, int broker)
     while (!m->ends && poll(fds, 2, LOOK_MS) >= 0) {
         ssize_t n;
 
+        if (m->gives && !m->gave) {
+            assert_int_equal(write(client, m->kept, m->n_kept), m->n_kept);
+            return;
+        }
         if (fds[0].revents) {
             n = read(client, bytes, sizeof(bytes));
             if (n <= 0 || write(broker, bytes, (size_t)n) != n)
@@ -139,6 +149,7 @@ static void *miser_main(void *context)
         pump(m, client, broker);
         close(client);
         close(broker);
+        m->gave = m->gives;
     }
     return NULL;
 }
@@ -230,6 +241,26 @@ static void test_one_confirm_missing(void **state)
 static void test_confirm_missing_of_one_place(void **state)
 {
     one_confirm_missing(*state, "", "drover.submit");
+}
+
+/* Both are read at once: it was confirmed before the connection was lost, and so it is told. */
+static void test_confirmed_and_lost(void **state)
+{
+    struct world *w = *state;
+    struct miser m = {0};
+
+    begin_with_miser(w, &m);
+    m.keeps = 1;
+    submit_number(&w->a, 2);
+    until(w, m.keeps == 0);
+    m.gives = true;
+    while (!m.gave)
+        usleep(1000); /* the loop reads nothing meanwhile */
+    until(w, w->a.downs == 1 && w->a.n_outcomes == 2);
+    assert_confirmed(&w->a, 2);
+    assert_int_equal(w->a.downs_before[2], 0);
+    shut(w, &w->a);
+    miser_end(&m);
 }
 
 /* --- alarms ----------------------------------------------------------------------------------- */
@@ -329,6 +360,7 @@ int main(int argc, char **argv)
         bus_test(test_no_confirms),
         bus_test(test_one_confirm_missing),
         bus_test(test_confirm_missing_of_one_place),
+        bus_test(test_confirmed_and_lost),
         bus_test(test_alarm),
         bus_test(test_alarm_drains),
         bus_test(test_alarm_takes_long),

@@ -476,10 +476,16 @@ RULES = {
             "    if (s->token)\n        progress_of_suspect(a, s);\n    let_go(a, s);\n",
             f"{AGENT} test_evidence_of_a_suspect",
         ),
-        "a suspect that was not read is lost at the end": (
+        "a suspect that was not told of is kept at the end": (
             "agent/suspects.c",
-            "        requeue(a, take(a->suspect));\n    else if",
-            "        suspect_free(take(a->suspect));\n    else if",
+            "    suspects_requeue(a);\n    if (a->suspect && !a->suspect->delivery->acked)",
+            "    if (a->suspect && !a->suspect->delivery->acked)",
+            f"{AGENT} test_a_suspect_at_the_end",
+        ),
+        "what was told of is given back at the end": (
+            "agent/suspects.c",
+            "        acknowledge(a, a->suspect);\n    if (a->suspect && ",
+            "        requeue(a, take(a->suspect));\n    else if (a->suspect && ",
             f"{AGENT} test_a_suspect_at_the_end",
         ),
         "what came too late to be begun is thrown away": (
@@ -1781,9 +1787,8 @@ RULES = {
         ),
         "a suspect is read before it is acknowledged": (
             "agent/suspects.c",
-            "    effects_add(a->out, EFFECT_ACK, s->delivery->handle);\n"
-            "    timer_set(a, &a->alone, a->now + ACK_MS",
-            "    timer_set(a, &a->alone, a->now",
+            "    timer_set(a, &a->alone, a->now + ACK_MS, on_acknowledged);\n",
+            "    begin(a);\n",
             f"{AGENT} test_repeated",
         ),
         "suspects are read side by side": (

@@ -79,7 +79,9 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
 bool checker_given_up(struct checker *c, struct bytes body);
 
 /* An agent begins a dispatch, or says so. */
-void checker_begun(struct checker *c, const char *token);
+void checker_begun(struct checker *c, const char *token, uint64_t agent);
+/* This life of an agent gives the request back. */
+void checker_given_back(struct checker *c, const char *token, uint64_t agent);
 /* A handler begins. */
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left);
 /* ... takes effect, under the key of its token. Return: false where it must not: what it is about

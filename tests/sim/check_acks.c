@@ -126,6 +126,19 @@ static bool is_told_of(const struct checker *c, const struct acked *a, const str
            is_since(c, a, token);
 }
 
+/* Whether it was sent once more, and the job has turned since: no copy that has waited in a
+ * scheduler is sent, and it is not withdrawn, as another one may be in a queue. */
+static bool is_left_to_its_lease(const struct checker *c, const struct job *job,
+                                 const struct token *token)
+{
+    char copy[16];
+
+    snprintf(copy, sizeof(copy), "c%u", (unsigned)token->step);
+    return !token->back && (job->back || token->turn < job->since) &&
+           simstore_hash(c->store, job->partition, job->keys.data) &&
+           bytes_is(simstore_field(c->store, copy), token->text);
+}
+
 /* Whether somebody waits for a request that nobody has sent. */
 static bool is_waited_for(const struct checker *c, const struct acked *a, const struct token *token)
 {
@@ -135,7 +148,7 @@ static bool is_waited_for(const struct checker *c, const struct acked *a, const 
         return false;
     if (job->ending || *job->hold) /* sends nothing */
         return false;
-    if (token->published || is_too_late(c, token))
+    if (token->published || is_too_late(c, token) || is_left_to_its_lease(c, job, token))
         return false;
     return is_told_of(c, a, token) || is_told_again(c, a, token);
 }

@@ -122,6 +122,7 @@ static void published_requests(struct checker *c, const struct bus_message *m,
         }
         check_properties(c, m, token, body.requests->n_requests == 1);
         token->published = true;
+        token->copied |= m->resent;
         token->routed |= outcome == BUS_CONFIRMED;
         token->delivered |= lost;
     }

@@ -92,12 +92,23 @@ static void check_passed_on(struct checker *c, const Drover__V1__StepRequest *re
             "I12 %s: a request with the traceparent '%s'", request->job_id, request->traceparent);
 }
 
-void checker_begun(struct checker *c, const char *text)
+void checker_begun(struct checker *c, const char *text, uint64_t agent)
 {
     struct token *token = check_token_ever(c, bytes_str(text));
 
-    if (token)
-        token->begun = true;
+    if (!token)
+        return;
+    token->begun = true;
+    token->told_by = agent;
+}
+
+void checker_given_back(struct checker *c, const char *text, uint64_t agent)
+{
+    const struct token *token = check_token_ever(c, bytes_str(text));
+
+    if (token && !token->copied && token->run_ends == 0)
+        require(c, token->told_by != agent,
+                "I14 %s: its agent gives back what it says it has begun, and has not", text);
 }
 
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left)

@@ -74,6 +74,7 @@ static struct token *mint(struct checker *c, struct bytes text)
     if (was) {
         token->published = was->published;
         token->routed = was->routed;
+        token->copied = was->copied;
         token->went_back = true;
         token->begun = was->begun;
         token->delivered = was->delivered;

@@ -211,6 +211,7 @@ void role_effect(struct process *p, const struct effect *e);
 
 /* An agent sends replies: each within the lease of its attempt. */
 void role_replies(struct process *p, struct bytes body);
+void role_gives_back(struct process *p, const struct bus_delivery *d);
 
 /* ---- liar.c ---- */
 

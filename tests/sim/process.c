@@ -98,6 +98,7 @@ static void perform(struct process *p, const struct effect *e)
         break;
     case EFFECT_REQUEUE:
         mix(p, MIXED_REQUEUE, e->id);
+        role_gives_back(p, simlink_delivery(&p->link, e->id));
         simlink_requeue(&p->link, e->id);
         break;
     case EFFECT_CONSUME:

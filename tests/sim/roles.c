@@ -455,13 +455,18 @@ static void note_two_runs(struct world *w, const struct handler *started)
             }
 }
 
+static uint64_t life_of(const struct process *p)
+{
+    return ((uint64_t)p->index + 1) << 32 | p->life;
+}
+
 static void handler_start(struct process *p, struct agent_run *run)
 {
     struct world *w = p->world;
     struct handler *h;
     enum world_verdict verdict = WORLD_GOES_ON;
 
-    checker_begun(w->checker, run->request->token);
+    checker_begun(w->checker, run->request->token, life_of(p));
     if (poison_handler(p, run->request->token))
         return;
     h = timeline_alloc(w->t, sizeof(*h));
@@ -541,7 +546,17 @@ void role_replies(struct process *p, struct bytes body)
                          h->label);
     }
     for (size_t i = 0; i < m.replies->n_progress; i++)
-        checker_begun(p->world->checker, m.replies->progress[i]->token);
+        checker_begun(p->world->checker, m.replies->progress[i]->token, life_of(p));
+}
+
+void role_gives_back(struct process *p, const struct bus_delivery *d)
+{
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    if (p->role != ROLE_AGENT || !d || wire_decode(WIRE_REQUESTS, d->body, NULL, &m, NULL))
+        return;
+    for (size_t i = 0; i < m.requests->n_requests; i++)
+        checker_given_back(p->world->checker, m.requests->requests[i]->token, life_of(p));
 }
 
 /* ---- all ---- */
