@@ -198,8 +198,6 @@ void suspect_free(struct suspect *s);
 /* Ends a step: the next one, where there is a slot for it and the one before is done with. */
 void suspects_admit(struct agent *a);
 void suspects_requeue(struct agent *a);
-/* The same, and the one that was acknowledged is read now. */
-void suspects_drain(struct agent *a);
 /* The Progress of the present one has an outcome. */
 void suspects_told(struct agent *a);
 
@@ -231,6 +229,8 @@ void run_end(struct agent *a, struct run *run);
 void run_defer(struct agent *a, struct run *run);
 void run_leave(struct agent *a, struct run *run);
 void run_free(struct agent *a, struct run *run);
+/* Of those that are not at work: what was acknowledged is answered, the rest is the broker's. */
+void runs_end_waiting(struct agent *a);
 void runs_drain(struct agent *a);
 
 /* ---- replies.c ---- */

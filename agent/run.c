@@ -523,12 +523,10 @@ void run_leave(struct agent *a, struct run *run)
     give_back(a, run);
 }
 
-void runs_drain(struct agent *a)
+void runs_end_waiting(struct agent *a)
 {
     struct run *run, *next;
 
-    a->draining = true;
-    suspects_drain(a);
     HASH_ITER(by_id, a->runs, run, next) {
         if (run->state == RUN_WAITING && (run->delivery->acked || in_company(run)))
             run_defer(a, run); /* left behind, it would bring back what is done of its message */
@@ -537,4 +535,11 @@ void runs_drain(struct agent *a)
         else if (run->state == RUN_BACKOFF)
             answer(a, run);
     }
+}
+
+void runs_drain(struct agent *a)
+{
+    a->draining = true;
+    suspects_requeue(a);
+    runs_end_waiting(a);
 }

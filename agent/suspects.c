@@ -115,17 +115,14 @@ static void begin(struct agent *a)
 static void on_acknowledged(struct agent *a, struct timer *t)
 {
     begin(a);
-}
-
-static void acknowledge(struct agent *a, struct suspect *s)
-{
-    s->delivery->acked = true;
-    effects_add(a->out, EFFECT_ACK, s->delivery->handle);
+    if (a->draining)
+        runs_end_waiting(a);
 }
 
 static void let_go(struct agent *a, struct suspect *s)
 {
-    acknowledge(a, s);
+    s->delivery->acked = true;
+    effects_add(a->out, EFFECT_ACK, s->delivery->handle);
     timer_set(a, &a->alone, a->now + ACK_MS, on_acknowledged);
 }
 
@@ -165,19 +162,10 @@ static void requeue(struct agent *a, struct suspect *s)
     suspect_free(s);
 }
 
+/* Not the one that was told of: given back, it would have evidence of a beginning that did not take
+ * place. An agent that is to end acknowledges, reads and answers it all the same. */
 void suspects_requeue(struct agent *a)
 {
     for (struct list *l; (l = list_pop(&a->suspects));)
         requeue(a, list_entry(l, struct suspect, link));
-}
-
-/* What was acknowledged, or told of, is ours to answer: given back, it would have evidence of a
- * beginning that did not take place. The others are the broker's. */
-void suspects_drain(struct agent *a)
-{
-    suspects_requeue(a);
-    if (a->suspect && !a->suspect->delivery->acked)
-        acknowledge(a, a->suspect);
-    if (a->suspect && !a->suspect->begun)
-        begin(a);
 }

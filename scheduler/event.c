@@ -23,6 +23,7 @@
 #define OTHER_STEP "OTHER_STEP"
 #define PARKED "PARKED"
 #define DEADLINE "DEADLINE"
+#define TORN "TORN"
 #define SERVED "SERVED" /* the causes above are over */
 
 struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
@@ -192,6 +193,18 @@ void alert_of_store(struct scheduler *s, struct item *item, const char *job, con
     op->alert = or_abort(malloc(sizeof(*op->alert)));
     *op->alert = (struct alert){.step = WORKFLOW_NONE, .at = at, .reason = reason};
     alert_tell(s, op);
+    op_unref(s, op);
+}
+
+void alert_torn(struct scheduler *s, struct item *item, const char *job, int64_t at)
+{
+    struct op *op = op_new(s, item, job);
+
+    op->alert = or_abort(malloc(sizeof(*op->alert)));
+    *op->alert =
+        (struct alert){.step = WORKFLOW_NONE, .at = at, .reason = TORN, .what = OPS_CAUSE_ASK};
+    snprintf(op->alert->cause, sizeof(op->alert->cause), TORN " %s", job);
+    op_call(s, op, told_call, told_answered);
     op_unref(s, op);
 }
 

@@ -154,6 +154,8 @@ struct op {
     struct bus_delivery *delivery; /* suspect: one free() */
     uint32_t notices;              /* notice: tries before this one */
     bool with_results;             /* notice: the sinks are known */
+    bool asked_earlier;            /* likewise: whether its earlier addresses are to be told ... */
+    bool tells_earlier;            /* ... and they are */
     bool undeliverable;            /* notice: its queue did not come back, now for drover.dead */
     bool returned;                 /* a publish of this op found no queue */
 };
@@ -183,6 +185,7 @@ struct part {
     struct op *op;
     char token[WIRE_TOKEN_MAX + 1]; /* of a request */
     bool again; /* some other copy may be in a queue: no outcome of this one is proof */
+    bool spare; /* that nobody gets it changes nothing */
     struct watched *watched; /* NULL: it is not; owned */
 };
 
@@ -418,6 +421,8 @@ void asked_free(struct scheduler *s);
 /* About the store, or about a job whose record is gone; told with no more ado. */
 void alert_of_store(struct scheduler *s, struct item *item, const char *job, const char *reason,
                     int64_t at);
+/* A sweep cannot read this job: told once for as long as that goes on. */
+void alert_torn(struct scheduler *s, struct item *item, const char *job, int64_t at);
 
 /* A store that went back in time (rollback.c): looks whether it did, on a new connection; heeds the
  * mark in an answer; remembers what a client is told of. */

@@ -4,9 +4,11 @@
  * owed from that moment, in the store, and until this publish is confirmed: whoever dies in
  * between, the supervisor asks for it again. A reply queue that is gone, or events that the broker
  * refuses, are tried five times in an hour. That is the queue of whoever has submitted the job
- * last; those who had submitted it before are told with the first try, and no more.
+ * last. Those who had submitted it before are told with the first try that comes to its end: like
+ * the cause of an alert, which is news to all schedulers until one has told of it.
  */
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,17 +30,52 @@ static void settle_call(struct scheduler *s, struct op *op)
     ops_settle_owed(s->out, op_call_id(s, op), op->partition, &notice, 1);
 }
 
+static void notice_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
+
 static void settle_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
 }
 
-static void notice_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
+/* ---- earlier addresses ---- */
+
+/* The same for all schedulers: one that has asked may be gone. */
+#define EARLIER_FRESH "e"
+
+static void earlier_say(struct scheduler *s, struct op *op, enum ops_cause what)
+{
+    const char *cause = effects_printf(s->out, "END %s %" PRIu64, op->job, op->seq);
+
+    ops_told(s->out, op_call_id(s, op), op->partition, cause, what, EARLIER_FRESH);
+}
+
+static void earlier_ask_call(struct scheduler *s, struct op *op)
+{
+    earlier_say(s, op, OPS_CAUSE_ASK);
+}
+
+static void earlier_asked(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    op->tells_earlier = ops_read_told(r);
+    op_call(s, op, notice_call, notice_answered);
+}
+
+/* Where the notice is owed no more nobody asks again. */
+static void earlier_told_call(struct scheduler *s, struct op *op)
+{
+    earlier_say(s, op, op->returned ? OPS_CAUSE_TOLD : OPS_CAUSE_OVER);
+}
+
+/* ---- what became of it ---- */
 
 /* Every publish has its outcome. What found no queue stays owed, and the supervisor has it tried
  * again; after the last try it is read once more, for drover.dead. */
 void notice_told(struct scheduler *s, struct op *op)
 {
-    if (!op->returned) {
+    if (op->tells_earlier) {
+        op->tells_earlier = false;
+        op->then = notice_told;
+        op_call(s, op, earlier_told_call, settle_answered);
+    } else if (!op->returned) {
         op_call(s, op, settle_call, settle_answered);
     } else if (!op->undeliverable && op->notices + 1 >= MACHINE_NOTICE_TRIES) {
         op->undeliverable = true;
@@ -127,26 +164,20 @@ static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct
 }
 
 static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
-                        struct ops_address to, bool json)
+                        struct ops_address to, bool json, bool earlier)
 {
-    struct bus_message *message = op_publish(s, op, &m->base, json, NULL);
+    struct bytes packed = wire_pack(s->out, &m->base, json);
+    struct publish *p = publish_new(s, 1);
+    struct bus_message *message;
 
+    publish_part(s, p, op, NULL, packed.len);
+    p->parts[0].spare = earlier;
+    message = publish_send(s, p, m->base.descriptor, packed, json);
     message->exchange = "";
     message->key = effects_text(s->out, to.reply_to);
     message->correlation_id = effects_text(s->out, to.correlation);
     message->job = effects_str(s->out, op->job);
     message->mandatory = true;
-}
-
-/* By an op of their own: that a queue is gone is of no account. */
-static void tell_earlier(struct scheduler *s, const struct op *op, const Drover__V1__JobEvent *m,
-                         const struct ops_job *job)
-{
-    struct op *copies = op_new(s, op->item, op->job);
-
-    for (uint32_t i = 0; i < job->n_earlier; i++)
-        tell_client(s, copies, m, job->earlier[i], job->json);
-    op_unref(s, copies);
 }
 
 static void tell_nobody(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
@@ -181,10 +212,10 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
     } else {
         event_publish(s, op, &m, w, name);
         if (job->reply_to.len > 0)
-            tell_client(s, op, &m, (struct ops_address){job->reply_to, job->correlation},
-                        job->json);
-        if (op->notices == 0 && job->n_earlier > 0)
-            tell_earlier(s, op, &m, job);
+            tell_client(s, op, &m, (struct ops_address){job->reply_to, job->correlation}, job->json,
+                        false);
+        for (uint32_t i = 0; op->tells_earlier && i < job->n_earlier; i++)
+            tell_client(s, op, &m, job->earlier[i], job->json, true);
         log_info("job_settled", LOG_S("job", op->job), LOG_S("outcome", name),
                  LOG_I("seq", (int64_t)op->seq));
     }
@@ -227,6 +258,9 @@ static void notice_answered(struct scheduler *s, struct op *op, struct ops_reade
     } else if (!op->with_results) {
         op->with_results = true; /* now that the sinks are known */
         op_call(s, op, notice_call, notice_answered);
+    } else if (job.n_earlier > 0 && !op->asked_earlier) {
+        op->asked_earlier = true;
+        op_call(s, op, earlier_ask_call, earlier_asked);
     } else {
         op->then = notice_told;
         tell(s, op, &job, w);

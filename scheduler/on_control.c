@@ -63,7 +63,10 @@ void on_control(struct scheduler *s, struct item *item)
         recover(s, op);
         break;
     case DROVER__V1__CONTROL__COMMAND_NOTIFY:
-        notice_new(s, item, m->job_id, m->notify->seq, "");
+        if (m->notify->torn)
+            alert_torn(s, item, m->job_id, m->issued_at);
+        else
+            notice_new(s, item, m->job_id, m->notify->seq, "");
         break;
     case DROVER__V1__CONTROL__COMMAND_LIST_JOBS:
         list_jobs(s, op);

@@ -334,7 +334,7 @@ static void part_told(struct scheduler *s, const struct part *part, enum bus_out
     struct op *op = part->op;
 
     if (outcome == BUS_RETURNED || outcome == BUS_NACKED) {
-        op->returned = true;
+        op->returned |= !part->spare;
         if (part->token[0] && !part->again) {
             s->stats.unroutable++;
             record_new(s, op->item, outcome == BUS_RETURNED ? OP_UNROUTABLE : OP_REFUSED, op->job,

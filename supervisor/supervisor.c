@@ -240,6 +240,21 @@ static void notify(struct supervisor *s, const struct ops_owed *owed, int64_t st
     log_info("notify", LOG_S("job", m.job_id), LOG_I("seq", (int64_t)owed->seq));
 }
 
+/* A person is to know: nothing that the store can do by itself ends this job. */
+static void notify_torn(struct supervisor *s, const char *job)
+{
+    Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
+    Drover__V1__Notify command = DROVER__V1__NOTIFY__INIT;
+
+    m.job_id = (char *)job;
+    m.issued_at = s->offset_most == INT64_MAX ? 0 : s->now + s->offset_most;
+    m.command_case = DROVER__V1__CONTROL__COMMAND_NOTIFY;
+    m.notify = &command;
+    command.torn = true;
+    publish(s, &m);
+    s->stats.notifies++;
+}
+
 /* ---- the clock ---- */
 
 /*
@@ -344,11 +359,14 @@ static void on_swept(struct supervisor *s, struct partition *p, struct ops_reade
         swept = (struct ops_swept){0};
     }
     if (swept.n_mended > 1 && bytes_is(swept.mended[0], "torn")) {
+        const char *job = effects_text(s->out, swept.job);
+
         s->stats.torn++;
-        log_error("torn", LOG_I("partition", p - s->partitions),
-                  LOG_S("job", effects_text(s->out, swept.job)),
+        log_error("torn", LOG_I("partition", p - s->partitions), LOG_S("job", job),
                   LOG_S("why", effects_text(s->out, swept.mended[1])));
-        decide(s, "torn", effects_text(s->out, swept.job), "", "");
+        decide(s, "torn", job, "", "");
+        if (!s->config.dry_run)
+            notify_torn(s, job);
         swept.n_mended = 0;
     }
     if (swept.n_mended > 0) {

@@ -41,7 +41,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 37
+local BUILD = 38
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -423,7 +423,11 @@ local function load_rare(job)
     local to_do, to_undo = match(h[13], '^(%d+) (%d+)$')
     job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
   end
+  if not (job.since and job.since > 0) then
+    error('since is no such number', 0)
+  end
   job.epoch = tonumber(h[14]) or job.since
+  job.epoch = job.epoch > 0 and job.epoch or job.since
   job.had_cursor = h[2] and h[2] ~= ''
   if job.had_cursor then
     read_cursor(job, h[2])
@@ -439,6 +443,7 @@ local function load_rare(job)
 end
 
 local STEPS_MAX = 10000
+local MOST = 2 ^ 53
 local PHASES = {PENDING = true, PROCESSING = true, PROCESSED = true, ERROR = true}
 
 -- nil: no such job. It is torn where it cannot be read: an error that says why.
@@ -455,7 +460,8 @@ load = function(p, id, now, step_field, budget)
   job.desired, job.phase, job.turn, job.open = h[2], h[3], num(h[4]), num(h[5] or 'lost')
   job.due, job.seq, job.bytes = num(h[6]) or 0, num(h[7]), num(h[9])
   job.busy, job.step_text = num(h[10] or '0'), h[12]
-  if not (job.n and job.turn and job.seq and job.n > 0 and job.n <= STEPS_MAX) then
+  if not (job.n and job.turn and job.seq and job.n > 0 and job.n <= STEPS_MAX and job.turn > 0 and job.turn < MOST
+    and job.seq >= 0 and job.seq < MOST) then
     error('n, turn or seq is no such number', 0)
   elseif not PHASES[job.phase] or job.desired ~= 'A' and job.desired ~= 'D' then
     error('it has no such phase, or no such desired state', 0)
@@ -479,10 +485,20 @@ end
 local function unless_torn(f, ...)
   local good, first, second = pcall(f, ...)
   local wrong = not good and (type(first) == 'table' and first.err or first)
-  if wrong and type(first) == 'table' and not match(wrong, '^WRONGTYPE') and not match(wrong, '^ERR value is not') then
+  if wrong and type(first) == 'table' and not match(wrong, '^WRONGTYPE') and not match(wrong, '^ERR .-value is not') then
     error(first, 0)
   end
   return good, good and first or wrong, second
+end
+
+-- Adds to a counter; one that is no number, or below 0, counts from here.
+local function count_up(key, field, by)
+  local good, count = unless_torn(call, 'HINCRBY', key, field, by)
+  if not good or count < 0 then
+    count = max(by, 0)
+    call('HSET', key, field, int(count))
+  end
+  return count
 end
 
 local function note(job, event, a, b, c, d)
@@ -541,7 +557,7 @@ local function owe(job, outcome, reason, steps)
   call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
     concat({outcome, job.phase, int(job.turn), int(job.now), int(job.open), reason, steps}, ' '))
   call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)
-  call('HINCRBY', job.key, 'owes', 1)
+  count_up(job.key, 'owes', 1)
 end
 
 -- The turn is over.
@@ -1355,7 +1371,8 @@ end
 
 -- define: digest name version total blob last registered (field line)…
 -- Comes in pieces for large definitions; usable when the last one is there. A registered one can be
--- found by name; the same name and version with other content is refused.
+-- found by name; the same name and version with other content is refused. One that a build before 36 has stored
+-- gets the names of its steps.
 local function define(keys, a)
   local p, now = keys[1], now_ms()
   local digest, name, version, total, blob = a[1], a[2], a[3], a[4], a[5]
@@ -1368,7 +1385,8 @@ local function define(keys, a)
       return {'CONFLICT'}
     end
   end
-  if call('HGET', key, 'ready') ~= FORMAT then
+  local known = call('HMGET', key, 'ready', 'named')
+  if known[1] ~= FORMAT or not known[2] then
     local fields = {'n', total}
     if blob ~= '' then
       put(fields, 'name', name ~= '' and full or '', 'blob', blob)
@@ -1383,8 +1401,8 @@ local function define(keys, a)
     if last ~= '1' then
       return {'MORE'}
     end
-    call('HSET', key, 'ready', FORMAT)
-    if call('HSETNX', key, 'refs', '0') == 0 then
+    call('HSET', key, 'ready', FORMAT, 'named', '1')
+    if call('HSETNX', key, 'refs', '0') == 0 and call('HGET', key, 'refs') ~= '0' then
       call('ZREM', p .. 'defs', digest) -- of an earlier build, and used
     end
     cache[key] = nil
@@ -1488,7 +1506,7 @@ local function set_address(data, reply_to, correlation)
   if list[1] == reply_to and list[2] == correlation then
     return
   end
-  for k = 1, #list, 2 do
+  for k = 1, #list - 1, 2 do
     local same = list[k] == reply_to and list[k + 1] == correlation
     if list[k] ~= '' and not same and #earlier < EARLIER_KEPT then
       earlier[#earlier + 1] = #list[k] .. ':' .. list[k] .. #list[k + 1] .. ':' .. list[k + 1]
@@ -2116,14 +2134,19 @@ local function expire_job(p, id, now, hold, clock, out)
   return 1, whole
 end
 
+local function is_owed(p, id, seq)
+  return call('HMGET', p .. 'data:' .. id, 's' .. seq)[1]
+end
+
 local function expire_owed(p, now, skip, limit, out)
   local list = call('ZRANGEBYSCORE', p .. 'owed', '-inf', int(now), 'LIMIT', skip, limit)
   for _, member in ipairs(list) do
     local id, seq = match(member, '^(%S+) (%d+)$')
-    if call('HMGET', p .. 'data:' .. id, 's' .. seq)[1] then
-      local tries = call('HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)
-      local wait = NOTICE_WAITS[min(tries, #NOTICE_WAITS)]
-      call('ZADD', p .. 'owed', int(now + wait), member)
+    local good, owed = unless_torn(is_owed, p, id or '', seq or '')
+    if good and owed then
+      local counted, tries = unless_torn(call, 'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)
+      tries = counted and max(tries, 1) or #NOTICE_WAITS
+      call('ZADD', p .. 'owed', int(now + NOTICE_WAITS[min(tries, #NOTICE_WAITS)]), member)
       put(out, id, seq)
     else
       call('ZREM', p .. 'owed', member)
@@ -2590,8 +2613,14 @@ local function answers_of(job)
   local list, text, at = {}, call('HGET', job.p .. 'data:' .. job.id, 'commands') or '', 1
   while at <= #text do
     local len, start = match(text, '^(%d+):()', at)
+    if not len then
+      break -- damaged: the rest is forgotten
+    end
     local id = sub(text, start, start + len - 1)
     local command, code, why, i, after = match(text, '^ (%S+) (%S+) (%S+) (%S+);()', start + len)
+    if not after then
+      break
+    end
     list[#list + 1] = {id = id, command = command, code = code, why = why, i = i,
       text = sub(text, at, after - 1)}
     at = after
@@ -2624,7 +2653,7 @@ local ORDERS = {enable = 'ordered', disable = 'ordered', cancel = 'ordered', ret
 local function overtaken_command(job, command)
   local order = ORDERS[command.name]
   return order and command.issued_at ~= '0'
-    and tonumber(call('HGET', job.key, order) or '0') > tonumber(command.issued_at)
+    and (tonumber(call('HGET', job.key, order) or '') or 0) > tonumber(command.issued_at)
 end
 
 -- A sender's clock may be ahead, but whoever comes after him is not to wait for it.
@@ -2661,7 +2690,8 @@ local function make_readable(p, id, now)
   local n = first and match(first, '^%d+$') and tonumber(first) or 0
   call('HSET', key, 'n', (n > 0 and n <= 10000) and int(n) or '1')
   for name, value in pairs({turn = '1', due = int(now), seq = int(now), created = int(now)}) do
-    if not tonumber(call('HGET', key, name) or '') then
+    local known = tonumber(call('HGET', key, name) or '')
+    if not (known and known >= 0 and known < 2 ^ 53) or name == 'turn' and known < 1 then
       call('HSET', key, name, value)
     end
   end
@@ -2730,9 +2760,8 @@ local function settle_owed(keys, a)
   local p = keys[1]
   for k = 1, #a, 2 do
     call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])
-    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1], 'n' .. a[k + 1]) > 0
-        and call('HINCRBY', p .. 'job:' .. a[k], 'owes', -1) < 0 then -- builds before 22 did not count
-      call('HSET', p .. 'job:' .. a[k], 'owes', '0')
+    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1], 'n' .. a[k + 1]) > 0 then
+      count_up(p .. 'job:' .. a[k], 'owes', -1) -- below 0: builds before 22 did not count
     end
   end
   return {'SETTLED'}
@@ -2924,7 +2953,7 @@ local function inspect_notice(p, a)
   end
   local job = call('HMGET', p .. 'job:' .. a[2], 'def', 'n')
   local out = {'FOUND', job[1], job[2], d[1] or '', d[2] or '', d[3] or '', d[4] or '', d[5] or '',
-    d[6] or '', d[7] or '0',
+    d[6] or '', int(max(tonumber(d[7] or '0') or 0, 0)),
     match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
   local room, count, results = tonumber(a[4]), 0, {}
   for k = 5, min(#a, 4 + BUDGET) do
@@ -2938,7 +2967,7 @@ local function inspect_notice(p, a)
   end
   put(out, int(count), unpack(results))
   local earlier = texts_of(d[9] or '')
-  put(out, int(#earlier / 2), unpack(earlier))
+  put(out, int(floor(#earlier / 2)), unpack(earlier))
   return out
 end
 
@@ -3131,7 +3160,7 @@ end
 -- Whether somebody is still to hear how a turn of a job has ended. Builds before 22 did not count that.
 local function owes(p, id)
   local job = call('HMGET', p .. 'job:' .. id, 'owes', 'seq')
-  return tonumber(job[1] or '0') > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] or ''))
+  return (tonumber(job[1] or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] or ''))
 end
 
 -- Jobs are kept that have settled since then. Where the clock jumped ahead, the time of those before it has not

@@ -699,6 +699,26 @@ class Functions(unittest.TestCase):
         self.redis.hset(f"{KEYS}def:d", "xfirst", 1)
         self.assertEqual("RECORDED", self.reply("A", self.step(0)[5], step="first")[0])
 
+    def test_names_of_a_definition_that_an_earlier_build_has_stored(self):
+        """Its steps get them when it is defined again, beside its jobs."""
+        self.submit(LONG, LONG)
+        self.redis.hdel(f"{KEYS}def:d", "named")
+        before = self.redis.hgetall(f"{KEYS}def:d")
+        self.define("d", LONG, LONG, names=["first", "second"])
+        after = self.redis.hgetall(f"{KEYS}def:d")
+        self.assertEqual({"0", "1", "xfirst", "xsecond", "named"}, {k for k in after if after[k] != before.get(k)})
+        self.assertEqual([], self.index("defs"))
+        token = self.step(0)[5]
+        self.assertEqual("OTHER_STEP", self.reply("A", token, step="second")[0])
+        self.assertEqual("RECORDED", self.reply("A", token, step="first")[0])
+
+    def test_a_definition_that_is_named_before_it_is_used(self):
+        """It is still one that nobody uses."""
+        self.define("d", LONG)
+        self.redis.hdel(f"{KEYS}def:d", "named")
+        self.define("d", LONG, names=["first"])
+        self.assertEqual(["d"], self.index("defs"))
+
     def test_what_an_agent_has_rejected(self):
         """Nobody has waited in vain, nor does anything count: it is tried again after a while."""
         self.submit(LONG)
@@ -1739,6 +1759,88 @@ class Functions(unittest.TestCase):
                         self.assertEqual([], self.index("open"))
                         self.assertEqual([], [place for place in self.sweep_all() if place != "open"])
         self.assertLessEqual({"n", "turn", "seq", "def", "desired", "phase", "0", "1", "2"}, torn)
+
+    def lived(self):
+        """A job that has lived through much, and has most of the fields that a job can have."""
+        self.redis.flushall()
+        self.submit(LONG, LONG, LONG, after={1: 0}, complete_by=self.now() + 10**9, labels="4:a=bc")
+        for queue in "ab":
+            self.submit_call(reply_to=queue)
+        last = self.step(2)[5]
+        self.call("drive", JOB, FRESH[1], "me", 1, 2)
+        self.call("unsent", JOB, FRESH[1], "me", 1, last)
+        self.call("taken", JOB, last)
+        self.call("renew", JOB, last, "0.5", "half way", 10)
+        self.reply("A", f"0.{FRESH[3]}")  # too late
+        self.record("T")  # it is parked, and a person is to know
+        for i, command in enumerate(("disable", "enable", "pause", "resume")):
+            self.assertEqual("DONE", self.steer(command, command_id=f"c{i}", issued_at=self.now()))
+
+    def is_torn(self):
+        """What a supervisor does; a sweep may say that the job cannot be read."""
+        for index in ("owed", "due"):
+            for member in self.index(index):
+                self.redis.zadd(f"{KEYS}{index}", {member: 0})
+        self.redis.zadd(f"{KEYS}due", {"gone": 1})
+        self.expire()
+        self.assertNotIn("gone", self.index("due"))
+        return "torn" in self.sweep_all()
+
+    def goes_on(self):
+        """What schedulers do: whatever they ask has an answer."""
+        seqs = [owed.split()[1] for owed in self.index("owed") if owed.startswith(f"{JOB} ")]
+        for seq in seqs:
+            self.call("inspect", "notice", JOB, seq, 1000)
+        self.submit_call(reply_to="c")
+        for i in (0, 2):
+            token = self.step(i)[5]
+            self.call("renew", JOB, token, "-1", "", 10)
+            self.call("unsent", JOB, FRESH[1], "me", 2, token)
+            self.reply("T", token)
+        self.call("inspect", "job", JOB, 0, 10, 1)
+        self.steer("disable", command_id="d", issued_at=self.now())
+        for seq in seqs:
+            self.call("settle_owed", JOB, seq)
+        self.call("forget", 10**9, 9)
+
+    def test_a_damaged_notice_is_told(self):
+        """How often it was asked for is not known; and those beside it are told."""
+        self.lived()
+        (owed,) = self.index("owed")
+        seq = owed.split()[1]
+        self.redis.hset(f"{KEYS}data:{JOB}", f"n{seq}", "x")
+        self.redis.set(f"{KEYS}data:other", "x")
+        self.redis.zadd(f"{KEYS}owed", {owed: 2, "other 7": 1, "damaged": 0})
+        self.assertEqual(["1", JOB, seq], self.expire()[-3:])
+        self.assertEqual([owed], self.index("owed"))
+        self.assertEqual("0", self.call("inspect", "notice", JOB, seq, 1000)[9])
+
+    def test_what_is_owed_cannot_be_counted(self):
+        """The job ends all the same, and what it owes from here on counts."""
+        self.submit(LONG)
+        self.redis.hset(f"{KEYS}job:{JOB}", "owes", "x")
+        self.record("A")
+        self.assertEqual(["PROCESSED", "1"], self.job("phase", "owes"))
+
+    def test_torn_in_any_way(self):
+        """Of a job that has lived through much: neither stops those beside it, and each can be killed."""
+        self.lived()
+        fields = [(kind, name) for kind in ("job", "data") for name in self.redis.hgetall(f"{KEYS}{kind}:{JOB}")]
+        names = {name for _, name in fields}
+        self.assertLessEqual({"owes", "commands", "earlier", "p2", "t2", "c2", "u2", "l0", "e0", "held", "ordered"}, names)
+        for kind, name in fields:
+            for value in (None, "", "x", "-5", "3:abc", str(10**20)):
+                with self.subTest(kind=kind, name=name, value=value):
+                    self.lived()
+                    if value is None:
+                        self.redis.hdel(f"{KEYS}{kind}:{JOB}", name)
+                    else:
+                        self.redis.hset(f"{KEYS}{kind}:{JOB}", name, value)
+                    if not self.is_torn():
+                        self.goes_on()
+                    self.steer("kill", command_id="k")
+                    self.assertIn(self.job("phase")[0], ("ERROR", "PROCESSED"))
+                    self.assertFalse(self.is_torn())
 
 
 if __name__ == "__main__":

@@ -507,7 +507,7 @@ class Permissions(unittest.TestCase):
         lines = {line.split()[1]: line for line in acl}
         for user, functions in FUNCTIONS.items():
             code = code_of(text, {registered[name] for name in functions})
-            commands = {name.lower() for name in re.findall(r"\bcall\('(\w+)'", code)}
+            commands = {name.lower() for name in re.findall(r"\bcall(?:\(|, )'(\w+)'", code)}
             granted = set(re.findall(r" \+(\w+)(?![\w|])", lines[user]))
             self.assertEqual(commands | CONNECTING[user], granted, user)
             kinds = set(re.findall(r"\bp \.\. '(\w+:?)", code))
@@ -595,6 +595,8 @@ class Permissions(unittest.TestCase):
             self.store.redis.execute_command("FLUSHALL")
             self.store.redis.execute_command("FUNCTION", "LOAD", "REPLACE", library)
             self.store.redis.hset(f"{KEYS}job:some", "def", "d")
+            self.store.redis.zadd(f"{KEYS}owed", {"some 1": 1})  # a notice that nobody could be told
+            self.store.redis.hset(f"{KEYS}data:some", "s1", "SUCCEEDED PROCESSED 1 1 0  ")
             for command in (RUNNING, *map(running, RUNS)):
                 self.assertIn(self.store.redis.execute_command(*command)[0], ("DEFINED", "CREATED"))
             with self.store_connection(user, self.password("redis", user)) as connection:
@@ -607,6 +609,8 @@ class Permissions(unittest.TestCase):
                     entries = self.store.redis.lrange(f"{KEYS}hist:{job}", 0, -1)
                     found = event in [entry.split()[2] for entry in entries]
                     self.assertEqual(user in users, found, f"{job}: {entries}")
+                asked = self.store.redis.hget(f"{KEYS}data:some", "n1")
+                self.assertEqual("1" if user == SUPERVISOR else None, asked, f"{user} asks for a notice again")
                 wrongly += [(user, command) for command in FORBIDDEN_COMMANDS
                             if self.may(connection, *command.split())]
         self.store.redis.execute_command("FLUSHALL")

@@ -194,6 +194,18 @@ class Supervisors(cluster.TestCase):
         self.assertEqual((0, ["held leases: nobody consumes drover.replies", "torn torn"]), (code, lines[-2:]))
         self.assertEqual([], [line for line in lines if line.startswith("expired")])
 
+    def test_torn(self):
+        """A person is told once of a job that cannot be read, however often a sweep meets it; and can kill it."""
+        c = self.cluster(agents=0, settings={"supervisor": {"supervisor": {"sweep": "1s"}}})
+        c.client.submit(wire.submit("job", [wire.step("a", "hand")]))
+        c.client.receipt("job")
+        c.store.redis.hset(c.store.partition("job") + "job:job", "turn", "x")
+        servers.wait_for(lambda: len(c.supervisors[0].records("torn")) > 2, "it to be met again and again")
+        alerts = servers.wait_for(lambda: c.schedulers[0].records("alert"), "an alert")
+        self.assertEqual(["TORN"], [alert["reason"] for alert in alerts], alerts)
+        self.assertEqual(wire.ANSWER_CODE_DONE, c.client.control("job", kill=wire.Kill()).code)
+        self.assertEqual(wire.OUTCOME_KILLED, c.client.settled("job").outcome)
+
     def test_nobody_reads_replies(self):
         """Without a scheduler nothing expires: an answer sent in time is good hours later."""
         c = self.cluster()

@@ -476,16 +476,23 @@ RULES = {
             "    if (s->token)\n        progress_of_suspect(a, s);\n    let_go(a, s);\n",
             f"{AGENT} test_evidence_of_a_suspect",
         ),
-        "a suspect that was not told of is kept at the end": (
+        "a suspect is done, and not answered, at the end": (
             "agent/suspects.c",
-            "    suspects_requeue(a);\n    if (a->suspect && !a->suspect->delivery->acked)",
-            "    if (a->suspect && !a->suspect->delivery->acked)",
+            "    if (a->draining)\n        runs_end_waiting(a);\n",
+            "",
+            f"{AGENT} test_suspect_while_draining",
+        ),
+        "a suspect that was not told of is kept at the end": (
+            "agent/run.c",
+            "    suspects_requeue(a);\n",
+            "",
             f"{AGENT} test_a_suspect_at_the_end",
         ),
         "what was told of is given back at the end": (
             "agent/suspects.c",
-            "        acknowledge(a, a->suspect);\n    if (a->suspect && ",
-            "        requeue(a, take(a->suspect));\n    else if (a->suspect && ",
+            "void suspects_requeue(struct agent *a)\n{\n",
+            "void suspects_requeue(struct agent *a)\n{\n"
+            "    if (a->suspect && !a->suspect->delivery->acked)\n        requeue(a, take(a->suspect));\n",
             f"{AGENT} test_a_suspect_at_the_end",
         ),
         "what came too late to be begun is thrown away": (
@@ -561,6 +568,12 @@ RULES = {
             " and call('HGET', def.key, 'x' .. name)\n",
             "\n",
             "tests/integration/test_functions.py Functions.test_a_reply_that_names_another_step",
+        ),
+        "a definition of an earlier build never gets its names": (
+            FUNCTIONS,
+            "  if known[1] ~= FORMAT or not known[2] then\n",
+            "  if known[1] ~= FORMAT then\n",
+            "tests/integration/test_functions.py Functions.test_names_of_a_definition_that_an_earlier_build_has_stored",
         ),
         "a reply is refused where no step has a name": (
             FUNCTIONS,
@@ -639,23 +652,79 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_what_waits_where_another_copy_was_sent",
         ),
     },
+    "A damaged job stops nobody else, and can be ended": {
+        "a counter of what is owed that is no number stops its job for ever": (
+            FUNCTIONS,
+            "  count_up(job.key, 'owes', 1)\n",
+            "  call('HINCRBY', job.key, 'owes', 1)\n",
+            "tests/integration/test_functions.py Functions.test_what_is_owed_cannot_be_counted",
+        ),
+        "one damaged notice stops all others": (
+            FUNCTIONS,
+            "      local counted, tries = unless_torn(call, 'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)\n",
+            "      local counted, tries = true, call('HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)\n",
+            "tests/integration/test_functions.py Functions.test_a_damaged_notice_is_told",
+        ),
+        "what cannot be told stops all else": (
+            FUNCTIONS,
+            "    local good, owed = unless_torn(is_owed, p, id or '', seq or '')\n",
+            "    local good, owed = true, is_owed(p, id, seq)\n",
+            "tests/integration/test_functions.py Functions.test_a_damaged_notice_is_told",
+        ),
+        "damaged answers to commands refuse all commands": (
+            FUNCTIONS,
+            "    if not len then\n      break -- damaged: the rest is forgotten\n    end\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_torn_in_any_way",
+        ),
+        "a turn below 1 is taken for one": (
+            FUNCTIONS,
+            " and job.turn > 0 and job.turn < MOST",
+            "",
+            "tests/integration/test_functions.py Functions.test_torn_in_any_way",
+        ),
+        "nobody is told of a torn job": (
+            "supervisor/supervisor.c",
+            "        if (!s->config.dry_run)\n            notify_torn(s, job);\n",
+            "",
+            "tests/integration/test_supervisors.py Supervisors.test_torn",
+        ),
+        "a person is told with each sweep": (
+            "scheduler/event.c",
+            ".reason = TORN, .what = OPS_CAUSE_ASK};\n",
+            ".reason = TORN, .what = OPS_CAUSE_ASK};\n    alert_tell(s, op);\n",
+            "tests/integration/test_supervisors.py Supervisors.test_torn",
+        ),
+        "supervisors may not count how often they ask for a notice": (
+            "deploy/redis/users.acl",
+            "(-@all +hincrby +hmget +unlink",
+            "(-@all +hmget +unlink",
+            "tests/integration/test_permissions.py Permissions.test_store_denials",
+        ),
+    },
     "Whoever has submitted a job hears its end": {
         "only the last one hears it": (
             "scheduler/notice.c",
-            "        if (op->notices == 0 && job->n_earlier > 0)\n",
-            "        if (false)\n",
+            "op->tells_earlier && i < job->n_earlier",
+            "false",
             f"{TOLD} test_all_submitters_are_told",
         ),
         "those before hear it with each try": (
             "scheduler/notice.c",
-            "        if (op->notices == 0 && job->n_earlier > 0)\n",
-            "        if (job->n_earlier > 0)\n",
+            "op->returned ? OPS_CAUSE_TOLD : OPS_CAUSE_OVER",
+            "OPS_CAUSE_OVER",
             f"{TOLD} test_the_last_submitter_is_gone",
         ),
-        "one before whose queue is gone is waited for": (
+        "those before do not hear it where a scheduler has died over it": (
             "scheduler/notice.c",
-            "        tell_client(s, copies, m, job->earlier[i], job->json);",
-            "        tell_client(s, (struct op *)op, m, job->earlier[i], job->json);",
+            "cause, what, EARLIER_FRESH);",
+            "cause, what, op->fresh);",
+            f"{TOLD} test_submitters_of_a_scheduler_that_dies",
+        ),
+        "one before whose queue is gone is waited for": (
+            "scheduler/scheduler.c",
+            "        op->returned |= !part->spare;\n",
+            "        op->returned = true;\n",
             f"{TOLD} test_an_earlier_submitter_is_gone",
         ),
         "whoever asks again from one place is told twice": (
@@ -902,14 +971,14 @@ RULES = {
         ),
         "a job is forgotten once its last outcome is told": (
             FUNCTIONS,
-            "  return tonumber(job[1] or '0') > 0 or call(",
+            "  return (tonumber(job[1] or '0') or 0) > 0 or call(",
             "  return call(",
             "tests/integration/test_functions.py Functions.test_forgotten_once_all_is_told",
         ),
         "a job that an earlier build has settled is forgotten before that is told": (
             FUNCTIONS,
-            "(job[1] or '0') > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] or ''))\n",
-            "(job[1] or '0') > 0\n",
+            "(job[1] or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] or ''))\n",
+            "(job[1] or '0') or 0) > 0\n",
             "tests/integration/test_functions.py Functions.test_forgotten_once_told_though_not_counted",
         ),
         "a job that was cancelled ends as one that was taken back": (
@@ -2599,8 +2668,8 @@ RULES = {
     "A scheduler has nothing in hand where all rests": {
         "what led to an alert is kept": (
             "scheduler/event.c",
-            "    op_call(s, op, told_call, told_answered);\n    op_unref(s, op);\n",
-            "    op_call(s, op, told_call, told_answered);\n",
+            "    op->alert->what = what;\n    op_call(s, op, told_call, told_answered);\n    op_unref(s, op);\n",
+            "    op->alert->what = what;\n    op_call(s, op, told_call, told_answered);\n",
         ),
     },
     "An alert is told once for each cause, and anew once that was over": {
@@ -3251,13 +3320,13 @@ RULES = {
     "A notice is owed until the broker has it; a queue that is gone is tried five times in an hour": {
         "a notice that found no queue counts as told": (
             "scheduler/scheduler.c",
-            "        op->returned = true;\n        if (part->token[0] &&",
-            "        op->returned = outcome == BUS_NACKED || part->token[0];\n        if (part->token[0] &&",
+            "        op->returned |= !part->spare;\n        if (part->token[0] &&",
+            "        op->returned |= outcome == BUS_NACKED || part->token[0];\n        if (part->token[0] &&",
         ),
         "a notice that came back counts as told": (
             "scheduler/notice.c",
-            "    if (!op->returned) {\n        op_call(s, op, settle_call",
-            "    if (true) {\n        op_call(s, op, settle_call",
+            "    } else if (!op->returned) {\n        op_call(s, op, settle_call",
+            "    } else if (true) {\n        op_call(s, op, settle_call",
         ),
         "a queue that is gone is tried for ever": (
             "scheduler/notice.c",

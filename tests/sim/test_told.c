@@ -104,13 +104,16 @@ static void look(struct alone *w)
     effects_deinit(&fx);
 }
 
-/* As a supervisor does an hour later. */
-static void ask_for_notice(struct alone *w, uint64_t seq)
+#define HOUR_MS 3600000
+#define SOON_MS 6000 /* the first time that a supervisor asks again */
+
+/* As a supervisor does so much later. */
+static void ask_for_notice(struct alone *w, uint64_t seq, int64_t ms)
 {
     char control[80];
 
     snprintf(control, sizeof(control), "{\"jobId\": \"j\", \"notify\": {\"seq\": %d}}", (int)seq);
-    alone_pass(w, 3600000);
+    alone_pass(w, ms);
     look(w);
     w->story.len = 0;
     alone_control(w, control);
@@ -122,7 +125,7 @@ static void expect_undeliverable(struct alone *w, uint64_t seq, const char *told
     for (int tries = 1; tries < MACHINE_NOTICE_TRIES; tries++) {
         assert_null(strstr(buf_str(&w->story), "dead"));
         assert_non_null(strstr(buf_str(&w->story), told));
-        ask_for_notice(w, seq);
+        ask_for_notice(w, seq, HOUR_MS);
     }
     assert_non_null(strstr(buf_str(&w->story), dead));
 }
@@ -216,7 +219,7 @@ static void test_an_earlier_submitter_is_gone(void **state)
     alone_serve(w, "j", "a", DONE);
     expect_told(w, "b/ a/ ");
     heard(w, &m);
-    ask_for_notice(w, m.event->seq);
+    ask_for_notice(w, m.event->seq, HOUR_MS);
     expect_told(w, "");
     assert_true(scheduler_idle(w->scheduler));
 }
@@ -235,9 +238,30 @@ static void test_the_last_submitter_is_gone(void **state)
     expect_told(w, "b/ a/ ");
     heard(w, &m);
     w->gone = NULL;
-    ask_for_notice(w, m.event->seq);
+    ask_for_notice(w, m.event->seq, HOUR_MS);
     expect_told(w, "b/ ");
-    ask_for_notice(w, m.event->seq);
+    ask_for_notice(w, m.event->seq, HOUR_MS);
+    expect_told(w, "");
+}
+
+/* Nobody knows what of it went out: all are told again, and not a third time. */
+static void test_submitters_of_a_scheduler_that_dies(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    submit_from(w, "a", "");
+    submit_from(w, "b", "");
+    w->told.len = 0;
+    w->silent = true;
+    alone_serve(w, "j", "a", DONE);
+    expect_told(w, "b/ a/ ");
+    heard(w, &m);
+    w->silent = false;
+    alone_restart(w);
+    ask_for_notice(w, m.event->seq, SOON_MS);
+    expect_told(w, "b/ a/ ");
+    ask_for_notice(w, m.event->seq, SOON_MS);
     expect_told(w, "");
 }
 
@@ -322,6 +346,7 @@ int main(void)
         TEST(test_some_submitters_are_told),
         TEST(test_an_earlier_submitter_is_gone),
         TEST(test_the_last_submitter_is_gone),
+        TEST(test_submitters_of_a_scheduler_that_dies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
