@@ -424,6 +424,7 @@ class Replay:
         self.require(self.clock_set or self.at >= till, "I9", f"expired {till - self.at} ms early")
         if told:
             flight.till = min(flight.till, max(told) + lease)
+        step.unstarted = step.unstarted + 1 if told == [] else 0
         step.expiries += 1
         step.current = "U"
 

@@ -221,7 +221,7 @@ class StoreClock(Messages):
     def await_expiry(self):
         """Until leases end: a supervisor waits with that until it has looked at drover.replies."""
         self.c.client.submit(wire.submit("dies", [wire.step("a", "hand", lock_ms=100, wait_ms=1000)]))
-        self.c.client.consume_step("hand")
+        self.c.client.begin(self.c.client.consume_step("hand"))
         servers.wait_for(lambda: self.c.store.events("dies", "expired"), "a lease to end")
         self.c.client.control("dies", kill=wire.Kill())
         self.c.client.settled("dies")
