@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "model/reply_to.h"
 #include "scheduler/machine.h"
 
 /* ---- items ---- */
@@ -539,7 +540,7 @@ static void on_undecodable(struct scheduler *s, struct item *item, const struct 
 /* Where answers go: what the body says, or else what the property says, if that is allowed. */
 static void set_reply_to(struct item *item)
 {
-    const char *said = wire_reply_to_valid(item->reply_to) ? item->reply_to : "";
+    const char *said = reply_to_property_valid(item->reply_to) ? item->reply_to : "";
 
     if (item->message.base && item->source == SCHEDULER_SUBMIT)
         said = item->message.submit->reply_to;

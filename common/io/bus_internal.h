@@ -63,7 +63,8 @@ struct outgoing {
     bool sent;       /* or begun to be, on any connection */
     bool resent;     /* ... and this is not the first time */
     bool returned;
-    bool suspect; /* was on the wire when the broker closed the channel over a publish */
+    bool suspect; /* was on the wire when the broker closed over a publish ... */
+    int closings; /* ... the connection, so many times */
     enum bus_outcome outcome;
     struct bus_message message; /* points into text */
     char text[];
@@ -151,6 +152,7 @@ struct link {
     bool abandon;
     bool blocked;          /* by an alarm at the broker */
     uint16_t close_method; /* of class basic: over which the broker closed the channel; or 0 */
+    bool closed_over;      /* the broker closed the connection, over something that it read */
     char why[BUS_WHY_LEN]; /* of the last error */
     struct assembly assembly;
     struct buf out;         /* whole frames, to be written; of them ... */
@@ -187,6 +189,8 @@ struct publisher {
     char look[BUS_QUEUE_MAX + 1]; /* a queue to look at in this turn; "": none ... */
     uint64_t look_serial;         /* ... of struct look */
     struct list actors;           /* whose task queues were seen to on this connection */
+    struct list shunned;          /* addresses over which the broker closes, oldest first ... */
+    int n_shunned;                /* ... so many */
 };
 
 /* Acks: handles of deliveries, a growing array. */

@@ -63,6 +63,7 @@ static int fail_reply(struct link *link, const char *what, amqp_rpc_reply_t repl
     if (reply.reply.id == AMQP_CONNECTION_CLOSE_METHOD) {
         const amqp_connection_close_t *close = reply.reply.decoded;
 
+        link->closed_over = close->reply_code != AMQP_CONNECTION_FORCED;
         return fail_closed(link, what, close->reply_code, close->reply_text);
     }
     if (reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
@@ -295,6 +296,7 @@ static int on_connection_method(struct link *link, const amqp_method_t *method)
         int r = fail_closed(link, "connection closed by the broker", close->reply_code,
                             close->reply_text);
 
+        link->closed_over = close->reply_code != AMQP_CONNECTION_FORCED;
         amqp_send_method(link->amqp, 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
         return r;
     }
@@ -425,6 +427,7 @@ static int link_live(struct link *link, int64_t *up_since)
     int r;
 
     link->close_method = 0;
+    link->closed_over = false;
     *up_since = 0;
     r = link_open(link);
     if (!r) {

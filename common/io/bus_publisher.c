@@ -12,6 +12,12 @@
  * that was sent to the same place later: a queue confirms in order. Where others are confirmed and
  * nothing of that place, it is the queue that is slow, and another connection would not help.
  *
+ * The broker may end the connection over a message, and would again each time that it is sent: some
+ * versions do so over an address of direct reply-to that no node knows. What was on the wire when
+ * that has happened is sent one at a time. A message over which the connection has ended twice, the
+ * second time with it alone on the wire, is refused, and so is what goes to the same address within
+ * ten minutes.
+ *
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
  * alarm a reconnect costs one message in the broker's inbound buffer, not a window full.
@@ -32,9 +38,20 @@
 #define LONGEST 6              /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 #define MESSAGE_BYTES 256      /* of a message besides its body, about */
 
+#define CLOSINGS_MAX 2
+#define SHUNNED_MS 600000
+#define SHUNNED_MAX 256
+
 struct actor {
     struct list node;
     char name[];
+};
+
+/* A key of the default exchange. */
+struct shunned {
+    struct list node;
+    int64_t until; /* CLOCK_MONOTONIC ms */
+    char key[];
 };
 
 static struct publisher *publisher_of(struct link *link)
@@ -282,6 +299,44 @@ static int window(const struct publisher *p)
     return p->link.bus->config.max_unconfirmed;
 }
 
+static void shunned_free(struct publisher *p, struct shunned *s)
+{
+    list_remove(&s->node);
+    p->n_shunned--;
+    free(s);
+}
+
+static bool is_shunned(struct publisher *p, const struct bus_message *m, int64_t now)
+{
+    if (m->exchange[0] != '\0')
+        return false;
+    list_foreach_safe(it, &p->shunned) {
+        struct shunned *s = list_entry(it, struct shunned, node);
+
+        if (now >= s->until)
+            shunned_free(p, s);
+        else if (strcmp(s->key, m->key) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Without memory the next message costs what this one did. */
+static void shun(struct publisher *p, const struct bus_message *m)
+{
+    size_t size = strlen(m->key) + 1;
+    struct shunned *s;
+
+    if (m->exchange[0] != '\0' || !(s = malloc(sizeof(*s) + size)))
+        return;
+    if (p->n_shunned == SHUNNED_MAX)
+        shunned_free(p, list_entry(p->shunned.next, struct shunned, node));
+    s->until = clock_monotonic_ms() + SHUNNED_MS;
+    memcpy(s->key, m->key, size);
+    list_append(&p->shunned, &s->node);
+    p->n_shunned++;
+}
+
 static int send_first(struct publisher *p)
 {
     struct outgoing *m = first(&p->waiting);
@@ -294,6 +349,10 @@ static int send_first(struct publisher *p)
     }
     if (m->message.ask_after && now >= m->message.ask_after && !m->sent) {
         settle(p, m, BUS_WAITED);
+        return 0;
+    }
+    if (is_shunned(p, &m->message, now)) {
+        settle(p, m, BUS_NACKED);
         return 0;
     }
     link_busy(&p->link);
@@ -486,19 +545,34 @@ static int publisher_deliver(struct link *link, const amqp_basic_deliver_t *deli
     return 0;
 }
 
-/* The broker closes the channel over one message (no such exchange, no right to it) and takes the
- * confirms of the others with it. Which one it was shows when they are sent again one at a time. */
+static void refuse(struct publisher *p, struct outgoing *m)
+{
+    log_warn("bus_publish_refused", LOG_S("why", p->link.why),
+             LOG_S("exchange", m->message.exchange), LOG_S("key", m->message.key));
+    settle_wire(p, m, false);
+}
+
+/* The broker closes the channel over one message (no such exchange, no right to it), or the
+ * connection, and takes the confirms of the others with it. Which one it was shows when they are
+ * sent again one at a time. */
 static void blame(struct publisher *p)
 {
-    if (p->link.close_method != (AMQP_BASIC_PUBLISH_METHOD & 0xffff))
+    struct outgoing *m = first(&p->wire);
+    bool channel = p->link.close_method == (AMQP_BASIC_PUBLISH_METHOD & 0xffff);
+
+    if (!channel && !p->link.closed_over)
         return;
-    if (p->n_wire == 1) {
-        log_warn("bus_publish_refused", LOG_S("why", p->link.why));
-        settle_wire(p, first(&p->wire), false);
-        return;
+    list_foreach(it, &p->wire) {
+        struct outgoing *suspect = list_entry(it, struct outgoing, node);
+
+        suspect->suspect = true;
+        suspect->closings += !channel;
     }
-    list_foreach(it, &p->wire)
-        list_entry(it, struct outgoing, node)->suspect = true;
+    if (p->n_wire == 1 && (channel || m->closings == CLOSINGS_MAX)) {
+        if (!channel)
+            shun(p, &m->message);
+        refuse(p, m);
+    }
 }
 
 static void publisher_lost(struct link *link)
@@ -520,11 +594,14 @@ void publisher_init(struct publisher *p)
     list_init(&p->waiting);
     list_init(&p->wire);
     list_init(&p->actors);
+    list_init(&p->shunned);
 }
 
 void publisher_deinit(struct publisher *p)
 {
     assert(list_empty(&p->actors));
+    list_foreach_safe(it, &p->shunned)
+        shunned_free(p, list_entry(it, struct shunned, node));
     link_deinit(&p->link);
 }
 

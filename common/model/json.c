@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/base64.h"
 #include "drover/v1/types.pb-c.h"
 #include "model/check.h"
 #include "model/reflect.h"
@@ -286,43 +287,6 @@ static int string_read(struct reader *r, const json_t *value, void *out, const s
     if (!json_is_string(value))
         return flaw(r, where, "must be a string");
     return text_copy(r, out, json_string_value(value), json_string_length(value));
-}
-
-/* The six bits of a character of either alphabet, -1 for any other. */
-static int base64_bits(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+' || c == '-')
-        return 62;
-    return c == '/' || c == '_' ? 63 : -1;
-}
-
-/* Return: false where @text is not base64; @out has room for 3 bytes for each 4 begun. */
-static bool base64_decode(const char *text, size_t len, uint8_t *out, size_t *out_len)
-{
-    uint32_t bits = 0;
-    size_t n = 0;
-
-    if (len % 4 == 0 && len > 0 && text[len - 1] == '=')
-        len -= text[len - 2] == '=' ? 2 : 1;
-    if (len % 4 == 1)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        int six = base64_bits(text[i]);
-
-        if (six < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)six;
-        if (i % 4 != 0)
-            out[n++] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
-    }
-    *out_len = n;
-    return true;
 }
 
 static int bytes_read(struct reader *r, const json_t *value, void *out, const struct path *where)

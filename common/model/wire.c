@@ -11,6 +11,7 @@
 #include "model/json.h"
 #include "model/policy.h"
 #include "model/reflect.h"
+#include "model/reply_to.h"
 
 static_assert(WIRE_MESSAGE_MAX * WIRE_JSON_MEMORY_FACTOR + WIRE_MEMORY_BASE + JSON_MEMORY_MAX <=
                   WIRE_MEMORY_MAX,
@@ -223,19 +224,6 @@ static bool labels_check(Drover__V1__Label *const *labels, size_t n, const struc
                                   k);
     }
     return true;
-}
-
-bool wire_reply_to_valid(const char *reply_to)
-{
-    static const char DIRECT[] = "amq.rabbitmq.reply-to";
-    size_t direct = sizeof(DIRECT) - 1;
-
-    if (!check_text_given(reply_to, WIRE_REPLY_TO_MAX, NULL, NULL) ||
-        !wire_utf8_valid(bytes_str(reply_to)))
-        return false;
-    if (strncmp(reply_to, DIRECT, direct) == 0)
-        return reply_to[direct] == '\0' || reply_to[direct] == '.';
-    return strncmp(reply_to, "drover.", 7) != 0 && strncmp(reply_to, "amq.rabbitmq.", 13) != 0;
 }
 
 bool wire_workflow_ref(const char *ref, struct bytes *name, uint32_t *version)
@@ -567,6 +555,38 @@ static int text_default(char **field, const char *property)
     return 0;
 }
 
+static char **reply_to_of(const struct wire_message *m)
+{
+    return m->type == WIRE_SUBMIT    ? &m->submit->reply_to
+           : m->type == WIRE_CONTROL ? &m->control->reply_to
+                                     : NULL;
+}
+
+/* What the field says, or else the property. */
+static bool reply_to_allowed(const struct wire_message *m, const struct wire_properties *properties)
+{
+    char **field = reply_to_of(m);
+    const char *property = properties && properties->reply_to ? properties->reply_to : "";
+
+    if (!field)
+        return true;
+    if ((*field)[0] != '\0')
+        return reply_to_field_valid(*field);
+    return property[0] == '\0' || reply_to_property_valid(property);
+}
+
+/* First of all rules, and it empties what it refuses: a rejection must not go there. */
+static bool reply_to_check(const struct wire_message *m, bool allowed, struct problem *problem)
+{
+    if (allowed)
+        return true;
+    text_put(reply_to_of(m), (char *)protobuf_c_empty_string);
+    return check_fail(problem, PATH(NULL, "reply_to"),
+                      "must be a queue of your own, not drover.* or amq.rabbitmq.*; %s only as "
+                      "the message property",
+                      REPLY_TO_DIRECT);
+}
+
 static int properties_apply(const struct wire_message *m, const struct wire_properties *p)
 {
     int r = 0;
@@ -585,21 +605,6 @@ static int properties_apply(const struct wire_message *m, const struct wire_prop
             r = text_default(&m->control->reply_to, p->reply_to);
     }
     return r;
-}
-
-/* First of all rules, and it empties what it refuses: a rejection must not go there. */
-static bool reply_to_check(const struct wire_message *m, struct problem *problem)
-{
-    char **reply_to = m->type == WIRE_SUBMIT    ? &m->submit->reply_to
-                      : m->type == WIRE_CONTROL ? &m->control->reply_to
-                                                : NULL;
-
-    if (!reply_to || (*reply_to)[0] == '\0' || wire_reply_to_valid(*reply_to))
-        return true;
-    text_put(reply_to, (char *)protobuf_c_empty_string);
-    return check_fail(problem, PATH(NULL, "reply_to"),
-                      "must be %s or a queue of your own, not drover.* or amq.rabbitmq.*",
-                      "amq.rabbitmq.reply-to");
 }
 
 /* ---- bodies ---- */
@@ -685,17 +690,19 @@ int wire_decode(enum wire_type type, struct bytes body, const struct wire_proper
                 struct wire_message *out, struct problem *problem)
 {
     int decoded, r = 0;
+    bool allowed;
 
     *out = (struct wire_message){.type = type, .json = body.len > 0 && body.data[0] == '{'};
     decoded = body_decode(out, body, problem);
     if (decoded != 0 && decoded != WIRE_E_INVALID)
         return decoded;
+    allowed = reply_to_allowed(out, properties);
     if (properties)
         r = properties_apply(out, properties);
     if (r != 0)
         return r;
     /* The first problem is told; the reply_to is judged in any case. */
-    if (!reply_to_check(out, decoded == 0 ? problem : NULL) || decoded != 0)
+    if (!reply_to_check(out, allowed, decoded == 0 ? problem : NULL) || decoded != 0)
         return WIRE_E_INVALID;
     return message_check(out, problem) ? 0 : WIRE_E_INVALID;
 }

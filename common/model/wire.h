@@ -185,9 +185,6 @@ bool wire_reply_result_fits(const Drover__V1__StepReply *reply);
 /* Bytes of a payload that count against a limit; 0 for NULL. */
 size_t wire_payload_size(const Drover__V1__Payload *payload);
 
-/* True for direct reply-to, or a queue that is none of ours and none of the broker's. */
-bool wire_reply_to_valid(const char *reply_to);
-
 /**
  * wire_workflow_ref() - parse "name" or "name@version"
  * @name:    the part before the '@', a view into @ref

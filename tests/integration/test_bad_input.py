@@ -16,6 +16,9 @@ import wire
 MIB = 1024 * 1024
 
 
+# An address of direct reply-to as RabbitMQ makes it, but of a node that it does not know.
+GONE_NODE = "amq.rabbitmq.reply-to.g1h3D3JlcGx5QDEyNzA5NTk5MAAAAAMAAAAAZmVkYw==.a2V5"
+
 class Case(cluster.TestCase):
     def setUp(self):
         super().setUp()
@@ -232,6 +235,32 @@ class BadInput(Case):
                 self.dead("INVALID reply_to", submit.SerializeToString())
         self.good_job()
         self.nothing_left(but=["good"])
+
+    def test_direct_reply_to_that_is_made_up(self):
+        """It is refused, as the broker would end the connection over it; in a field it is none at all."""
+        for reply_to in ("amq.rabbitmq.reply-to.!!!!.key", "amq.rabbitmq.reply-to.AAAA.key", "amq.rabbitmq.reply-to."):
+            submit = wire.submit("evil", wire.chain(1))
+            self.client.publish("drover.submit", "submit", submit, reply_to=reply_to)
+            self.dead("INVALID reply_to", submit.SerializeToString())
+        for reply_to in (GONE_NODE, "amq.rabbitmq.reply-to"):
+            submit = wire.submit("evil", wire.chain(1), reply_to=reply_to)
+            self.client.publish("drover.submit", "submit", submit)
+            self.dead("INVALID reply_to", submit.SerializeToString())
+        self.good_job()
+        self.assertEqual([], self.c.schedulers[0].records("bus_disconnected"))
+        self.nothing_left(but=["good"])
+
+    def test_direct_reply_to_of_a_node_that_is_gone(self):
+        """No scheduler can tell that it is: the broker may end its connection over it, and then no more than twice for
+        the Receipt. The jobs of others go on."""
+        submit = wire.submit("lonely", wire.chain(1))
+        self.client.publish("drover.submit", "submit", submit, reply_to=GONE_NODE)
+        servers.wait_for(lambda: self.c.store.job("lonely").get("phase") == "PROCESSED", "it to end")
+        self.good_job()
+        lost = self.c.schedulers[0].records("bus_disconnected")
+        refused = self.c.schedulers[0].records("bus_publish_refused")
+        self.assertLessEqual(len(lost), 3)
+        self.assertEqual(bool(lost), bool(refused))
 
     def test_reply_to_a_queue_that_is_gone(self):
         """B2.F16 B10.F16: the job is unaffected; the notice is tried five times in an hour, then it is a

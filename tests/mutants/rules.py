@@ -702,6 +702,44 @@ RULES = {
             "tests/integration/test_permissions.py Permissions.test_store_denials",
         ),
     },
+    "A message over which the broker ends the connection is refused": {
+        "it is sent for ever": (
+            "common/io/bus_publisher.c",
+            "    if (!channel && !p->link.closed_over)\n",
+            "    if (!channel)\n",
+            f"{BUS} test_address_that_closes",
+        ),
+        "it costs all that was sent beside it": (
+            "common/io/bus_publisher.c",
+            "    if (p->n_wire == 1 && (channel || m->closings == CLOSINGS_MAX)) {\n",
+            "    while ((m = first(&p->wire)) && (channel || m->closings == CLOSINGS_MAX)) {\n",
+            f"{BUS} test_missing_exchange",
+        ),
+        "the next one to there costs as much": (
+            "common/io/bus_publisher.c",
+            "            shun(p, &m->message);\n",
+            "            ;\n",
+            f"{BUS} test_address_that_closes",
+        ),
+        "a made-up address of direct reply-to is believed": (
+            "common/model/reply_to.c",
+            " && direct_valid(reply_to + direct);",
+            ";",
+            f"{WIRE} test_reply_to",
+        ),
+        "a process may have more behind it": (
+            "common/model/reply_to.c",
+            "2 + atom + rest == len",
+            "2 + atom + rest <= len",
+            f"{WIRE} test_reply_to",
+        ),
+        "direct reply-to may stand in the field": (
+            "common/model/wire.c",
+            "        return reply_to_field_valid(*field);\n",
+            "        return reply_to_property_valid(*field);\n",
+            "tests/integration/test_bad_input.py BadInput.test_direct_reply_to_that_is_made_up",
+        ),
+    },
     "Whoever has submitted a job hears its end": {
         "only the last one hears it": (
             "scheduler/notice.c",
@@ -3249,14 +3287,14 @@ RULES = {
     },
     "An answer goes to a queue of the sender's own": {
         "an answer goes to a queue of Drover's": (
-            "common/model/wire.c",
-            '    return strncmp(reply_to, "drover.", 7) != 0 && ',
-            "    return ",
+            "common/model/reply_to.c",
+            ' && strncmp(reply_to, "drover.", 7) != 0',
+            "",
             f"{WIRE} test_submit",
         ),
         "a refused reply_to hears the refusal": (
             "common/model/wire.c",
-            "    text_put(reply_to, (char *)protobuf_c_empty_string);\n",
+            "    text_put(reply_to_of(m), (char *)protobuf_c_empty_string);\n",
             "",
             f"{WIRE} test_bad_reply_to_is_emptied",
         ),

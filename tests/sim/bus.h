@@ -57,6 +57,7 @@ struct simconsumer {
 struct simlink {
     struct simbus *bus;
     const char *name;
+    const char *direct; /* its address of direct reply-to, once it has asked for one */
     const struct simlink_callbacks *callbacks;
     void *ctx;
     const int64_t *held_until; /* see struct event */

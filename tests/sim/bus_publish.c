@@ -17,10 +17,35 @@
 
 /* ---- routing ---- */
 
+/* As the broker makes it: of a process, of which the node's name tells whose it is. */
+static const char *direct_address(struct simlink *link)
+{
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint8_t process[3 * 16] = {131, 103, 115}; /* a term: a process, at a node of ... */
+    char text[sizeof(process) / 3 * 4 + 1];
+    int atom = (int)sizeof(process) - 4 - 9;
+
+    if (link->direct)
+        return link->direct;
+    process[3] = (uint8_t)atom; /* ... a name so long */
+    snprintf((char *)process + 4, (size_t)atom + 1, "%s@%0*d", link->name,
+             atom - (int)strlen(link->name) - 1, 0);
+    for (size_t i = 0; i < sizeof(process) / 3; i++) {
+        uint32_t bits =
+            (uint32_t)process[3 * i] << 16 | (uint32_t)process[3 * i + 1] << 8 | process[3 * i + 2];
+
+        for (size_t k = 0; k < 4; k++)
+            text[4 * i + k] = DIGITS[bits >> (18 - 6 * k) & 63];
+    }
+    text[sizeof(text) - 1] = '\0';
+    link->direct = effects_printf(&link->bus->t->arena, DIRECT_REPLY ".%s.a2V5", text);
+    return link->direct;
+}
+
 static struct simlink *direct_link(struct simbus *bus, const char *key)
 {
     for (uint32_t i = 0; i < bus->n_links; i++)
-        if (strcmp(bus->links[i]->name, key) == 0)
+        if (strcmp(direct_address(bus->links[i]), key) == 0)
             return bus->links[i];
     return NULL;
 }
@@ -83,7 +108,7 @@ static void take_in(struct simbus *bus, struct simqueue *q, const struct bus_mes
 
 static void take_in_directly(struct simbus *bus, const struct bus_message *content)
 {
-    struct simlink *link = direct_link(bus, content->key + strlen(DIRECT_REPLY "."));
+    struct simlink *link = direct_link(bus, content->key);
     struct message *m;
 
     if (!link || !link->up)
@@ -350,7 +375,7 @@ static struct bus_message message_copy(struct simlink *link, const struct bus_me
     copy.reason = timeline_str(t, m->reason);
     copy.actor = timeline_str(t, m->actor);
     if (m->reply_to && strcmp(m->reply_to, DIRECT_REPLY) == 0)
-        copy.reply_to = effects_printf(&t->arena, DIRECT_REPLY ".%s", link->name);
+        copy.reply_to = direct_address(link);
     if (copy.not_after)
         copy.not_after -= link->clock; /* from the process's clock to everybody's */
     return copy;

@@ -130,8 +130,8 @@ static void test_invalid_definition(void **state)
 static void test_reply_to(void **state)
 {
     static const char WHY[] =
-        "dead INVALID reply_to must be amq.rabbitmq.reply-to or a queue of your "
-        "own, not drover.* or amq.rabbitmq.*, ack";
+        "dead INVALID reply_to must be a queue of your own, not drover.* or amq.rabbitmq.*; "
+        "amq.rabbitmq.reply-to only as the message property, ack";
     struct alone *w = *state;
 
     alone_deliver(

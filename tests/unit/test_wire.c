@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "memory.h"
 #include "model/json.h"
+#include "model/reply_to.h"
 #include "model/wire.h"
 
 #define JOB "\"jobId\":\"a\""
@@ -166,20 +167,57 @@ static void test_workflow_ref(void **state)
         assert_false(wire_workflow_ref(BAD[i], &name, &version));
 }
 
+/* Processes in the external term format: of RabbitMQ 3.10 and 4.0, and of older Erlangs. */
+#define PROCESS "g1h3D3JlcGx5QDEyNzA5NTk5MAAAAAMAAAAAZmVkYw=="
+#define DIRECT "amq.rabbitmq.reply-to"
+
 static void test_reply_to(void **state)
 {
-    assert_true(wire_reply_to_valid("amq.rabbitmq.reply-to"));
-    assert_true(wire_reply_to_valid("amq.rabbitmq.reply-to.g1h2AA5yZXBseUA"));
-    assert_true(wire_reply_to_valid("amq.gen-XyZ"));
-    assert_true(wire_reply_to_valid("droverino"));
-    assert_true(wire_reply_to_valid("my queue \xc3\xa4"));
-    assert_false(wire_reply_to_valid(""));
-    assert_false(wire_reply_to_valid("drover."));
-    assert_false(wire_reply_to_valid("drover.replies"));
-    assert_false(wire_reply_to_valid("amq.rabbitmq.trace"));
-    assert_false(wire_reply_to_valid("amq.rabbitmq.reply-tox"));
-    assert_false(wire_reply_to_valid("a\nb"));
-    assert_false(wire_reply_to_valid("\xff"));
+    static const char *const queues[] = {"amq.gen-XyZ", "droverino", "my queue \xc3\xa4"};
+    static const char *const direct[] = {
+        DIRECT "." PROCESS ".a2V5",
+        DIRECT "." PROCESS ".a2V5Zm9yeW91Lg==",
+        DIRECT ".g2dkAANhQGIAAAABAAAAAAA=.k-_y",
+        DIRECT ".g2dzA2FAYgAAAAEAAAAAAA==.a2V5",
+    };
+    static const char *const none[] = {
+        "",
+        "drover.",
+        "drover.replies",
+        "amq.rabbitmq.trace",
+        "a\nb",
+        "\xff",
+        DIRECT,
+        DIRECT "x",
+        DIRECT ".",
+        DIRECT ".!!!!.key",
+        DIRECT ".AAAA.key",
+        DIRECT ".AAAA",
+        DIRECT "." PROCESS,
+        DIRECT "." PROCESS ".",
+        DIRECT "." PROCESS ".a.b",
+        DIRECT ".g2QABGV2aWw=.a2V5",             /* an atom */
+        DIRECT ".g2dkAANhYmMAAAABAAAAAAA=.a2V5", /* a process of no node */
+        DIRECT ".g2dkAANhQGIAAAABAAAAAAAA.a2V5", /* and one byte */
+        DIRECT ".g2dkAANhQGIAAAABAAA=.a2V5",     /* cut off */
+        DIRECT ".g2dk//9hQGIAAAABAAAAAAA=.a2V5", /* a longer name than there is */
+        DIRECT ".g2dkAAAAAAABAAAAAAA=.a2V5",     /* no name */
+        DIRECT ".g2c=.a2V5",
+        DIRECT ".gw==.a2V5",
+    };
+
+    for (size_t i = 0; i < array_size(queues); i++) {
+        assert_true(reply_to_field_valid(queues[i]));
+        assert_true(reply_to_property_valid(queues[i]));
+    }
+    for (size_t i = 0; i < array_size(direct); i++) {
+        assert_false(reply_to_field_valid(direct[i]));
+        assert_true(reply_to_property_valid(direct[i]));
+    }
+    for (size_t i = 0; i < array_size(none); i++) {
+        assert_false(reply_to_field_valid(none[i]));
+        assert_false(reply_to_property_valid(none[i]));
+    }
 }
 
 /* A rejection must never go where a reply may not go, whatever else is wrong. */

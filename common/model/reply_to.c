@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdint.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "model/check.h"
+#include "model/reply_to.h"
+#include "model/wire.h"
+
+/* Of the external term format (erl_ext_dist). */
+enum {
+    TERM_VERSION = 131,
+    TERM_PID = 103,    /* an atom, 9 bytes */
+    TERM_NEW_PID = 88, /* an atom, 12 bytes */
+    TERM_ATOM = 100,   /* two bytes of length */
+    TERM_ATOM_UTF8 = 118,
+    TERM_SMALL_ATOM = 115, /* one */
+    TERM_SMALL_ATOM_UTF8 = 119,
+};
+
+/* Return: the bytes of an atom with its head, 0 where there is none. */
+static size_t atom_size(const uint8_t *at, size_t len)
+{
+    size_t head, size;
+
+    if (len < 3)
+        return 0;
+    switch (at[0]) {
+    case TERM_ATOM:
+    case TERM_ATOM_UTF8:
+        head = 3;
+        size = (size_t)at[1] << 8 | at[2];
+        break;
+    case TERM_SMALL_ATOM:
+    case TERM_SMALL_ATOM_UTF8:
+        head = 2;
+        size = at[1];
+        break;
+    default:
+        return 0;
+    }
+    return size > 0 && head + size <= len && memchr(at + head, '@', size) ? head + size : 0;
+}
+
+static bool is_process(const uint8_t *at, size_t len)
+{
+    size_t rest, atom;
+
+    if (len < 2 || at[0] != TERM_VERSION || (at[1] != TERM_PID && at[1] != TERM_NEW_PID))
+        return false;
+    rest = at[1] == TERM_PID ? 9 : 12;
+    atom = atom_size(at + 2, len - 2);
+    return atom > 0 && 2 + atom + rest == len;
+}
+
+/* @address: behind the name and its dot. */
+static bool direct_valid(const char *address)
+{
+    uint8_t decoded[WIRE_REPLY_TO_MAX];
+    const char *key = strchr(address, '.');
+    size_t len;
+
+    return key && base64_decode(address, (size_t)(key - address), decoded, &len) &&
+           is_process(decoded, len) && key[1] &&
+           base64_decode(key + 1, strlen(key + 1), decoded, &len);
+}
+
+bool reply_to_field_valid(const char *reply_to)
+{
+    return check_text_given(reply_to, WIRE_REPLY_TO_MAX, NULL, NULL) &&
+           wire_utf8_valid(bytes_str(reply_to)) && strncmp(reply_to, "drover.", 7) != 0 &&
+           strncmp(reply_to, "amq.rabbitmq.", 13) != 0;
+}
+
+bool reply_to_property_valid(const char *reply_to)
+{
+    const size_t direct = sizeof(REPLY_TO_DIRECT ".") - 1;
+
+    if (strncmp(reply_to, REPLY_TO_DIRECT ".", direct) != 0)
+        return reply_to_field_valid(reply_to);
+    return strlen(reply_to) <= WIRE_REPLY_TO_MAX && direct_valid(reply_to + direct);
+}

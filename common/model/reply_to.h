@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Where an answer may go: a queue of the sender's own, or direct reply-to
+ *
+ * An address of direct reply-to is made by the broker, which puts it in place of the property
+ * "amq.rabbitmq.reply-to": the name, a dot, the base64 of an Erlang process in the external term
+ * format, a dot, and the base64 of a key (rabbit_direct_reply_to.erl of RabbitMQ 3.8 to 4). Whoever
+ * publishes to one that is made up loses its connection, so it is parsed.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#define REPLY_TO_DIRECT "amq.rabbitmq.reply-to"
+
+/* As a field of a message says it: a queue, whose name does not begin with "drover." or
+ * "amq.rabbitmq.". */
+bool reply_to_field_valid(const char *reply_to);
+
+/* As the message property says it: likewise, or direct reply-to. */
+bool reply_to_property_valid(const char *reply_to);
