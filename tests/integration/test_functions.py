@@ -1815,6 +1815,15 @@ class Functions(unittest.TestCase):
         self.assertEqual([owed], self.index("owed"))
         self.assertEqual("0", self.call("inspect", "notice", JOB, seq, 1000)[9])
 
+    def test_after_a_step_back_all_is_due(self):
+        """What was due by the clock of before lies too far ahead."""
+        self.submit(LONG)
+        self.expire()
+        self.redis.set("skew", -3_600_000)
+        self.assertEqual("1", self.expire()[3])
+        self.sweep_all()
+        self.assertLessEqual(self.redis.zscore(f"{KEYS}due", JOB), self.now())
+
     def test_what_is_owed_cannot_be_counted(self):
         """The job ends all the same, and what it owes from here on counts."""
         self.submit(LONG)

@@ -1823,6 +1823,7 @@ RULES = {
             FUNCTIONS,
             "  if at.back > 0 then\n    touch(job, job.now)\n",
             "  if at.back > 0 then\n    touch(job, job.due)\n",
+            "tests/integration/test_functions.py Functions.test_after_a_step_back_all_is_due",
         ),
         "a lease of before a jump ahead lasts too long": (
             FUNCTIONS,
