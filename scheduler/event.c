@@ -287,12 +287,12 @@ void alert_owed(struct op *op, const struct ops_job *job, const char *step, stru
         .seq = op->seq,
         .reason = bytes_is(job->reason, DEADLINE) ? DEADLINE : PARKED,
     };
-    if (sscanf(step, "%u %u", &number, &back) == 2 && number < w->n_steps) {
+    if (w && sscanf(step, "%u %u", &number, &back) == 2 && number < w->n_steps) {
         op->alert->step = number;
         op->alert->back = back > 0;
     }
     workflow_unref(op->workflow);
-    op->workflow = workflow_ref(w);
+    op->workflow = w ? workflow_ref(w) : NULL;
 }
 
 /* Of one actor: whether that is news the store is asked first. */

@@ -96,7 +96,7 @@ static void set_results(struct scheduler *s, Drover__V1__JobEvent *m, const stru
     m->results_left_out = effects_alloc(s->out, job->n_results * sizeof(char *));
     for (uint32_t i = 0; i < job->n_results; i++) {
         uint32_t step = job->results[i].step;
-        char *name = step < w->n_steps ? (char *)w->steps[step].name : NULL;
+        char *name = w && step < w->n_steps ? (char *)w->steps[step].name : NULL;
 
         if (!name)
             continue;
@@ -124,6 +124,8 @@ static void set_failed(struct scheduler *s, Drover__V1__JobEvent *m, const struc
 {
     const char *at = effects_text(s->out, job->failed);
 
+    if (!w)
+        return;
     m->failed_steps = effects_alloc(s->out, (job->failed.len / 2 + 1) * sizeof(char *));
     for (;;) {
         char *end;
@@ -245,13 +247,20 @@ static void notice_answered(struct scheduler *s, struct op *op, struct ops_reade
     struct ops_job job;
     struct workflow *w;
 
-    if (ops_read_notice(r, s->out, &job) || job.definition.len != ID_DIGEST_LEN) {
+    int unread = ops_read_notice(r, s->out, &job);
+    bool torn =
+        job.definition.len != ID_DIGEST_LEN; /* and killed: nobody knows its steps any more */
+
+    if (unread < 0)
+        log_error("store_answer_broken", LOG_S("job", op->job));
+    if (unread)
         return; /* forgotten, or not owed: nothing to tell */
-    }
     op->notices = job.notices;
-    memcpy(op->digest, job.definition.data, ID_DIGEST_LEN);
-    w = definition_find(s, op->digest);
-    if (!w) {
+    if (!torn)
+        memcpy(op->digest, job.definition.data, ID_DIGEST_LEN);
+    op->with_results |= torn;
+    w = torn ? NULL : definition_find(s, op->digest);
+    if (!w && !torn) {
         definition_load(s, op, &from, notice_answered);
     } else if (bytes_is(job.outcome, "ALERT")) {
         tell_alert(s, op, &job, w);

@@ -15,8 +15,9 @@
  * The broker may end the connection over a message, and would again each time that it is sent: some
  * versions do so over an address of direct reply-to that no node knows. What was on the wire when
  * that has happened is sent one at a time. A message over which the connection has ended twice, the
- * second time with it alone on the wire, is refused, and so is what goes to the same address within
- * ten minutes.
+ * second time with it alone on the wire, is refused, and so is what goes to the same node within
+ * ten minutes. Any other message has two tries more: brokers end connections for reasons of their
+ * own.
  *
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
@@ -31,14 +32,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "io/bus_internal.h"
+#include "model/reply_to.h"
 
-#define DIRECT_REPLY_QUEUE "amq.rabbitmq.reply-to"
 #define BURST_BYTES (32 << 10) /* sent between two looks at what the broker says */
 #define UNREAD_MAX (256 << 10) /* bytes in the socket: more, and the broker is not reading */
 #define LONGEST 6              /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 #define MESSAGE_BYTES 256      /* of a message besides its body, about */
 
-#define CLOSINGS_MAX 2
+#define CLOSINGS_DIRECT 2 /* of the connection, over a message to direct reply-to ... */
+#define CLOSINGS_OTHER 4  /* ... or elsewhere: brokers have other reasons, too */
 #define SHUNNED_MS 600000
 #define SHUNNED_MAX 256
 
@@ -47,7 +49,7 @@ struct actor {
     char name[];
 };
 
-/* A key of the default exchange. */
+/* An address of direct reply-to, and with it all of its node. */
 struct shunned {
     struct list node;
     int64_t until; /* CLOCK_MONOTONIC ms */
@@ -236,13 +238,15 @@ static void put_yes_header(amqp_table_t *headers, const char *name)
     headers->entries[headers->num_entries++] = table_yes(name);
 }
 
+static bool is_direct(const struct bus_message *m)
+{
+    return m->exchange[0] == '\0' && reply_to_is_direct(m->key);
+}
+
 /* To a direct reply-to the broker delivers and, were it mandatory, returns the message as well. */
 static bool is_mandatory(const struct bus_message *m)
 {
-    const char prefix[] = DIRECT_REPLY_QUEUE ".";
-
-    return m->mandatory &&
-           !(m->exchange[0] == '\0' && strncmp(m->key, prefix, strlen(prefix)) == 0);
+    return m->mandatory && !is_direct(m);
 }
 
 static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
@@ -308,14 +312,14 @@ static void shunned_free(struct publisher *p, struct shunned *s)
 
 static bool is_shunned(struct publisher *p, const struct bus_message *m, int64_t now)
 {
-    if (m->exchange[0] != '\0')
+    if (!is_direct(m))
         return false;
     list_foreach_safe(it, &p->shunned) {
         struct shunned *s = list_entry(it, struct shunned, node);
 
         if (now >= s->until)
             shunned_free(p, s);
-        else if (strcmp(s->key, m->key) == 0)
+        else if (reply_to_same_node(s->key, m->key))
             return true;
     }
     return false;
@@ -327,7 +331,7 @@ static void shun(struct publisher *p, const struct bus_message *m)
     size_t size = strlen(m->key) + 1;
     struct shunned *s;
 
-    if (m->exchange[0] != '\0' || !(s = malloc(sizeof(*s) + size)))
+    if (!is_direct(m) || !(s = malloc(sizeof(*s) + size)))
         return;
     if (p->n_shunned == SHUNNED_MAX)
         shunned_free(p, list_entry(p->shunned.next, struct shunned, node));
@@ -516,7 +520,7 @@ static int publisher_ready(struct link *link)
     if (r || !link->bus->config.direct_reply)
         return r;
     /* Has to be the channel that publishes the requests. */
-    amqp_basic_consume(link->amqp, BUS_CHANNEL, amqp_cstring_bytes(DIRECT_REPLY_QUEUE),
+    amqp_basic_consume(link->amqp, BUS_CHANNEL, amqp_cstring_bytes(REPLY_TO_DIRECT),
                        amqp_empty_bytes, 0, 1, 0, amqp_empty_table);
     return link_check_rpc(link, "direct reply-to");
 }
@@ -568,11 +572,12 @@ static void blame(struct publisher *p)
         suspect->suspect = true;
         suspect->closings += !channel;
     }
-    if (p->n_wire == 1 && (channel || m->closings == CLOSINGS_MAX)) {
-        if (!channel)
-            shun(p, &m->message);
+    if (p->n_wire != 1)
+        return;
+    if (!channel && m->closings >= CLOSINGS_DIRECT)
+        shun(p, &m->message);
+    if (channel || m->closings >= (is_direct(&m->message) ? CLOSINGS_DIRECT : CLOSINGS_OTHER))
         refuse(p, m);
-    }
 }
 
 static void publisher_lost(struct link *link)

@@ -42,27 +42,52 @@ static size_t atom_size(const uint8_t *at, size_t len)
     return size > 0 && head + size <= len && memchr(at + head, '@', size) ? head + size : 0;
 }
 
-static bool is_process(const uint8_t *at, size_t len)
-{
-    size_t rest, atom;
+/* A process, and where its node's name is. */
+struct process {
+    uint8_t term[WIRE_REPLY_TO_MAX];
+    struct bytes node;
+};
 
-    if (len < 2 || at[0] != TERM_VERSION || (at[1] != TERM_PID && at[1] != TERM_NEW_PID))
+static bool process_read(struct process *p, const char *text, size_t text_len)
+{
+    size_t len, rest, atom;
+
+    if (!base64_decode(text, text_len, p->term, &len) || len < 2 || p->term[0] != TERM_VERSION ||
+        (p->term[1] != TERM_PID && p->term[1] != TERM_NEW_PID))
         return false;
-    rest = at[1] == TERM_PID ? 9 : 12;
-    atom = atom_size(at + 2, len - 2);
+    rest = p->term[1] == TERM_PID ? 9 : 12;
+    atom = atom_size(p->term + 2, len - 2);
+    p->node = bytes_of(p->term + 2, atom);
     return atom > 0 && 2 + atom + rest == len;
 }
 
-/* @address: behind the name and its dot. */
-static bool direct_valid(const char *address)
+static bool direct_read(struct process *p, const char *address)
 {
+    const size_t direct = sizeof(REPLY_TO_DIRECT ".") - 1;
     uint8_t decoded[WIRE_REPLY_TO_MAX];
-    const char *key = strchr(address, '.');
+    const char *key;
     size_t len;
 
-    return key && base64_decode(address, (size_t)(key - address), decoded, &len) &&
-           is_process(decoded, len) && key[1] &&
+    if (strlen(address) > WIRE_REPLY_TO_MAX || !reply_to_is_direct(address))
+        return false;
+    address += direct;
+    key = strchr(address, '.');
+    return key && process_read(p, address, (size_t)(key - address)) && key[1] &&
            base64_decode(key + 1, strlen(key + 1), decoded, &len);
+}
+
+bool reply_to_is_direct(const char *reply_to)
+{
+    return strncmp(reply_to, REPLY_TO_DIRECT ".", sizeof(REPLY_TO_DIRECT ".") - 1) == 0;
+}
+
+bool reply_to_same_node(const char *a, const char *b)
+{
+    struct process p, q;
+
+    return strcmp(a, b) == 0 ||
+           (direct_read(&p, a) && direct_read(&q, b) && p.node.len == q.node.len &&
+            memcmp(p.node.data, q.node.data, p.node.len) == 0);
 }
 
 bool reply_to_field_valid(const char *reply_to)
@@ -74,9 +99,8 @@ bool reply_to_field_valid(const char *reply_to)
 
 bool reply_to_property_valid(const char *reply_to)
 {
-    const size_t direct = sizeof(REPLY_TO_DIRECT ".") - 1;
+    struct process p;
 
-    if (strncmp(reply_to, REPLY_TO_DIRECT ".", direct) != 0)
-        return reply_to_field_valid(reply_to);
-    return strlen(reply_to) <= WIRE_REPLY_TO_MAX && direct_valid(reply_to + direct);
+    return reply_to_is_direct(reply_to) ? direct_read(&p, reply_to)
+                                        : reply_to_field_valid(reply_to);
 }

@@ -19,3 +19,9 @@ bool reply_to_field_valid(const char *reply_to);
 
 /* As the message property says it: likewise, or direct reply-to. */
 bool reply_to_property_valid(const char *reply_to);
+
+/* Whether it looks like an address of direct reply-to, well-formed or not. */
+bool reply_to_is_direct(const char *reply_to);
+
+/* Whether these are the same, or well-formed addresses of direct reply-to of one node. */
+bool reply_to_same_node(const char *a, const char *b);

@@ -41,7 +41,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 38
+local BUILD = 39
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -72,6 +72,7 @@ local CLOCK_NOTED = 10000        -- ms between two notes of what the clock shows
 local CLOCK_STEP = 2000          -- ms by which it may go back unnoticed
 local SUSPECTED = 3600000        -- ms after somebody has begun a message that it is suspected
 local SUSPECT_LIVES = 200        -- ms after it in which who lives has said so
+local NOTICE_TRIES = 5           -- then it is a dead letter: see scheduler/notice.c
 local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
 
 -- While a library is loaded, Redis offers no standard library: these are set at the first call.
@@ -443,7 +444,7 @@ local function load_rare(job)
 end
 
 local STEPS_MAX = 10000
-local MOST = 2 ^ 53
+local MOST, MOST_TURNS = 2 ^ 53, 2 ^ 31
 local PHASES = {PENDING = true, PROCESSING = true, PROCESSED = true, ERROR = true}
 
 -- nil: no such job. It is torn where it cannot be read: an error that says why.
@@ -460,7 +461,7 @@ load = function(p, id, now, step_field, budget)
   job.desired, job.phase, job.turn, job.open = h[2], h[3], num(h[4]), num(h[5] or 'lost')
   job.due, job.seq, job.bytes = num(h[6]) or 0, num(h[7]), num(h[9])
   job.busy, job.step_text = num(h[10] or '0'), h[12]
-  if not (job.n and job.turn and job.seq and job.n > 0 and job.n <= STEPS_MAX and job.turn > 0 and job.turn < MOST
+  if not (job.n and job.turn and job.seq and job.n > 0 and job.n <= STEPS_MAX and job.turn > 0 and job.turn < MOST_TURNS
     and job.seq >= 0 and job.seq < MOST) then
     error('n, turn or seq is no such number', 0)
   elseif not PHASES[job.phase] or job.desired ~= 'A' and job.desired ~= 'D' then
@@ -485,7 +486,8 @@ end
 local function unless_torn(f, ...)
   local good, first, second = pcall(f, ...)
   local wrong = not good and (type(first) == 'table' and first.err or first)
-  if wrong and type(first) == 'table' and not match(wrong, '^WRONGTYPE') and not match(wrong, '^ERR .-value is not') then
+  if wrong and type(first) == 'table' and not match(wrong, '^WRONGTYPE') and not match(wrong, '^ERR .-value is not')
+    and not match(wrong, '^ERR .-would overflow') then
     error(first, 0)
   end
   return good, good and first or wrong, second
@@ -555,7 +557,8 @@ end
 -- have gone on by then.
 local function owe(job, outcome, reason, steps)
   call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
-    concat({outcome, job.phase, int(job.turn), int(job.now), int(job.open), reason, steps}, ' '))
+    concat({outcome, job.phase, int(job.turn), int(job.now), int(max(min(job.open, job.n), 0)), reason,
+      match(steps, '^[%d ]*')}, ' '))
   call('ZADD', job.p .. 'owed', int(job.now + NAMED_AGAIN), job.id .. ' ' .. job.seq)
   count_up(job.key, 'owes', 1)
 end
@@ -1387,6 +1390,7 @@ local function define(keys, a)
   end
   local known = call('HMGET', key, 'ready', 'named')
   if known[1] ~= FORMAT or not known[2] then
+    local refs = call('HGET', key, 'refs')
     local fields = {'n', total}
     if blob ~= '' then
       put(fields, 'name', name ~= '' and full or '', 'blob', blob)
@@ -1397,14 +1401,14 @@ local function define(keys, a)
     for first = 1, #fields, 2000 do
       call('HSET', key, unpack(fields, first, min(first + 1999, #fields)))
     end
-    call('ZADD', p .. 'defs', int(now), digest)
+    if not refs or refs == '0' then
+      call('ZADD', p .. 'defs', int(now), digest)
+    end
     if last ~= '1' then
       return {'MORE'}
     end
     call('HSET', key, 'ready', FORMAT, 'named', '1')
-    if call('HSETNX', key, 'refs', '0') == 0 and call('HGET', key, 'refs') ~= '0' then
-      call('ZREM', p .. 'defs', digest) -- of an earlier build, and used
-    end
+    call('HSETNX', key, 'refs', '0')
     cache[key] = nil
   end
   if registered == '1' and call('HSETNX', p .. 'workflows', full, digest) == 1 then
@@ -2691,7 +2695,7 @@ local function make_readable(p, id, now)
   call('HSET', key, 'n', (n > 0 and n <= 10000) and int(n) or '1')
   for name, value in pairs({turn = '1', due = int(now), seq = int(now), created = int(now)}) do
     local known = tonumber(call('HGET', key, name) or '')
-    if not (known and known >= 0 and known < 2 ^ 53) or name == 'turn' and known < 1 then
+    if not (known and known >= 0 and known < 2 ^ 53) or name == 'turn' and (known < 1 or known >= 2 ^ 31) then
       call('HSET', key, name, value)
     end
   end
@@ -2952,9 +2956,14 @@ local function inspect_notice(p, a)
     return {'UNKNOWN'}
   end
   local job = call('HMGET', p .. 'job:' .. a[2], 'def', 'n')
-  local out = {'FOUND', job[1], job[2], d[1] or '', d[2] or '', d[3] or '', d[4] or '', d[5] or '',
-    d[6] or '', int(max(tonumber(d[7] or '0') or 0, 0)),
-    match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
+  local tries = tonumber(d[7] or '0')
+  if not (tries and tries >= 0 and tries < NOTICE_TRIES) then
+    tries = NOTICE_TRIES - 1 -- also where it was damaged: it is not to be told for ever
+  end
+  local out = {'FOUND', job[1] or '', match(job[2] or '', '^%d%d?%d?%d?%d?$') or '1', d[1] or '', d[2] or '',
+    d[3] or '', d[4] or '', d[5] or '', d[6] or '', int(tries)}
+  local ended = {match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
+  put(out, unpack(ended[1] and ended or {'KILLED', 'ERROR', '1', '0', '0', '', ''})) -- damaged
   local room, count, results = tonumber(a[4]), 0, {}
   for k = 5, min(#a, 4 + BUDGET) do
     local size = call('HSTRLEN', data, 'r' .. a[k])
@@ -3191,7 +3200,9 @@ local function forget(keys, a)
   local unused = call('ZRANGEBYSCORE', p .. 'defs', '-inf', int(now - UNUSED_DEFINITION), 'LIMIT', 0,
     limit)
   for _, digest in ipairs(unused) do
-    call('UNLINK', p .. 'def:' .. digest)
+    if (tonumber(call('HGET', p .. 'def:' .. digest, 'refs') or '') or 0) == 0 then
+      call('UNLINK', p .. 'def:' .. digest)
+    end
     call('ZREM', p .. 'defs', digest)
   end
   return {int(forgotten), #list == limit and '1' or '0'}

@@ -54,6 +54,8 @@ def simulated_redis():
             yield redis.Redis(unix_socket_path=f"{folder}/socket", decode_responses=True)
             process.terminate()
 
+# What a scheduler reads of a notice: definition, steps, data, tries, and how it ended.
+NOTICE = r"^FOUND \S* \d{1,5} .*  ?\d (ALERT|KILLED|SUCCEEDED|COMPENSATED|FAILED|CANCELLED) [A-Z]+ \d{1,10} \d+ \d{1,5} "
 
 class Functions(unittest.TestCase):
     @classmethod
@@ -711,6 +713,19 @@ class Functions(unittest.TestCase):
         token = self.step(0)[5]
         self.assertEqual("OTHER_STEP", self.reply("A", token, step="second")[0])
         self.assertEqual("RECORDED", self.reply("A", token, step="first")[0])
+
+    def test_naming_that_is_cut_off(self):
+        """The scheduler dies after the first piece: a definition that is used stays, however long that takes."""
+        self.submit(LONG)
+        self.redis.hdel(f"{KEYS}def:d", "named")
+        self.assertEqual(["MORE"], self.call("define", "d", "", 0, 1, "", 0, 0))
+        self.redis.zadd(f"{KEYS}defs", {"d": 0})  # as an earlier build may have left it
+        self.redis.set("skew", 3_700_000)
+        self.expire()
+        self.redis.set("skew", 3_800_000)
+        self.expire()
+        self.call("forget", 10**9, 9)
+        self.assertTrue(self.redis.exists(f"{KEYS}def:d"))
 
     def test_a_definition_that_is_named_before_it_is_used(self):
         """It is still one that nobody uses."""
@@ -1805,15 +1820,20 @@ class Functions(unittest.TestCase):
 
     def test_a_damaged_notice_is_told(self):
         """How often it was asked for is not known; and those beside it are told."""
+        for damage in ("x", "nan", str(2**63 - 1), str(10**20)):
+            with self.subTest(damage):
+                self.tell_damaged(damage)
+
+    def tell_damaged(self, damage):
         self.lived()
         (owed,) = self.index("owed")
         seq = owed.split()[1]
-        self.redis.hset(f"{KEYS}data:{JOB}", f"n{seq}", "x")
+        self.redis.hset(f"{KEYS}data:{JOB}", f"n{seq}", damage)
         self.redis.set(f"{KEYS}data:other", "x")
         self.redis.zadd(f"{KEYS}owed", {owed: 2, "other 7": 1, "damaged": 0})
         self.assertEqual(["1", JOB, seq], self.expire()[-3:])
         self.assertEqual([owed], self.index("owed"))
-        self.assertEqual("0", self.call("inspect", "notice", JOB, seq, 1000)[9])
+        self.assertEqual("4", self.call("inspect", "notice", JOB, seq, 1000)[9])  # the last one
 
     def test_after_a_step_back_all_is_due(self):
         """What was due by the clock of before lies too far ahead."""
@@ -1823,6 +1843,15 @@ class Functions(unittest.TestCase):
         self.assertEqual("1", self.expire()[3])
         self.sweep_all()
         self.assertLessEqual(self.redis.zscore(f"{KEYS}due", JOB), self.now())
+
+    def test_what_is_owed_cannot_be_read(self):
+        """It can be told all the same, so that it is not owed for ever."""
+        self.submit(LONG)
+        self.record("A")
+        seq = self.job("seq")[0]
+        for damage in ("", "x", "SUCCEEDED", "SUCCEEDED PROCESSED x 1 0  "):
+            self.redis.hset(f"{KEYS}data:{JOB}", f"s{seq}", damage)
+            self.assertRegex(" ".join(self.call("inspect", "notice", JOB, seq, 1000)), NOTICE)
 
     def test_what_is_owed_cannot_be_counted(self):
         """The job ends all the same, and what it owes from here on counts."""
@@ -1838,7 +1867,7 @@ class Functions(unittest.TestCase):
         names = {name for _, name in fields}
         self.assertLessEqual({"owes", "commands", "earlier", "p2", "t2", "c2", "u2", "l0", "e0", "held", "ordered"}, names)
         for kind, name in fields:
-            for value in (None, "", "x", "-5", "3:abc", str(10**20)):
+            for value in (None, "", "x", "-5", "3:abc", "7000000000", str(2**63 - 1), str(10**20)):
                 with self.subTest(kind=kind, name=name, value=value):
                     self.lived()
                     if value is None:
@@ -1849,6 +1878,8 @@ class Functions(unittest.TestCase):
                         self.goes_on()
                     self.steer("kill", command_id="k")
                     self.assertIn(self.job("phase")[0], ("ERROR", "PROCESSED"))
+                    for owed in self.index("owed"):
+                        self.assertRegex(" ".join(self.call("inspect", "notice", *owed.split(), 1000)), NOTICE)
                     self.assertFalse(self.is_torn())
 
 

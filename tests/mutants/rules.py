@@ -677,9 +677,27 @@ RULES = {
             "",
             "tests/integration/test_functions.py Functions.test_torn_in_any_way",
         ),
+        "a notice whose tries were damaged is told for ever": (
+            FUNCTIONS,
+            "    tries = NOTICE_TRIES - 1 -- also",
+            "    tries = 0 -- also",
+            "tests/integration/test_functions.py Functions.test_a_damaged_notice_is_told",
+        ),
+        "what a torn job has to tell cannot be read": (
+            FUNCTIONS,
+            "unpack(ended[1] and ended or",
+            "unpack(true and ended or",
+            "tests/integration/test_functions.py Functions.test_what_is_owed_cannot_be_read",
+        ),
+        "naming that is cut off has a definition forgotten that is used": (
+            FUNCTIONS,
+            "    if (tonumber(call('HGET', p .. 'def:' .. digest, 'refs') or '') or 0) == 0 then\n",
+            "    if true then\n",
+            "tests/integration/test_functions.py Functions.test_naming_that_is_cut_off",
+        ),
         "a turn below 1 is taken for one": (
             FUNCTIONS,
-            " and job.turn > 0 and job.turn < MOST",
+            " and job.turn > 0 and job.turn < MOST_TURNS",
             "",
             "tests/integration/test_functions.py Functions.test_torn_in_any_way",
         ),
@@ -711,20 +729,21 @@ RULES = {
         ),
         "it costs all that was sent beside it": (
             "common/io/bus_publisher.c",
-            "    if (p->n_wire == 1 && (channel || m->closings == CLOSINGS_MAX)) {\n",
-            "    while ((m = first(&p->wire)) && (channel || m->closings == CLOSINGS_MAX)) {\n",
+            "    if (p->n_wire != 1)\n        return;\n    if (!channel &&",
+            "    while (channel && p->n_wire > 1)\n        refuse(p, first(&p->wire));\n    m = first(&p->wire);\n"
+            "    if (!channel &&",
             f"{BUS} test_missing_exchange",
         ),
         "the next one to there costs as much": (
             "common/io/bus_publisher.c",
-            "            shun(p, &m->message);\n",
-            "            ;\n",
+            "        shun(p, &m->message);\n",
+            "        ;\n",
             f"{BUS} test_address_that_closes",
         ),
         "a made-up address of direct reply-to is believed": (
             "common/model/reply_to.c",
-            " && direct_valid(reply_to + direct);",
-            ";",
+            "    return reply_to_is_direct(reply_to) ? direct_read(&p, reply_to)\n",
+            "    return reply_to_is_direct(reply_to) ? (void)p, strlen(reply_to) <= WIRE_REPLY_TO_MAX\n",
             f"{WIRE} test_reply_to",
         ),
         "a process may have more behind it": (
@@ -996,8 +1015,8 @@ RULES = {
         ),
         "a notice tells of the turn that came after": (
             FUNCTIONS,
-            "    match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}\n",
-            "    call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '',\n"
+            "  local ended = {match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}\n",
+            "  local ended = {call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '',\n"
             "    call('HGET', p .. 'job:' .. a[2], 'failed') or ''}\n",
             "tests/integration/test_functions.py Functions.test_notice_of_a_turn_that_is_past",
         ),
@@ -2671,7 +2690,7 @@ RULES = {
     "An answer of the store that names what is not there leads nowhere": {
         "the event of an end names a step that is not there": (
             "scheduler/notice.c",
-            "        char *name = step < w->n_steps ? (char *)w->steps[step].name : NULL;\n",
+            "        char *name = w && step < w->n_steps ? (char *)w->steps[step].name : NULL;\n",
             "        char *name = (char *)w->steps[step].name;\n",
             f"{INTAKE} test_answers_with_unknown_steps",
         ),
@@ -2967,8 +2986,8 @@ RULES = {
         ),
         "nothing is mandatory": (
             "common/io/bus_publisher.c",
-            "    return m->mandatory &&\n",
-            "    return false && m->mandatory &&\n",
+            "    return m->mandatory && !is_direct(m);\n",
+            "    return false;\n",
             f"{BUS} test_return",
         ),
         "what no queue took counts as confirmed": (
@@ -2979,8 +2998,8 @@ RULES = {
         ),
         "an answer to a direct reply-to is mandatory": (
             "common/io/bus_publisher.c",
-            "    return m->mandatory &&\n",
-            "    return m->mandatory ||\n",
+            "    return m->mandatory && !is_direct(m);\n",
+            "    return m->mandatory;\n",
             f"{BUS} test_direct_reply",
         ),
         "what no queue takes when it is sent again is told as if it never had": (

@@ -411,7 +411,8 @@ static void do_hincrby(struct simredis *r, lua_State *lua, const struct bytes *a
     field = field_find(hash, a[1]);
     if (field && !to_integer(bytes_of(field->value.data, field->value.len), &sum))
         fail(lua, "ERR hash value is not an integer");
-    sum += by;
+    if (__builtin_add_overflow(sum, by, &sum))
+        fail(lua, "ERR increment or decrement would overflow");
     field_set(r, hash ? hash : make(r, a[0], KIND_HASH), a[1],
               bytes_of(text, simredis_integer(sum, text)));
     lua_pushnumber(lua, (lua_Number)sum);

@@ -206,6 +206,11 @@ static void test_reply_to(void **state)
         DIRECT ".gw==.a2V5",
     };
 
+    assert_true(reply_to_same_node("x", "x"));
+    assert_false(reply_to_same_node("x", direct[0]));
+    assert_true(reply_to_same_node(direct[0], direct[1]));
+    assert_false(reply_to_same_node(direct[0], direct[2]));
+    assert_false(reply_to_same_node(DIRECT ".!!!!.key", DIRECT ".!!!!.kez"));
     for (size_t i = 0; i < array_size(queues); i++) {
         assert_true(reply_to_field_valid(queues[i]));
         assert_true(reply_to_property_valid(queues[i]));
