@@ -19,7 +19,7 @@ import wire
 
 JOBS = int(os.environ.get("DROVER_TEST_JOBS", "500"))
 STEPS = 5
-ENDS = ("done", "failed", "deferred", "expired", "unstarted", "unroutable")
+ENDS = ("done", "failed", "deferred", "expired", "silent", "unstarted", "unroutable", "unsent")
 
 
 class Kills(cluster.TestCase):

@@ -80,8 +80,8 @@ bool checker_given_up(struct checker *c, struct bytes body);
 
 /* An agent begins a dispatch, or says so. */
 void checker_begun(struct checker *c, const char *token, uint64_t agent);
-/* This life of an agent gives the request back. */
-void checker_given_back(struct checker *c, const char *token, uint64_t agent);
+/* This life of an agent acknowledges a copy of the request, or gives it back. */
+void checker_handed_in(struct checker *c, const char *token, uint64_t agent, bool acknowledged);
 /* A handler begins. */
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left);
 /* ... takes effect, under the key of its token. Return: false where it must not: what it is about

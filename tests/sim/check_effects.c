@@ -102,12 +102,16 @@ void checker_begun(struct checker *c, const char *text, uint64_t agent)
     token->told_by = agent;
 }
 
-void checker_given_back(struct checker *c, const char *text, uint64_t agent)
+void checker_handed_in(struct checker *c, const char *text, uint64_t agent, bool acknowledged)
 {
-    const struct token *token = check_token_ever(c, bytes_str(text));
+    struct token *token = check_token_ever(c, bytes_str(text));
 
-    if (token && !token->copied && token->run_ends == 0)
-        require(c, token->told_by != agent,
+    if (!token || token->told_by != agent)
+        return;
+    if (acknowledged)
+        token->told_by = 0; /* it is the agent's to answer; it may give back another copy */
+    else
+        require(c, token->copied || token->run_ends > 0,
                 "I14 %s: its agent gives back what it says it has begun, and has not", text);
 }
 

@@ -211,7 +211,8 @@ void role_effect(struct process *p, const struct effect *e);
 
 /* An agent sends replies: each within the lease of its attempt. */
 void role_replies(struct process *p, struct bytes body);
-void role_gives_back(struct process *p, const struct bus_delivery *d);
+/* A delivery that is acknowledged, or given back. */
+void role_hands_in(struct process *p, const struct bus_delivery *d, bool acknowledged);
 
 /* ---- liar.c ---- */
 

@@ -80,6 +80,7 @@ static void perform_ack(struct process *p, uint64_t handle)
         poison_acked(p->world, d->body);
         checker_acked(p->world->checker, store_now(p->world), &p->link, d);
     }
+    role_hands_in(p, d, true);
     simlink_ack(&p->link, handle);
 }
 
@@ -98,7 +99,7 @@ static void perform(struct process *p, const struct effect *e)
         break;
     case EFFECT_REQUEUE:
         mix(p, MIXED_REQUEUE, e->id);
-        role_gives_back(p, simlink_delivery(&p->link, e->id));
+        role_hands_in(p, simlink_delivery(&p->link, e->id), false);
         simlink_requeue(&p->link, e->id);
         break;
     case EFFECT_CONSUME:

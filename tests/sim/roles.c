@@ -549,14 +549,15 @@ void role_replies(struct process *p, struct bytes body)
         checker_begun(p->world->checker, m.replies->progress[i]->token, life_of(p));
 }
 
-void role_gives_back(struct process *p, const struct bus_delivery *d)
+void role_hands_in(struct process *p, const struct bus_delivery *d, bool acknowledged)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
 
     if (p->role != ROLE_AGENT || !d || wire_decode(WIRE_REQUESTS, d->body, NULL, &m, NULL))
         return;
     for (size_t i = 0; i < m.requests->n_requests; i++)
-        checker_given_back(p->world->checker, m.requests->requests[i]->token, life_of(p));
+        checker_handed_in(p->world->checker, m.requests->requests[i]->token, life_of(p),
+                          acknowledged);
 }
 
 /* ---- all ---- */
