@@ -116,6 +116,7 @@ static void jump_clock(struct world *w)
 
     w->next_jump = w->t->now + w->plan->pace * JUMPS_APART_MS;
     w->store_skew += by;
+    w->set_back -= by < 0 ? by : 0;
     timeline_note(w->t, by > 0 ? FEATURE_CLOCK_AHEAD : FEATURE_CLOCK_BACK);
     checker_clock_set(w->checker, store_now(w) - by, by);
     tell(w->t, "store", "clock is now %" PRId64 " ms off", w->store_skew);

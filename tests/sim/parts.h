@@ -128,8 +128,10 @@ struct world {
     uint32_t rollbacks;  /* times that it did */
     const char *run;     /* of the store's server */
     int64_t store_skew;  /* of its clock */
-    int64_t next_jump;   /* of that clock, at the earliest */
-    uint32_t jumped;     /* it has, since somebody was last at these boundaries, see grid.h */
+    int64_t
+        set_back; /* ms by which that has stepped back, in all: a timer may last so much longer */
+    int64_t next_jump; /* of that clock, at the earliest */
+    uint32_t jumped;   /* it has, since somebody was last at these boundaries, see grid.h */
     int64_t store_gone_until;
     int64_t store_full_until;
     struct {

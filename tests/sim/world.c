@@ -164,7 +164,8 @@ static void on_probe(struct event *e)
     bool rests = (w->calmed || w->script || !w->plan->lingers) && !client_is_busy(w) &&
                  checker_at_rest(w->checker);
     int64_t limit =
-        w->plan->settle_ms * (rests ? 2 : 1); /* at rest what is settled is forgotten yet */
+        w->plan->settle_ms * (rests ? 2 : 1) + /* at rest what is settled is forgotten yet */
+        w->set_back;
 
     timeline_add(w->t, &w->probe, probe_ms(w));
     if (rests && !busy)
