@@ -229,7 +229,8 @@ void run_end(struct agent *a, struct run *run);
 void run_defer(struct agent *a, struct run *run);
 void run_leave(struct agent *a, struct run *run);
 void run_free(struct agent *a, struct run *run);
-/* Of those that are not at work: what was acknowledged is answered, the rest is the broker's. */
+/* Ends all runs that no handler works at: one whose message was acknowledged is answered DEFER, the
+ * others are given back to the broker. */
 void runs_end_waiting(struct agent *a);
 void runs_drain(struct agent *a);
 

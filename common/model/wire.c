@@ -575,7 +575,8 @@ static bool reply_to_allowed(const struct wire_message *m, const struct wire_pro
     return property[0] == '\0' || reply_to_property_valid(property);
 }
 
-/* First of all rules, and it empties what it refuses: a rejection must not go there. */
+/* Checked before all other fields. Empties a reply_to that is not allowed, so that the rejection is
+ * not sent there. */
 static bool reply_to_check(const struct wire_message *m, bool allowed, struct problem *problem)
 {
     if (allowed)

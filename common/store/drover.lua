@@ -243,7 +243,8 @@ local function step_of(def, i)
   return def.steps[i]
 end
 
--- Whether a name is that of another step than i. Where builds before 36 have stored the definition nobody knows.
+-- Whether a name is that of another step than i. False for a definition that a build before 36 has stored: it has no
+-- names yet.
 local function is_other_step(def, i, name)
   local own = step_of(def, i).name
   return own ~= '' and own ~= name and call('HGET', def.key, 'x' .. name)

@@ -79,8 +79,10 @@ void checker_acked(struct checker *c, int64_t store_now, const struct simlink *l
 bool checker_given_up(struct checker *c, struct bytes body);
 
 /* An agent begins a dispatch, or says so. */
-void checker_begun(struct checker *c, const char *token, uint64_t agent);
-/* This life of an agent acknowledges a copy of the request, or gives it back. */
+void checker_begun(struct checker *c, const char *token);
+/* An agent is about to say so of a request that it had on this connection, or on an earlier one. */
+void checker_says_begun(struct checker *c, const char *token, uint64_t agent);
+/* On this connection an agent acknowledges a copy of the request, or gives it back. */
 void checker_handed_in(struct checker *c, const char *token, uint64_t agent, bool acknowledged);
 /* A handler begins. */
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left);

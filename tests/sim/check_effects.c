@@ -92,14 +92,20 @@ static void check_passed_on(struct checker *c, const Drover__V1__StepRequest *re
             "I12 %s: a request with the traceparent '%s'", request->job_id, request->traceparent);
 }
 
-void checker_begun(struct checker *c, const char *text, uint64_t agent)
+void checker_begun(struct checker *c, const char *text)
 {
     struct token *token = check_token_ever(c, bytes_str(text));
 
-    if (!token)
-        return;
-    token->begun = true;
-    token->told_by = agent;
+    if (token)
+        token->begun = true;
+}
+
+void checker_says_begun(struct checker *c, const char *text, uint64_t agent)
+{
+    struct token *token = check_token_ever(c, bytes_str(text));
+
+    if (token)
+        token->told_by = agent;
 }
 
 void checker_handed_in(struct checker *c, const char *text, uint64_t agent, bool acknowledged)

@@ -62,7 +62,7 @@ struct token {
     bool routed;         /* it has some copy of it */
     bool copied;         /* it was sent once more */
     bool begun;          /* an agent has begun it, or said so */
-    uint64_t told_by;    /* the last life of one that has; 0: none */
+    uint64_t told_by;    /* the agent's connection on which it said so last; 0: none */
     bool delivered;      /* an agent has had the request, or the broker has lost it ... */
     bool taken;          /* ... and the store knows from a scheduler that it left its queue */
     bool told;           /* the store has heard of it from an agent */

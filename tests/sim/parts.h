@@ -213,6 +213,8 @@ void role_effect(struct process *p, const struct effect *e);
 
 /* An agent sends replies: each within the lease of its attempt. */
 void role_replies(struct process *p, struct bytes body);
+/* An agent has something to publish; that may leave on a later connection. */
+void role_says(struct process *p, struct bytes body);
 /* A delivery that is acknowledged, or given back. */
 void role_hands_in(struct process *p, const struct bus_delivery *d, bool acknowledged);
 

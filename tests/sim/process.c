@@ -92,6 +92,8 @@ static void perform(struct process *p, const struct effect *e)
         break;
     case EFFECT_PUBLISH:
         grid_publishes(p, &e->publish);
+        if (strcmp(e->publish.exchange, "drover.replies") == 0)
+            role_says(p, e->publish.body);
         simlink_publish(&p->link, &e->publish, e->id);
         break;
     case EFFECT_ACK:

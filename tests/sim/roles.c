@@ -455,9 +455,11 @@ static void note_two_runs(struct world *w, const struct handler *started)
             }
 }
 
-static uint64_t life_of(const struct process *p)
+/* A connection of an agent: what it had on an earlier one it may get again, beside what it has. */
+static uint64_t connection_of(const struct process *p)
 {
-    return ((uint64_t)p->index + 1) << 32 | p->life;
+    return digest_number(digest_number(digest_number(DIGEST_INIT, p->index), p->life),
+                         p->link.epoch);
 }
 
 static void handler_start(struct process *p, struct agent_run *run)
@@ -466,7 +468,7 @@ static void handler_start(struct process *p, struct agent_run *run)
     struct handler *h;
     enum world_verdict verdict = WORLD_GOES_ON;
 
-    checker_begun(w->checker, run->request->token, life_of(p));
+    checker_begun(w->checker, run->request->token);
     if (poison_handler(p, run->request->token))
         return;
     h = timeline_alloc(w->t, sizeof(*h));
@@ -546,7 +548,17 @@ void role_replies(struct process *p, struct bytes body)
                          h->label);
     }
     for (size_t i = 0; i < m.replies->n_progress; i++)
-        checker_begun(p->world->checker, m.replies->progress[i]->token, life_of(p));
+        checker_begun(p->world->checker, m.replies->progress[i]->token);
+}
+
+void role_says(struct process *p, struct bytes body)
+{
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    if (p->role != ROLE_AGENT || wire_decode(WIRE_REPLIES, body, NULL, &m, NULL))
+        return;
+    for (size_t i = 0; i < m.replies->n_progress; i++)
+        checker_says_begun(p->world->checker, m.replies->progress[i]->token, connection_of(p));
 }
 
 void role_hands_in(struct process *p, const struct bus_delivery *d, bool acknowledged)
@@ -556,7 +568,7 @@ void role_hands_in(struct process *p, const struct bus_delivery *d, bool acknowl
     if (p->role != ROLE_AGENT || !d || wire_decode(WIRE_REQUESTS, d->body, NULL, &m, NULL))
         return;
     for (size_t i = 0; i < m.requests->n_requests; i++)
-        checker_handed_in(p->world->checker, m.requests->requests[i]->token, life_of(p),
+        checker_handed_in(p->world->checker, m.requests->requests[i]->token, connection_of(p),
                           acknowledged);
 }
 
