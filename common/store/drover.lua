@@ -41,7 +41,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 39
+local BUILD = 40
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -3314,12 +3314,14 @@ end
 local function sweep_job(job, at, places)
   local score = call('ZSCORE', job.p .. 'due', job.id)
   local latest = max(job.phase == 'PENDING' and job.start_at or 0, job.now + SWEEP_BOUND)
-  if at.back > 0 then
-    touch(job, job.now)
-  elseif not score or tonumber(score) > job.due or job.due > latest then
-    job.due, job.due_changed = job.now, true
+  local wrong = not score or tonumber(score) > job.due or job.due > latest
+  if wrong and at.back == 0 then
     places[#places + 1] = 'due'
     note(job, 'mended', 'due')
+  end
+  if wrong or at.back > 0 then -- so may be what a scan in pieces has seen: the next `expire` begins with the first step
+    job.due, job.due_changed = min(job.due, job.now), true
+    job.scan, job.scan_changed = nil, true
   end
   if job.phase == 'PROCESSING' and #job.spreads == 0 then
     sweep_steps(job, at, places)

@@ -1836,13 +1836,35 @@ class Functions(unittest.TestCase):
         self.assertEqual("4", self.call("inspect", "notice", JOB, seq, 1000)[9])  # the last one
 
     def test_after_a_step_back_all_is_due(self):
-        """What was due by the clock of before lies too far ahead."""
-        self.submit(LONG)
+        """What was due by the clock of before lies too far ahead, by less than what a sweep mends in any case, too."""
+        for skew in (-60_000, -3_600_000):
+            with self.subTest(skew):
+                self.redis.flushall()
+                self.submit(LONG)
+                self.expire()
+                self.redis.set("skew", skew)
+                self.assertEqual("1", self.expire()[3])
+                self.sweep_all()
+                self.assertLessEqual(self.redis.zscore(f"{KEYS}due", JOB), self.now())
+
+    def test_after_a_step_back_a_look_begins_anew(self):
+        """A look in pieces has seen moments of the clock of before, which lie too far ahead. The sweep that mends
+        when the job is due may have begun before the step back, too."""
+        self.submit(*[LONG] * (BUDGET + 1), after={BUDGET: 1})
+        before = self.now()
+        self.redis.zadd(f"{KEYS}due", {JOB: before})
         self.expire()
+        self.assertEqual(str(BUDGET), self.job("scan")[0].split()[0])
+        self.redis.zadd(f"{KEYS}due", {JOB: before})
+        swept = self.call("sweep", "")[0]
         self.redis.set("skew", -3_600_000)
         self.assertEqual("1", self.expire()[3])
+        self.assertEqual([JOB, "due"], self.call("sweep", swept)[1:])
         self.sweep_all()
-        self.assertLessEqual(self.redis.zscore(f"{KEYS}due", JOB), self.now())
+        for _ in range(3):  # two pieces, and a third where one was left
+            self.expire()
+        self.assertEqual([""], self.job("scan"))
+        self.assertLessEqual(int(self.job("due")[0]), self.now() + 120_000)
 
     def test_what_is_owed_cannot_be_read(self):
         """It can be told all the same, so that it is not owed for ever."""

@@ -1202,8 +1202,8 @@ RULES = {
         ),
         "a sweep trusts the index of what is due": (
             FUNCTIONS,
-            "  elseif not score or tonumber(score) > job.due or job.due > latest then\n",
-            "  elseif job.due > latest then\n",
+            "  local wrong = not score or tonumber(score) > job.due or job.due > latest\n",
+            "  local wrong = job.due > latest\n",
             "tests/integration/test_functions.py Functions.test_a_job_that_is_not_looked_at_in_time",
         ),
         "a notice of a job that is gone stays owed": (
@@ -1840,9 +1840,21 @@ RULES = {
         ),
         "what is due is not derived again after a step back": (
             FUNCTIONS,
-            "  if at.back > 0 then\n    touch(job, job.now)\n",
-            "  if at.back > 0 then\n    touch(job, job.due)\n",
+            "  if wrong or at.back > 0 then",
+            "  if wrong then",
             "tests/integration/test_functions.py Functions.test_after_a_step_back_all_is_due",
+        ),
+        "what is due too late is not derived again": (
+            FUNCTIONS,
+            "    job.due, job.due_changed = min(job.due, job.now), true\n    job.scan,",
+            "    job.due, job.due_changed = job.due, true\n    job.scan,",
+            "tests/integration/test_functions.py Functions.test_after_a_step_back_all_is_due",
+        ),
+        "a scan in pieces goes on after a step back": (
+            FUNCTIONS,
+            "    job.due, job.due_changed = min(job.due, job.now), true\n    job.scan, job.scan_changed = nil, true\n",
+            "    job.due, job.due_changed = min(job.due, job.now), true\n",
+            "tests/integration/test_functions.py Functions.test_after_a_step_back_a_look_begins_anew",
         ),
         "a lease of before a jump ahead lasts too long": (
             FUNCTIONS,
@@ -2348,8 +2360,8 @@ RULES = {
         ),
         "a sweep does not mend a bound": (
             FUNCTIONS,
-            "  elseif not score or tonumber(score) > job.due or job.due > latest then\n",
-            "  elseif false then\n",
+            "  local wrong = not score or tonumber(score) > job.due or job.due > latest\n",
+            "  local wrong = false\n",
             "tests/integration/test_functions.py Functions.test_a_bound_is_mended",
         ),
         "a job is not found by its labels": (
