@@ -8,6 +8,8 @@ import subprocess
 import sys
 import unittest
 
+import pika
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import servers
@@ -42,6 +44,30 @@ class LeftBehind(unittest.TestCase):
         with servers.Redis() as redis:
             environment = pathlib.Path(f"/proc/{redis.process.pid}/environ").read_bytes().split(b"\0")
             self.assertTrue(f"PATH={os.environ['PATH']}".encode() in environment)
+
+
+class Acknowledged(unittest.TestCase):
+    def test_what_was_delivered_just_now(self):
+        """It is waited for, on either kind of queue: what a quorum queue says of itself is seconds old."""
+        with servers.Rabbit() as rabbit, rabbit.vhost() as vhost:
+            parameters = pika.ConnectionParameters(servers.HOST, rabbit.port, vhost,
+                                                   pika.PlainCredentials(rabbit.user, rabbit.password))
+            with pika.BlockingConnection(parameters) as connection:
+                channel = connection.channel()
+                for kind in ("quorum", "classic"):
+                    with self.subTest(kind):
+                        channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
+                        channel.basic_publish("", kind, b"")
+                        delivered = []
+
+                        def deliver():
+                            delivered.append(channel.basic_get(kind)[0])
+                            return delivered[-1]
+
+                        servers.wait_for(deliver, "the message")
+                        self.assertFalse(rabbit.has_acknowledgements(vhost, kind))
+                        channel.basic_ack(delivered[-1].delivery_tag)
+                        rabbit.await_acknowledged(vhost, kind)
 
 
 if __name__ == "__main__":
