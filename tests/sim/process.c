@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "model/wire.h"
 #include "parts.h"
 
 #include <inttypes.h>
@@ -92,7 +93,7 @@ static void perform(struct process *p, const struct effect *e)
         break;
     case EFFECT_PUBLISH:
         grid_publishes(p, &e->publish);
-        if (strcmp(e->publish.exchange, "drover.replies") == 0)
+        if (wire_reply_actor(e->publish.exchange))
             role_says(p, e->publish.body);
         simlink_publish(&p->link, &e->publish, e->id);
         break;
@@ -127,16 +128,17 @@ static void on_restored(struct event *e)
 static void strike_queue(struct world *w)
 {
     struct absence *absence = timeline_alloc(w->t, sizeof(*absence));
+    bool of_agents = timeline_chance(w->t, HALF);
     const char *name;
 
-    if (timeline_chance(w->t, HALF)) {
+    if (of_agents) {
         name = effects_printf(&w->t->arena, "drover.task.a%u",
                               (unsigned)timeline_between(w->t, 0, w->plan->actors - 1));
     } else {
         name = effects_printf(&w->t->arena, "client-%u.inbox",
                               (unsigned)timeline_between(w->t, 1, w->plan->clients));
     }
-    absence->queue = simbus_queue(w->bus, name, false);
+    absence->queue = simbus_queue(w->bus, name, of_agents);
     simqueue_delete(absence->queue);
     timeline_note(w->t, FEATURE_QUEUE_GONE);
     tell(w->t, "broker", "queue %s is gone", name);
@@ -352,7 +354,7 @@ static void on_send(void *ctx, const struct bus_message *m)
 {
     struct process *p = ctx;
 
-    if (p->role == ROLE_AGENT && strcmp(m->exchange, "drover.replies") == 0 && !liar_said(m))
+    if (p->role == ROLE_AGENT && wire_reply_actor(m->exchange) && !liar_said(m))
         role_replies(p, m->body);
 }
 
