@@ -68,6 +68,7 @@ struct delivery {
     bool acked;    /* before its time: see suspects.c */
     bool counted;  /* by the broker, for a run that has a slot */
     int64_t received;
+    const char *actor; /* of its queue; as in agent.config, "" for none of those */
     struct wire_message message;
     struct bytes body; /* of a dead letter; owned */
 };

@@ -20,6 +20,7 @@ static struct delivery *delivery_new(struct agent *a, const struct bus_delivery 
     delivery->handle = d->handle;
     delivery->repeated = d->redelivered || d->resent;
     delivery->received = a->now;
+    delivery->actor = actor_find(a, d->actor)->name;
     list_append(&a->deliveries, &delivery->link);
     delivery_hold(delivery); /* until all it asks for has been begun */
     return delivery;

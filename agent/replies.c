@@ -113,14 +113,18 @@ void reply_gather(struct agent *a, struct run *run)
 
 /* ---- messages ---- */
 
+/* In the format of the delivery, and by the way of its actor: what comes by another does not count.
+ */
 static struct bus_message *replies_message(struct agent *a, uint64_t id,
-                                           const Drover__V1__Replies *body, bool json)
+                                           const Drover__V1__Replies *body,
+                                           const struct delivery *about)
 {
+    bool json = about->message.json;
     struct bytes packed = wire_pack(a->out, &body->base, json);
     struct bus_message *m = &effects_add(a->out, EFFECT_PUBLISH, id)->publish;
 
-    m->exchange = "drover.replies";
-    m->key = "reply";
+    m->exchange = effects_printf(a->out, WIRE_REPLY_EXCHANGE "%s", about->actor);
+    m->key = "";
     m->body = packed;
     m->content_type = wire_content_type(json);
     m->type = body->base.descriptor->name;
@@ -148,10 +152,9 @@ static struct publish *publish_new(struct agent *a)
     return p;
 }
 
-/* Not mandatory. @id: of whose outcome it is. */
-static struct bus_message *progress_send(struct agent *a, uint64_t id,
-                                         Drover__V1__Progress *progress, bool json,
-                                         int64_t not_after)
+/* Not mandatory. @id: of whose outcome it is; @about: a request of this delivery. */
+static struct bus_message *progress_send(struct agent *a, uint64_t id, const struct delivery *about,
+                                         Drover__V1__Progress *progress, int64_t not_after)
 {
     Drover__V1__Replies body = DROVER__V1__REPLIES__INIT;
     struct publish *p = publish_new(a);
@@ -162,7 +165,7 @@ static struct bus_message *progress_send(struct agent *a, uint64_t id,
     body.n_progress = 1;
     p->progress = id;
     p->sent = a->now;
-    m = replies_message(a, p->id, &body, json);
+    m = replies_message(a, p->id, &body, about);
     m->not_after = not_after;
     m->expires = true;
     m->transient = true;
@@ -186,7 +189,7 @@ void progress_publish(struct agent *a, const struct run *run)
     progress.fraction = run->fraction;
     progress.note = (char *)run->note;
     progress.elapsed_ms = a->now - run->delivery->received;
-    m = progress_send(a, run->seen.id, &progress, run->delivery->message.json, not_after);
+    m = progress_send(a, run->seen.id, run->delivery, &progress, not_after);
     set_headers(a, m, run);
     m->reply_to = beats ? "amq.rabbitmq.reply-to" : NULL;
 }
@@ -200,7 +203,7 @@ void progress_of_suspect(struct agent *a, const struct suspect *s)
     progress.token = s->token;
     progress.fraction = -1;
     progress.elapsed_ms = a->now - s->delivery->received;
-    progress_send(a, SUSPECT_PROGRESS, &progress, false, a->now + MACHINE_EVIDENCE_MS);
+    progress_send(a, SUSPECT_PROGRESS, s->delivery, &progress, a->now + MACHINE_EVIDENCE_MS);
 }
 
 /* ---- publishes ---- */
@@ -267,7 +270,7 @@ static void send_replies(struct agent *a, struct publish *p)
         list[i] = &p->runs[i]->reply;
     body.replies = list;
     body.n_replies = p->n;
-    m = replies_message(a, p->id, &body, p->runs[0]->delivery->message.json);
+    m = replies_message(a, p->id, &body, p->runs[0]->delivery);
     m->mandatory = true;
     m->transient = a->config.transient;
     m->not_after = earliest_deadline(p);
@@ -298,21 +301,33 @@ static bool is_retry(const struct run *run)
     return run->seen.request->attempt > 1;
 }
 
+/* Takes those from the list that go into one message: of one actor, as far as they fit. */
+static void take_together(struct publish *p, struct list *gathered, size_t limit)
+{
+    const char *actor = list_entry(gathered->next, struct run, link)->delivery->actor;
+    size_t size = 0;
+
+    for (struct list *at = gathered->next, *next; at != gathered && p->n < AGENT_REPLIES;
+         at = next) {
+        struct run *run = list_entry(at, struct run, link);
+
+        next = at->next;
+        if (run->delivery->actor != actor)
+            continue;
+        size += reply_size(run);
+        if (p->n > 0 && (size > limit || is_retry(run) || is_retry(p->runs[0])))
+            break;
+        list_remove(&run->link);
+        p->runs[p->n++] = run;
+    }
+}
+
 static void flush(struct agent *a, struct list *gathered, size_t limit)
 {
     while (!list_empty(gathered)) {
         struct publish *p = publish_new(a);
-        size_t size = 0;
 
-        while (p->n < AGENT_REPLIES && !list_empty(gathered)) {
-            struct run *run = list_entry(gathered->next, struct run, link);
-
-            size += reply_size(run);
-            if (p->n > 0 && (size > limit || is_retry(run) || is_retry(p->runs[0])))
-                break;
-            list_remove(&run->link);
-            p->runs[p->n++] = run;
-        }
+        take_together(p, gathered, limit);
         publish_send(a, p);
     }
 }
@@ -374,7 +389,7 @@ static void on_refused(struct agent *a, struct publish *p)
 
     p->refusals++;
     a->stats.refusals++;
-    log_warn("publish_refused", LOG_S("exchange", p->dead ? "drover.dead" : "drover.replies"),
+    log_warn("publish_refused", LOG_S("exchange", p->dead ? "drover.dead" : WIRE_REPLY_QUEUE),
              LOG_I("replies", p->n), LOG_I("again_ms", wait));
     timer_set(a, &p->again, when < end ? when : end, on_publish_again);
 }

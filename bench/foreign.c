@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/id.h"
 #include "drover/v1/task.pb-c.h"
+#include "model/wire.h"
 #include "peer.h"
 
 #define PREFETCH 64
@@ -29,6 +31,7 @@ static void reply(struct foreign *f, const Drover__V1__StepRequest *request, uin
     Drover__V1__Replies body = DROVER__V1__REPLIES__INIT;
     static uint8_t *packed;
     static size_t room;
+    char exchange[sizeof(WIRE_REPLY_EXCHANGE) + ID_NAME_MAX];
     size_t size;
 
     m.job_id = request->job_id;
@@ -45,7 +48,8 @@ static void reply(struct foreign *f, const Drover__V1__StepRequest *request, uin
         bench_check(packed, "allocating");
         room = size;
     }
-    amqp_peer_publish(&f->peer, "drover.replies", "reply", NULL, packed,
+    snprintf(exchange, sizeof(exchange), WIRE_REPLY_EXCHANGE "%s", request->actor);
+    amqp_peer_publish(&f->peer, exchange, "", NULL, packed,
                       drover__v1__replies__pack(&body, packed));
     f->requests[f->peer.published % AMQP_PEER_WINDOW] = tag;
 }

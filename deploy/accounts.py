@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passwords for the users of Drover, and what RabbitMQ and Redis are told of them
 
-    deploy/accounts.py [--dir DIR] [--actor NAME]...
+    deploy/accounts.py [--dir DIR] [--actor NAME]... [--agent NAME=ACTOR[,ACTOR...]]...
 
 The users and their rights stand in rabbitmq/definitions.json and redis/users.acl beside this file;
 as they stand there, nobody can log in. This makes, in DIR (deploy/secrets):
 
     rabbitmq-USER, redis-USER    a password each, where there is none yet; for ..._PASSWORD_FILE
-    rabbitmq-definitions.json    the definitions with the passwords' hashes and a task queue for each
-                                 actor; for load_definitions
+    rabbitmq-definitions.json    the definitions with the passwords' hashes; for each actor a task queue, the
+                                 exchange of its replies, and the user drover-agent-ACTOR, who may read that
+                                 queue and publish to that exchange only; for load_definitions
     redis-users.acl              the users with the passwords' hashes; for aclfile
+
+--agent makes the user drover-agent-NAME for an agent of several actors. The user drover-agent may serve all actors:
+it is for installations whose agents trust one another, and for the time of an upgrade.
 
 Run it again after a change; passwords stay. To change one, remove its file first. Only the owner of
 DIR can enter it. The files in it are readable to all, because a container that one of them is mounted
@@ -65,14 +69,37 @@ def task_binding(actor):
             "destination_type": "queue", "routing_key": actor, "arguments": {}}
 
 
-def definitions(directory, actors):
+def reply_exchange(actor):
+    return {"name": f"drover.reply.{actor}", "vhost": "drover", "type": "fanout", "durable": True,
+            "auto_delete": False, "internal": False, "arguments": {}}
+
+
+def reply_binding(actor):
+    return {"source": f"drover.reply.{actor}", "vhost": "drover", "destination": "drover.replies",
+            "destination_type": "queue", "routing_key": "", "arguments": {}}
+
+
+def agent_rights(user, actors):
+    """It reads what is for these actors, and answers for them alone: the exchange says who has answered."""
+    one_of = "|".join(map(re.escape, actors))
+    return {"user": user, "vhost": "drover", "configure": r"^drover\.pulse\.",
+            "write": rf"^drover\.(reply\.({one_of})|dead|pulse(\..*)?)$",
+            "read": rf"^drover\.(task\.({one_of})|pulse(\..*)?)$"}
+
+
+def definitions(directory, actors, agents):
     out = json.loads((HERE / "rabbitmq" / "definitions.json").read_text())
+    for actor in actors:
+        out["queues"].append(task_queue(actor))
+        out["exchanges"].append(reply_exchange(actor))
+        out["bindings"] += [task_binding(actor), reply_binding(actor)]
+    for name, served in agents.items():
+        user = f"drover-agent-{name}"
+        out["users"].append({"name": user, "tags": ""})
+        out["permissions"].append(agent_rights(user, served))
     for user in out["users"]:
         user["password_hash"] = rabbitmq_hash(password(directory / f"rabbitmq-{user['name']}"))
         user["hashing_algorithm"] = "rabbit_password_hashing_sha256"
-    for actor in actors:
-        out["queues"].append(task_queue(actor))
-        out["bindings"].append(task_binding(actor))
     return json.dumps(out, indent=4) + "\n"
 
 
@@ -94,18 +121,27 @@ def actor_name(text):
     return text
 
 
+def agent_of(text):
+    """NAME=ACTOR[,ACTOR...]"""
+    name, _, actors = text.partition("=")
+    return actor_name(name), sorted({actor_name(actor) for actor in actors.split(",")})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dir", type=pathlib.Path, default=HERE / "secrets",
                         help="where passwords and rendered files are (default: deploy/secrets)")
     parser.add_argument("--actor", type=actor_name, action="append", default=[], metavar="NAME",
-                        help="gets a task queue; may be given many times")
+                        help="gets a task queue, an exchange for its replies, and a user; may be given many times")
+    parser.add_argument("--agent", type=agent_of, action="append", default=[], metavar="NAME=ACTOR[,ACTOR...]",
+                        help="a user for an agent of these actors, who get the same; may be given many times")
     arguments = parser.parse_args()
     arguments.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if arguments.dir.stat().st_mode & 0o077:
         raise SystemExit(f"others can enter {arguments.dir}: chmod 700 it, or choose another --dir")
-    write(arguments.dir / "rabbitmq-definitions.json",
-          definitions(arguments.dir, sorted(set(arguments.actor))))
+    agents = {actor: [actor] for actor in arguments.actor} | dict(arguments.agent)
+    actors = sorted({actor for served in agents.values() for actor in served})
+    write(arguments.dir / "rabbitmq-definitions.json", definitions(arguments.dir, actors, agents))
     write(arguments.dir / "redis-users.acl", users(arguments.dir))
 
 

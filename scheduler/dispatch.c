@@ -265,7 +265,7 @@ void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, si
         send_alone(s, op, m, not_after, how);
     s->stats.dispatched++;
     log_debug("step_dispatched", LOG_S("job", m->job_id), LOG_S("step", m->step),
-              LOG_I("attempt", m->attempt), LOG_S("token", m->token));
+              LOG_I("attempt", m->attempt), LOG_S("token", ops_token_id(s->out, m->token)));
 }
 
 void dispatch_flush(struct scheduler *s)

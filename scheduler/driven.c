@@ -276,7 +276,7 @@ static void unsent_call(struct scheduler *s, struct op *op)
 
     for (uint32_t i = 0; i < op->n_steps; i++)
         tokens[i] = op->tokens[i];
-    id_token(rng_next(&s->rng), op->fresh);
+    nonces_next(&s->nonces, op->fresh);
     ops_unsent(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, tokens,
                op->n_steps);
 }
@@ -346,7 +346,7 @@ void driven_resume_stalled(struct scheduler *s)
 static void drive_call(struct scheduler *s, struct op *op)
 {
     /* Fresh for each call: a repeated one may mint anew what expire has withdrawn in between. */
-    id_token(rng_next(&s->rng), op->fresh);
+    nonces_next(&s->nonces, op->fresh);
     ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, op->again,
               op->steps, op->n_steps);
     op->again = false;

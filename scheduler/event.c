@@ -21,6 +21,7 @@
 #define SILENT "SILENT"
 #define REJECTED "REJECTED"
 #define OTHER_STEP "OTHER_STEP"
+#define OTHER_ACTOR "OTHER_ACTOR"
 #define PARKED "PARKED"
 #define DEADLINE "DEADLINE"
 #define TORN "TORN"
@@ -298,7 +299,7 @@ void alert_owed(struct op *op, const struct ops_job *job, const char *step, stru
 /* Of one actor: whether that is news the store is asked first. */
 static const char *cause_of(struct bytes reason)
 {
-    static const char *const causes[] = {UNROUTABLE, SILENT, REJECTED, OTHER_STEP};
+    static const char *const causes[] = {UNROUTABLE, SILENT, REJECTED, OTHER_STEP, OTHER_ACTOR};
 
     for (size_t i = 0; i < array_size(causes); i++)
         if (bytes_is(reason, causes[i]))

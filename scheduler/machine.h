@@ -92,6 +92,8 @@ struct item {
     char *suspect;  /* delivered before: its digest, owned; else NULL */
     unsigned open;
     char *reply_to; /* "" for none */
+    char
+        *actor; /* replies: whose agents have sent them, as the broker says; "" where it does not */
     char *correlation;
     struct wire_message message;
     struct bytes body; /* kept for a dead letter; owned */
@@ -113,7 +115,7 @@ struct op {
     op_fn *on_full; /* the store takes no new work: tell whoever asked; NULL: wait */
     char *job;      /* job id; owned */
     uint32_t partition;
-    char fresh[ID_TOKEN_LEN + 1];
+    char fresh[NONCE_LEN + 1];
 
     /* loading a definition in between */
     char digest[ID_DIGEST_LEN + 1];
@@ -237,7 +239,7 @@ struct asked {
 
 /* How far a partition had come when it was heard of last. */
 struct mark {
-    char id[ID_TOKEN_LEN + 1]; /* "": never heard of */
+    char id[NONCE_LEN + 1]; /* "": never heard of */
     char run[SCHEDULER_RUN_MAX + 1];
     uint64_t count;
     bool suspect; /* it went back, or might have: what it has not is lost */
@@ -255,6 +257,7 @@ struct accepted {
 struct scheduler {
     char *name;
     struct rng rng;
+    struct nonces nonces;
     uint32_t partitions; /* 0 until the store was up */
     int64_t now;
     struct effects *out; /* of the step under way */

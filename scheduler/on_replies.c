@@ -94,6 +94,7 @@ static void reply(struct scheduler *s, struct item *item, const Drover__V1__Step
     op->record.job = op->job;
     op->record.token = m->token;
     op->record.step = m->step;
+    op->record.actor = item->actor;
     op->record.redelivered = item->redelivered;
     op->alone = item->redelivered; /* its follow-ups may fill a call */
     set_outcome(s, op, m);
@@ -122,7 +123,7 @@ static void renew_call(struct scheduler *s, struct op *op)
     const Drover__V1__Progress *m = op->progress;
 
     ops_renew(s->out, op_call_id(s, op), op->partition, m->job_id, m->token, m->fraction, m->note,
-              m->elapsed_ms);
+              m->elapsed_ms, op->item->actor);
 }
 
 static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader *r)

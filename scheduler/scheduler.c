@@ -20,6 +20,7 @@ struct item *item_new(struct scheduler *s, const struct bus_delivery *d)
     item->open = 1; /* until what the delivery asks for has been begun */
     item->reply_to = or_abort(strdup(d ? d->reply_to : ""));
     item->correlation = or_abort(strdup(d ? d->correlation_id : ""));
+    item->actor = or_abort(strdup(d ? d->actor : ""));
     if (d) {
         uint8_t *body = or_abort(malloc(d->body.len + 1));
 
@@ -40,6 +41,7 @@ static struct item *item_free(struct scheduler *s, struct item *item)
     list_remove(&item->link);
     wire_free(&item->message);
     free(item->reply_to);
+    free(item->actor);
     free(item->correlation);
     free(item->suspect);
     free((void *)item->body.data);
@@ -72,7 +74,7 @@ struct op *op_new(struct scheduler *s, struct item *item, const char *job)
     op->job = or_abort(strdup(job));
     op->partition = id_partition(job, s->partitions);
     op->open = 1; /* until its first call is under way */
-    id_token(rng_next(&s->rng), op->fresh);
+    nonces_next(&s->nonces, op->fresh);
     list_init(&op->link);
     item->open++;
     return op;
@@ -158,12 +160,21 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
         log_info("reply_unknown_job", LOG_S("job", op->job));
         break;
     case OPS_BEGUN:
-        log_info("request_begun", LOG_S("job", op->job), LOG_S("token", op->record.token));
+        log_info("request_begun", LOG_S("job", op->job),
+                 LOG_S("token", ops_token_id(s->out, op->record.token)));
         break;
     case OPS_OTHER_STEP:
         item_dead(s, op->item,
                   effects_printf(s->out, "INVALID replies.step names another step than token %s",
-                                 op->record.token));
+                                 ops_token_id(s->out, op->record.token)));
+        break;
+    case OPS_OTHER_ACTOR:
+        item_dead(
+            s, op->item,
+            effects_printf(
+                s->out,
+                "INVALID replies came from an agent of %s, and the step is not for that actor",
+                op->item->actor));
         break;
     case OPS_DATA_FULL:
         record_new(s, op->item, OP_PERMANENT, op->job, op->record.token, "RESULT_TOO_LARGE",
@@ -171,7 +182,8 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
         break;
     default:
         s->stats.stale++;
-        log_info("reply_not_recorded", LOG_S("job", op->job), LOG_S("token", op->record.token),
+        log_info("reply_not_recorded", LOG_S("job", op->job),
+                 LOG_S("token", ops_token_id(s->out, op->record.token)),
                  LOG_S("code", ops_code_name(driven->code)));
         break;
     }
@@ -648,6 +660,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
         return -ENOMEM;
     }
     s->rng = *seed;
+    s->nonces = *config->nonces;
     s->most_unconfirmed = config->most_unconfirmed;
     s->transient = config->transient;
     s->recording.few = s->dispatching.few = config->few;

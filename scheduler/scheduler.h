@@ -33,6 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/nonce.h"
 #include "base/rng.h"
 #include "model/effect.h"
 #include "model/workflow.h"
@@ -112,11 +113,12 @@ struct scheduler_config {
     unsigned few;            /* records, or requests, that leave at once: PACE_FEW, see pace.h */
     const char *json_actors; /* that get requests in JSON: names, with a space between them; copied;
                                 NULL: none */
+    const struct nonces *nonces; /* for tokens; copied */
 };
 
 /**
  * scheduler_new() - create
- * @seed: seeds the tokens; from the kernel, or the simulation's
+ * @seed: for waits; like the nonces from the kernel, or the simulation's
  *
  * Return: 0 or -ENOMEM.
  */

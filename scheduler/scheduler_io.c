@@ -171,11 +171,15 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
     struct scheduler_io *io = calloc(1, sizeof(*io));
     struct bus_config bus = driver_bus_config(config, "drover-scheduler");
     struct store_config store = driver_store_config(config);
+    struct nonces nonces;
     int r;
 
     if (!io)
         return -ENOMEM;
     *out = io;
+    r = nonces_seed_system(&nonces);
+    if (r)
+        return r;
     bus.queues = queues;
     bus.n_queues = (int)array_size(queues);
     r = scheduler_new(&io->machine,
@@ -185,6 +189,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                           .transient = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
                           .few = PACE_FEW,
                           .json_actors = config->scheduler.json_actors,
+                          .nonces = &nonces,
                       },
                       seed);
     if (!r && *config->scheduler.workflows)

@@ -88,7 +88,7 @@ static void steer_call(struct scheduler *s, struct op *op)
     buf_clear(&op->buf);
     payload_append(&op->buf, payload_of_command(m));
     steer.payload = buf_or_abort(&op->buf);
-    id_token(rng_next(&s->rng), op->fresh);
+    nonces_next(&s->nonces, op->fresh);
     ops_steer(s->out, op_call_id(s, op), op->partition, &steer);
 }
 

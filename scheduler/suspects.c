@@ -41,6 +41,7 @@ static struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct b
         offsetof(struct bus_delivery, job),
         offsetof(struct bus_delivery, step),
         offsetof(struct bus_delivery, died_of),
+        offsetof(struct bus_delivery, actor),
     };
     size_t size = 0, at = 0;
     struct bus_delivery *copy;

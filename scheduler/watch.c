@@ -136,7 +136,8 @@ static void taken_call(struct scheduler *s, struct op *op)
 
 static void taken_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    log_debug("request_taken", LOG_S("job", op->job), LOG_S("token", op->token));
+    log_debug("request_taken", LOG_S("job", op->job),
+              LOG_S("token", ops_token_id(s->out, op->token)));
 }
 
 void taken_tell(struct scheduler *s, const char *job, const char *token)

@@ -4,8 +4,8 @@
  *
  * Machines never draw randomness of their own: they own a struct rng that their driver seeded, from
  * the kernel in the daemons, from the seed in simulations. xoshiro256** (Blackman, Vigna 2018).
- * Tokens are no secrets towards agents, but must not repeat: 64 bits of a generator seeded with 256
- * bits of getrandom() do that.
+ * For waits and for names that must not repeat. Who has seen some of the numbers can tell all
+ * others: what must not be guessed comes from base/nonce.h.
  */
 #pragma once
 

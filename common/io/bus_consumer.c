@@ -15,6 +15,7 @@
 
 #include "io/bus_internal.h"
 #include "io/failpoint.h"
+#include "model/wire.h"
 
 #define HANDLE_TAG_BITS 40 /* leaves 24 for the epoch: one reconnect a second for 194 days */
 #define HANDLE_TAG_MASK ((UINT64_C(1) << HANDLE_TAG_BITS) - 1)
@@ -342,6 +343,18 @@ static const struct bus_queue *find_queue(const struct bus_config *config, amqp_
     return NULL;
 }
 
+/* Of replies the broker says by which exchange they came: no agent can publish to another actor's.
+ */
+static void set_actor(struct assembly *a, const struct bus_queue *queue, amqp_bytes_t exchange)
+{
+    char name[BUS_QUEUE_MAX + 1];
+    const char *actor;
+
+    snprintf(name, sizeof(name), "%.*s", (int)exchange.len, (const char *)exchange.bytes);
+    actor = queue->actor ? queue->actor : wire_reply_actor(name);
+    snprintf(a->actor, sizeof(a->actor), "%s", actor ? actor : "");
+}
+
 static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
 {
     struct consumer *c = consumer_of(link);
@@ -361,6 +374,7 @@ static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliv
     link->assembly.handle = (c->epoch & HANDLE_EPOCH_MASK) << HANDLE_TAG_BITS | c->high;
     link->assembly.source = queue->source;
     link->assembly.redelivered = deliver->redelivered;
+    set_actor(&link->assembly, queue, deliver->exchange);
     return 0;
 }
 

@@ -62,7 +62,8 @@ static const char *place(char **at, amqp_bytes_t value)
     return start;
 }
 
-static struct incoming *incoming_new(const amqp_basic_properties_t *p, size_t body_size)
+static struct incoming *incoming_new(const amqp_basic_properties_t *p, const char *actor,
+                                     size_t body_size)
 {
     const amqp_bytes_t values[] = {
         property(p, AMQP_BASIC_CONTENT_TYPE_FLAG, p->content_type),
@@ -74,6 +75,7 @@ static struct incoming *incoming_new(const amqp_basic_properties_t *p, size_t bo
         text_header(p, BUS_JOB_HEADER),
         text_header(p, BUS_STEP_HEADER),
         text_header(p, BUS_DEATH_HEADER),
+        amqp_cstring_bytes(actor),
     };
     size_t size = sizeof(struct incoming) + body_size;
     struct incoming *in;
@@ -96,6 +98,7 @@ static struct incoming *incoming_new(const amqp_basic_properties_t *p, size_t bo
         .job = place(&at, values[6]),
         .step = place(&at, values[7]),
         .died_of = place(&at, values[8]),
+        .actor = place(&at, values[9]),
     };
     in->body = at;
     in->delivery.body = bytes_of(in->body, body_size);
@@ -108,7 +111,7 @@ static int head_delivery(struct link *link, const amqp_basic_properties_t *prope
     uint32_t limit = link->bus->config.max_message_bytes;
     bool oversize = a->left > limit;
 
-    a->incoming = incoming_new(properties, oversize ? limit : (size_t)a->left);
+    a->incoming = incoming_new(properties, a->actor, oversize ? limit : (size_t)a->left);
     if (!a->incoming)
         return link_fail(link, LINK_E_LOST, "out of memory for a delivery");
     a->incoming->pulse = a->pulse;

@@ -92,8 +92,9 @@ struct assembly {
     int source;
     bool redelivered;
     bool pulse;
-    struct incoming *incoming; /* a delivery, once headed; of its body ... */
-    size_t stored;             /* ... so many bytes are there */
+    char actor[ID_NAME_MAX + 1]; /* see struct bus_delivery */
+    struct incoming *incoming;   /* a delivery, once headed; of its body ... */
+    size_t stored;               /* ... so many bytes are there */
 };
 
 /* What the loop sees of a link. Under bus->lock. */

@@ -9,6 +9,7 @@
 
 #include "base/id.h"
 #include "io/bus_internal.h"
+#include "model/wire.h"
 
 #define TASK_EXCHANGE "drover.tasks"
 #define TASK_PREFIX "drover.task."
@@ -19,7 +20,7 @@ static const struct {
     const char *name;
     const char *type;
 } exchanges[] = {
-    {"drover.submit", "direct"},  {TASK_EXCHANGE, "direct"},  {"drover.replies", "direct"},
+    {"drover.submit", "direct"},  {TASK_EXCHANGE, "direct"},  {WIRE_REPLY_QUEUE, "direct"},
     {"drover.control", "direct"}, {"drover.events", "topic"}, {EXPIRED_EXCHANGE, "fanout"},
     {"drover.dead", "fanout"},    {PULSE_EXCHANGE, "direct"},
 };
@@ -28,7 +29,7 @@ static const struct {
     const char *name; /* of the queue, and of the exchange that it is bound to */
     const char *key;
 } queues[] = {
-    {"drover.submit", "submit"}, {"drover.replies", "reply"}, {"drover.control", "control"},
+    {"drover.submit", "submit"}, {WIRE_REPLY_QUEUE, "reply"}, {"drover.control", "control"},
     {EXPIRED_EXCHANGE, ""},      {"drover.dead", ""},
 };
 
@@ -37,11 +38,12 @@ static amqp_bytes_t text(const char *s)
     return amqp_cstring_bytes(s);
 }
 
-static int declare_exchange(struct link *link, const char *name, const char *type, bool passive)
+static int declare_exchange(struct link *link, amqp_channel_t channel, const char *name,
+                            const char *type, bool passive)
 {
     char what[BUS_WHY_LEN];
 
-    amqp_exchange_declare(link->amqp, BUS_CHANNEL, text(name), text(type), passive, 1, 0, 0,
+    amqp_exchange_declare(link->amqp, channel, text(name), text(type), passive, 1, 0, 0,
                           amqp_empty_table);
     snprintf(what, sizeof(what), "exchange %s", name);
     return link_check_rpc(link, what);
@@ -74,16 +76,25 @@ static int bind_queue(struct link *link, amqp_channel_t channel, const char *nam
     return link_check_rpc(link, what);
 }
 
+static int declare_reply(struct link *link, amqp_channel_t channel, const char *actor, bool passive)
+{
+    char name[sizeof(WIRE_REPLY_EXCHANGE) + ID_NAME_MAX];
+    int r;
+
+    snprintf(name, sizeof(name), WIRE_REPLY_EXCHANGE "%s", actor);
+    r = declare_exchange(link, channel, name, "fanout", passive);
+    return r || passive ? r : bind_queue(link, channel, WIRE_REPLY_QUEUE, name, "");
+}
+
 int topology_declare_task(struct link *link, amqp_channel_t channel, const char *actor)
 {
     char name[sizeof(TASK_PREFIX) + ID_NAME_MAX];
-    int r;
+    int r = declare_reply(link, channel, actor, false);
 
     snprintf(name, sizeof(name), TASK_PREFIX "%s", actor);
-    r = declare_queue(link, channel, name, EXPIRED_EXCHANGE, false);
-    if (r)
-        return r;
-    return bind_queue(link, channel, name, TASK_EXCHANGE, actor);
+    if (!r)
+        r = declare_queue(link, channel, name, EXPIRED_EXCHANGE, false);
+    return r ? r : bind_queue(link, channel, name, TASK_EXCHANGE, actor);
 }
 
 /* An exchange without which nothing works. That there is one for pulses shows when a queue is bound
@@ -115,7 +126,7 @@ static int ensure_fixed(struct link *link, bool passive)
     for (size_t i = 0; i < array_size(exchanges); i++) {
         if (passive && !is_needed(exchanges[i].name))
             continue;
-        r = declare_exchange(link, exchanges[i].name, exchanges[i].type, passive);
+        r = declare_exchange(link, BUS_CHANNEL, exchanges[i].name, exchanges[i].type, passive);
         if (r)
             return r;
     }
@@ -142,6 +153,8 @@ static int ensure_tasks(struct link *link, bool passive)
             continue;
         r = passive ? declare_queue(link, BUS_CHANNEL, queue->name, NULL, true)
                     : topology_declare_task(link, BUS_CHANNEL, queue->actor);
+        if (!r && passive)
+            r = declare_reply(link, BUS_CHANNEL, queue->actor, true);
     }
     return r;
 }

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "model/wire.h"
 
 #define TERMS_MAX 8
 #define POINTS_MAX 128 /* set at a time; there are fewer */
@@ -651,7 +652,7 @@ static const char *kind_of(const struct bus_message *m)
 
     if (!*m->exchange)
         return kind_of_answer(m);
-    if (strcmp(m->exchange, "drover.replies") == 0)
+    if (wire_reply_actor(m->exchange))
         return m->reply_to ? "progress" : "reply";
     for (size_t i = 0; i < array_size(kinds); i++) {
         if (strcmp(m->exchange, kinds[i].exchange) == 0)

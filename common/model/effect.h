@@ -25,6 +25,8 @@ struct bus_delivery {
     bool resent;   /* header drover-resent: there may be another copy, at work already */
     bool oversize; /* body cut at the limit: only good for a dead letter */
     struct bytes body;
+    const char *actor; /* of the task queue that it was read from, or, of replies, of the exchange
+                          that they were published to; "" for none */
     const char *content_type;
     const char *message_id;
     const char *correlation_id;

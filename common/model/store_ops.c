@@ -116,11 +116,11 @@ static const char *step_line(struct effects *fx, const struct workflow_step *ste
     struct bytes after = numbers(fx, step->after, step->n_after);
     struct bytes dependents = numbers(fx, step->dependents, first_piece(step->n_dependents));
 
-    return effects_printf(fx, "%s|%" PRIu32 " %" PRIu32 " %d%d|%.*s|%.*s|%.*s|%s",
-                          terms(fx, &step->forward), step->n_after, step->n_dependents,
-                          step->has_revert, step->waive_revert, (int)take.len, take.data,
-                          (int)after.len, after.data, (int)dependents.len, dependents.data,
-                          step->name ? step->name : "");
+    return effects_printf(
+        fx, "%s|%" PRIu32 " %" PRIu32 " %d%d|%.*s|%.*s|%.*s|%s|%s", terms(fx, &step->forward),
+        step->n_after, step->n_dependents, step->has_revert, step->waive_revert, (int)take.len,
+        take.data, (int)after.len, after.data, (int)dependents.len, dependents.data,
+        step->name ? step->name : "", step->forward.actor ? step->forward.actor : "");
 }
 
 /* Pieces of a list of dependents beyond the first stand in fields of their own: "17/1". */
@@ -146,7 +146,7 @@ static void put_step(struct args *a, const char *field, const struct workflow_st
     put_further_pieces(a, field, step->dependents, step->n_dependents);
     if (step->has_revert) {
         put_str(a, effects_printf(a->fx, "v%s", field));
-        put_str(a, terms(a->fx, &step->revert));
+        put_str(a, effects_printf(a->fx, "%s|%s", terms(a->fx, &step->revert), step->revert.actor));
     }
 }
 
@@ -229,7 +229,9 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     emit(&a, id, partition, "submit");
 }
 
-#define RECORD_ARGS 12 /* of each */
+#define TOKEN_ID_DIGITS 5 /* as the library's token_id() has it */
+
+#define RECORD_ARGS 13 /* of each */
 
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n)
@@ -252,6 +254,7 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
         put_int(&a, r->retry_after);
         put_str(&a, r->no_effect ? "N" : "");
         put_str(&a, r->step ? r->step : "");
+        put_str(&a, r->actor ? r->actor : "");
     }
     emit(&a, id, partition, "record");
 }
@@ -351,6 +354,14 @@ int64_t ops_token_step(struct bytes token)
     const uint8_t *dot = token.len > 0 ? memchr(token.data, '.', token.len) : NULL;
 
     return dot ? step_number(bytes_of(token.data, (size_t)(dot - token.data))) : -1;
+}
+
+const char *ops_token_id(struct effects *fx, const char *token)
+{
+    const char *dot = strchr(token, '.');
+
+    return dot ? effects_printf(fx, "%.*s", (int)(dot - token) + 1 + TOKEN_ID_DIGITS, token)
+               : token;
 }
 
 static bool about_record(const struct bytes *args, int n, int i, struct ops_about *out)
@@ -478,6 +489,7 @@ static const char *const code_names[OPS_CODES_] = {
     [OPS_STALE] = "STALE",
     [OPS_BEGUN] = "BEGUN",
     [OPS_OTHER_STEP] = "OTHER_STEP",
+    [OPS_OTHER_ACTOR] = "OTHER_ACTOR",
     [OPS_DATA_FULL] = "DATA_FULL",
     [OPS_SUPERSEDED] = "SUPERSEDED",
     [OPS_WRONG_STATE] = "WRONG_STATE",
@@ -1064,15 +1076,17 @@ uint32_t ops_read_suspect(struct ops_reader *r)
 }
 
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *token, double fraction, const char *note, int64_t elapsed)
+               const char *token, double fraction, const char *note, int64_t elapsed,
+               const char *actor)
 {
-    struct args a = args_new(fx, 5);
+    struct args a = args_new(fx, 6);
 
     put_str(&a, job);
     put_str(&a, token);
     put_str(&a, effects_printf(fx, "%.4f", fraction));
     put_str(&a, note);
     put_int(&a, elapsed);
+    put_str(&a, actor);
     emit(&a, id, partition, "renew");
 }
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/id.h"
+#include "base/nonce.h"
 #include "base/str.h"
 #include "model/effect.h"
 #include "model/workflow.h"
@@ -35,9 +36,10 @@ enum ops_code {
     OPS_DONE,
     OPS_UNCHANGED,
     OPS_STALE,
-    OPS_BEGUN,      /* a request that came back, and an agent has begun it; not recorded */
-    OPS_OTHER_STEP, /* a reply that names another step of the job than its token; not recorded */
-    OPS_DATA_FULL,  /* input and results of the job would exceed 64 MiB; not recorded */
+    OPS_BEGUN,       /* a request that came back, and an agent has begun it; not recorded */
+    OPS_OTHER_STEP,  /* a reply that names another step of the job than its token; not recorded */
+    OPS_OTHER_ACTOR, /* a reply that the agents of another actor have sent; not recorded */
+    OPS_DATA_FULL,   /* input and results of the job would exceed 64 MiB; not recorded */
     OPS_SUPERSEDED,
     OPS_WRONG_STATE,
     OPS_UNSUPPORTED,
@@ -70,7 +72,7 @@ struct op_submit {
     const char *definition; /* digest of an inline definition, or "" */
     const char *workflow;   /* "name" or "name@version", or "" */
     bool redelivered;
-    const char *fresh; /* random half of the tokens that this call mints */
+    const char *fresh; /* nonce: the tokens that this call mints are derived from it */
     const char *by;
     bool active; /* desired state */
     int64_t start_at;
@@ -115,14 +117,15 @@ struct op_record {
     const char *job;
     const char *token;
     bool redelivered;
-    char fresh[ID_TOKEN_LEN + 1];
+    char fresh[NONCE_LEN + 1];
     uint32_t jitter;     /* 0 to 999 999: how much of the jitter to add */
     struct bytes result; /* encoded Payload */
     struct bytes error;  /* encoded Error */
     const char *class;
     int64_t retry_after;
-    const char *step; /* as the reply names it; NULL: no reply */
-    bool no_effect;   /* proven: no run under this key has taken effect, nor ever will */
+    const char *step;  /* as the reply names it; NULL: no reply */
+    const char *actor; /* whose agents have sent it, as the broker says; NULL or "": it does not */
+    bool no_effect;    /* proven: no run under this key has taken effect, nor ever will */
 };
 
 /* All of one partition. The answers stand one behind the other, in the same order. */
@@ -148,7 +151,7 @@ struct op_steer {
     uint64_t if_seq;
     const char *reason; /* who gives the command, one word, and why: "me@here too slow" */
     const char *by;
-    const char *fresh;      /* random half of the tokens that this call mints */
+    const char *fresh;      /* nonce: the tokens that this call mints are derived from it */
     bool redelivered;       /* what the same command has caused may not have been sent */
     const char *definition; /* digest of the one by which steps were numbered, "" where none are */
     const uint32_t *steps;  /* retry: none for all; resolve: one; migrate: those that differ */
@@ -224,6 +227,10 @@ struct ops_about {
 
 /* The number of its step, which a token begins with; -1 where it is none. */
 int64_t ops_token_step(struct bytes token);
+
+/* What logs and people see of a token: the step and five digits; who has those alone cannot
+ * answer. */
+const char *ops_token_id(struct effects *fx, const char *token);
 
 /* @i: a record has several. Return: false where there is no such one. */
 bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out);
@@ -384,7 +391,7 @@ struct ops_step_record {
     char asked;
     char state; /* W, R, B, M, P, F */
     uint32_t turn, attempt;
-    char token[32];
+    char token[64];
     int64_t till;
     uint32_t failures, expiries, waiting, unstarted;
     uint32_t since, forward; /* turns */
@@ -452,10 +459,12 @@ struct ops_marked {
 
 int ops_read_marked(struct ops_reader *r, struct effects *fx, struct ops_marked *out);
 
-/* @elapsed: ms since the agent got the request, 0: it does not say. Answers: code, wanted,
- * locked_until, now. */
+/* @elapsed: ms since the agent got the request, 0: it does not say.
+ * @actor:   whose agents have sent it, as the broker says; "": it does not
+ * Answers: code, wanted, locked_until, now. */
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *token, double fraction, const char *note, int64_t elapsed);
+               const char *token, double fraction, const char *note, int64_t elapsed,
+               const char *actor);
 
 /* Evidence: the request of this token left its queue while it could be delivered. Answers a code.
  */

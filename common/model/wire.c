@@ -490,6 +490,13 @@ int wire_check_request(const Drover__V1__Requests *requests, size_t n, struct pr
                : WIRE_E_INVALID;
 }
 
+const char *wire_reply_actor(const char *exchange)
+{
+    size_t len = strlen(WIRE_REPLY_EXCHANGE);
+
+    return strncmp(exchange, WIRE_REPLY_EXCHANGE, len) == 0 ? exchange + len : NULL;
+}
+
 int wire_check_reply(const Drover__V1__Replies *replies, size_t n, struct problem *problem)
 {
     const Drover__V1__StepReply *m = replies->replies[n];

@@ -52,6 +52,14 @@
 #define WIRE_REPLY_TO_MAX 255 /* AMQP's short string */
 #define WIRE_TRACEPARENT_MAX 128
 #define WIRE_CONTENT_TYPE_MAX 128
+/* Exchange "drover.reply.<actor>" leads to queue drover.replies: only agents of the actor may
+ * publish to it, so it says who has answered. */
+#define WIRE_REPLY_EXCHANGE "drover.reply."
+#define WIRE_REPLY_QUEUE "drover.replies"
+
+/* The actor that an exchange is of; NULL where it is none of those. */
+const char *wire_reply_actor(const char *exchange);
+
 #define WIRE_TOKEN_MAX 64
 #define WIRE_BATCH_MAX 8 /* requests that a scheduler puts into one message */
 #define WIRE_REASON_MAX 1024

@@ -41,7 +41,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 40
+local BUILD = 41
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -174,20 +174,21 @@ end
 -- What a dispatch goes by, in either direction:
 -- lock wait heartbeat initial coefficient longest attempts expiries jitter park
 --      on_permanent on_exhausted: P(ark) C(ompensate) F(ail)|non_retryable
+-- That of a revert ends with |actor, unless a build before 41 has stored it.
 local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%u)(%u)|([^|]*)'
 
--- The terms of going forward|n_after n_dependents revert waived|take|after|dependents|name
--- Builds before 36 have stored no name.
-local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)|?(%S*)$'
+-- The terms of going forward|n_after n_dependents revert waived|take|after|dependents|name|actor
+-- Builds before 36 have stored no name, those before 41 no actor.
+local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)|?([^|]*)|?(%S*)$'
 
 local function terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
-    jitter, park, on_permanent, on_exhausted, non_retryable)
+    jitter, park, on_permanent, on_exhausted, non_retryable, actor)
   local t = {
     lock = tonumber(lock), wait = tonumber(wait), heartbeat = tonumber(heartbeat),
     initial = tonumber(initial), coefficient = tonumber(coefficient), longest = tonumber(longest),
     attempts = tonumber(attempts), expiries = tonumber(expiries), jitter = tonumber(jitter),
     park = tonumber(park), on_permanent = on_permanent, on_exhausted = on_exhausted,
-    non_retryable = {},
+    non_retryable = {}, actor = actor,
   }
   for class in gmatch(non_retryable, '%S+') do
     t.non_retryable[class] = true
@@ -198,10 +199,10 @@ end
 local function parse_step(line)
   local lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries, jitter, park,
     on_permanent, on_exhausted, non_retryable, n_after, n_dependents, revert, waived, take, after,
-    dependents, name = match(line, STEP_LINE)
+    dependents, name, actor = match(line, STEP_LINE)
   return {
     forward = terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
-      jitter, park, on_permanent, on_exhausted, non_retryable),
+      jitter, park, on_permanent, on_exhausted, non_retryable, actor),
     has_revert = revert == '1', waived = waived == '1',
     n_after = tonumber(n_after), n_dependents = tonumber(n_dependents),
     take = numbers(take), after_text = after, dependents_text = dependents, dependents = {},
@@ -280,9 +281,15 @@ local function terms_of(def, i, asked)
     return step.forward
   end
   if not step.revert then
-    step.revert = terms(match(call('HGET', def.key, 'v' .. i), TERMS .. '$'))
+    step.revert = terms(match(call('HGET', def.key, 'v' .. i), TERMS .. '|?(%S*)$'))
   end
   return step.revert
+end
+
+-- Whether an answer came from the agents of another actor than the one that the step was sent to.
+local function is_other_actor(job, i, rec, actor)
+  local own = actor ~= '' and terms_of(job.def, i, rec.asked).actor
+  return own and own ~= '' and own ~= actor
 end
 
 -- The piece of a step's list of dependents in which offset lies, and where the piece begins.
@@ -730,7 +737,38 @@ local function another_try(job, rec, asked)
     or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))
 end
 
--- Mints a token: from here on the step is in flight.
+local mint, token_id
+do
+
+local twins -- of three hex digits, the same twelve bits in two digits of base64url: a record is to stay below 64 bytes
+
+local function make_twins()
+  local digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+  twins = {}
+  for i = 0, 4095 do
+    local high, low = floor(i / 64) + 1, i % 64 + 1
+    twins[format('%03x', i)] = sub(digits, high, high) .. sub(digits, low, low)
+  end
+end
+
+-- The token of a dispatch of step i: "<step>.<27 digits>", 160 bits. `fresh` is 128 bits that nobody else knows, so
+-- a token says nothing of another one of the same call.
+function mint(i, fresh)
+  if not twins then
+    make_twins()
+  end
+  return int(i) .. '.' .. (redis.sha1hex(fresh .. '.' .. int(i)):gsub('%x%x%x', twins))
+end
+
+-- Which dispatch a token is of, for history and people: the step and five digits. The others, more than 128 bits, are
+-- what an answer needs, and stay in the step's record.
+function token_id(token)
+  return match(token, '^%d+%.[%w_-][%w_-][%w_-][%w_-][%w_-]') or token
+end
+
+end
+
+-- Locks a step under a new token: from here on it is in flight.
 local function lock(job, i, rec, asked, fresh)
   local t = terms_of(job.def, i, asked)
   if not another_try(job, rec, asked) then
@@ -745,10 +783,10 @@ local function lock(job, i, rec, asked, fresh)
   rec.asked = asked
   rec.attempt = rec.attempt + 1
   local name = int(i)
-  rec.token = name .. '.' .. fresh
+  rec.token = mint(i, fresh)
   set_state(job, i, rec, 'R', job.now + wait + t.lock)
   job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
-  note(job, 'dispatched', name, int(rec.attempt), rec.token, asked == 'D' and 'D' or nil)
+  note(job, 'dispatched', name, int(rec.attempt), token_id(rec.token), asked == 'D' and 'D' or nil)
 end
 
 -- When a job turns, a look at every step counts those that are there already; until it has come to a
@@ -1375,8 +1413,8 @@ end
 
 -- define: digest name version total blob last registered (field line)…
 -- Comes in pieces for large definitions; usable when the last one is there. A registered one can be
--- found by name; the same name and version with other content is refused. One that a build before 36 has stored
--- gets the names of its steps.
+-- found by name; the same name and version with other content is refused. One that a build before 41 has stored
+-- gets the names of its steps and their actors.
 local function define(keys, a)
   local p, now = keys[1], now_ms()
   local digest, name, version, total, blob = a[1], a[2], a[3], a[4], a[5]
@@ -1390,7 +1428,7 @@ local function define(keys, a)
     end
   end
   local known = call('HMGET', key, 'ready', 'named')
-  if known[1] ~= FORMAT or not known[2] then
+  if known[1] ~= FORMAT or known[2] ~= '2' then
     local refs = call('HGET', key, 'refs')
     local fields = {'n', total}
     if blob ~= '' then
@@ -1408,7 +1446,7 @@ local function define(keys, a)
     if last ~= '1' then
       return {'MORE'}
     end
-    call('HSET', key, 'ready', FORMAT, 'named', '1')
+    call('HSET', key, 'ready', FORMAT, 'named', '2')
     call('HSETNX', key, 'refs', '0')
     cache[key] = nil
   end
@@ -1695,7 +1733,7 @@ local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
   local name = int(i)
   keep(job, 'r' .. name, rec.asked == 'A' and op.result or '')
-  note(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), rec.token)
+  note(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), token_id(rec.token))
   rest(job, i, rec, op.fresh)
 end
 
@@ -1718,10 +1756,10 @@ local function on_failure(job, i, rec, op)
   end
   call('HSET', job.p .. 'data:' .. job.id, 'e' .. i, op.error)
   if op.kind == 'F' then
-    note(job, 'deferred', i, rec.attempt, rec.token)
+    note(job, 'deferred', i, rec.attempt, token_id(rec.token))
   else
     rec.failures = rec.failures + 1
-    note(job, 'failed', i, rec.attempt, rec.token)
+    note(job, 'failed', i, rec.attempt, token_id(rec.token))
   end
   if overtaken(job, rec) or rec.current == job.desired then -- an undo that was never sent: it is there
     rest(job, i, rec, op.fresh)
@@ -1748,7 +1786,7 @@ local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
   local begun = maybe_begun(job, i, rec, op)
-  note(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, rec.token)
+  note(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(rec.token))
   if op.kind ~= 'S' then
     alert(job, i, op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE', rec.asked)
   end
@@ -1775,12 +1813,12 @@ end
 local function keep_late(job, i, op)
   local field, data = 'l' .. i, job.p .. 'data:' .. job.id
   local count = tonumber(match(call('HGET', data, field) or '', '^%d+') or '0')
-  call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, op.token, op.class}, ' '))
+  call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, token_id(op.token), op.class}, ' '))
 end
 
 -- Whether it was this first attempt of a step whose deferral had the second one sent off at once.
 local function was_deferred(job, i, token)
-  local words = ' deferred ' .. int(i) .. ' 1 ' .. token
+  local words = ' deferred ' .. int(i) .. ' 1 ' .. token_id(token)
   for _, entry in ipairs(call('LRANGE', job.p .. 'hist:' .. job.id, -HISTORY_MIN, -1)) do
     if sub(entry, -#words) == words then
       return true
@@ -1791,7 +1829,7 @@ end
 
 -- A request that has not left the scheduler, and is not to: nobody can have begun it.
 local function withdraw_unsent(job, i, rec, fresh)
-  note(job, 'unsent', i, rec.attempt, rec.token)
+  note(job, 'unsent', i, rec.attempt, token_id(rec.token))
   rec.unstarted, rec.token = rec.unstarted + 1, '-'
   rest(job, i, rec, fresh)
 end
@@ -1810,7 +1848,7 @@ function unsent(keys, a)
     return out
   end
   for k = 5, min(#a, 4 + BUDGET) do
-    local i = tonumber(match(a[k], '^(%d+)%.%x+$'))
+    local i = tonumber(match(a[k], '^(%d+)%.[%w_-]+$'))
     local text = i and i < job.n and call('HGET', job.key, int(i))
     local rec = text and record_of(job, i, text)
     if rec and rec.state == 'R' and rec.token == a[k] then
@@ -1833,7 +1871,7 @@ function unsent(keys, a)
 end
 
 local function record_one(p, now, by, op, budget, out)
-  local i = num(match(op.token, '^(%d+)%.%x+$'))
+  local i = num(match(op.token, '^(%d+)%.[%w_-]+$'))
   local job = i and load(p, op.job, now, int(i), budget)
   if not i then
     put_code(out, call('EXISTS', p .. 'job:' .. op.job) == 1 and 'STALE' or 'UNKNOWN_JOB', now)
@@ -1849,7 +1887,7 @@ local function record_one(p, now, by, op, budget, out)
   end
   local rec = record_of(job, i, job.step_text)
   if rec.token ~= op.token or rec.state == 'R' and finished(job) then
-    if op.redelivered == '1' and (rec.token == i .. '.' .. op.fresh -- this very call was made before, its answer lost
+    if op.redelivered == '1' and (rec.token == mint(i, op.fresh) -- this very call was made before, its answer lost
       or op.kind == 'F' and op.retry_after > 0 and op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 2
       and was_deferred(job, i, op.token)) then
       resend(job, {i})
@@ -1877,6 +1915,11 @@ local function record_one(p, now, by, op, budget, out)
     put_driven(out, 'OTHER_STEP', job)
     return
   end
+  if is_other_actor(job, i, rec, op.actor) then
+    alert(job, i, 'OTHER_ACTOR', rec.asked)
+    put_driven(out, 'OTHER_ACTOR', job)
+    return
+  end
   if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job, i, rec.token) then
     put_code(out, 'BEGUN', now) -- its agent has died, or only lost its connection: the lease tells
     return
@@ -1899,22 +1942,24 @@ local function record_one(p, now, by, op, budget, out)
 end
 
 -- A result that the job has no room for is DATA_FULL, a request that came back though an agent had begun it is BEGUN, a
--- reply that names another step of the job than its token is OTHER_STEP: nothing is recorded.
--- record: by, then twelve for each reply:
---   kind job token redelivered fresh fraction result error class retry_after effect step
+-- reply that names another step of the job than its token is OTHER_STEP, one that did not come from the agents of the
+-- step's actor is OTHER_ACTOR: nothing is recorded.
+-- record: by, then thirteen for each reply:
+--   kind job token redelivered fresh fraction result error class retry_after effect step actor
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred
 --          N the request came back: nobody took it in time   S it could not be sent in time
 --          J an agent rejected it, or a limit of its queue threw it out   X no queue took it
 --          K the broker refused it   L it is too large to be sent: a permanent failure
 -- fraction of the jitter, in millionths
 -- effect   N: proven that no run under this key has taken effect, or ever will
+-- actor    whose agents have sent it, as the broker says; empty where it does not
 function record(keys, a)
   local p, now, out, budget = keys[1], now_ms(), {}, {left = BUDGET}
-  for k = 2, #a, 12 do
+  for k = 2, #a, 13 do
     record_one(p, now, a[1], {kind = a[k], job = a[k + 1], token = a[k + 2],
       redelivered = a[k + 3], fresh = a[k + 4], fraction = tonumber(a[k + 5]) / 1000000,
       result = a[k + 6], error = a[k + 7], class = a[k + 8],
-      retry_after = num(a[k + 9]), effect = a[k + 10], step = a[k + 11]}, budget, out)
+      retry_after = num(a[k + 9]), effect = a[k + 10], step = a[k + 11], actor = a[k + 12]}, budget, out)
   end
   return out
 end
@@ -1928,7 +1973,7 @@ do
 
 -- The record of a token that is in flight, its step and its job; or the code of the answer.
 local function in_flight(p, now, id, token)
-  local i = tonumber(match(token, '^(%d+)%.%x+$'))
+  local i = tonumber(match(token, '^(%d+)%.[%w_-]+$'))
   local job = i and load(p, id, now, int(i))
   local rec = job and job.step_text and parse_record(job.step_text)
   if not rec or rec.token ~= token or rec.state ~= 'R' then
@@ -1937,7 +1982,7 @@ local function in_flight(p, now, id, token)
   return rec, i, job
 end
 
--- renew: job token fraction note elapsed -> code wanted locked_until now
+-- renew: job token fraction note elapsed actor -> code wanted locked_until now
 -- An agent is at work, and has had the request for `elapsed` ms (0: it does not say). Its lease is `lock` from
 -- then; where it sends heartbeats, three of them from now, so that its death shows early. Never longer than what the
 -- dispatch gave; another agent, to which the broker has given the request after the first one died, has a lease
@@ -1946,8 +1991,8 @@ function renew(keys, a)
   local p, now = keys[1], now_ms()
   local id, token = a[1], a[2]
   local rec, i, job = in_flight(p, now, id, token)
-  if not rec then
-    return {i, '0', '0', int(now)}
+  if not rec or is_other_actor(job, i, rec, a[6]) then
+    return {rec and 'OTHER_ACTOR' or i, '0', '0', int(now)}
   end
   local known = progress_of(p, id, i, token)
   local limit = known and tonumber(match(known, '^%S+ (%d+)')) or rec.till
@@ -2009,7 +2054,7 @@ end
 -- again, and may wait twice as long.
 local function withdraw(job, i, rec)
   local counts, progress = has_evidence(job, i, rec)
-  note(job, counts and 'expired' or 'silent', i, rec.attempt, rec.token)
+  note(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(rec.token))
   if counts then
     rec.expiries = rec.expiries + 1
   end
@@ -2207,6 +2252,9 @@ end
 
 ---- drive ----
 
+local put_on_hold, drive_job
+do
+
 -- A step that expire has marked: its flight has expired, or its timer has run out.
 local function drive_marked(job, i, rec, fresh)
   if overtaken(job, rec) then
@@ -2227,7 +2275,7 @@ local function drive_marked(job, i, rec, fresh)
 end
 
 -- said: who wants it, "-" for nobody, and why.
-local function put_on_hold(job, kind, said)
+function put_on_hold(job, kind, said)
   set(job, 'hold', kind)
   call('HSET', job.p .. 'data:' .. job.id, 'held', int(job.now) .. ' ' .. said)
 end
@@ -2253,7 +2301,7 @@ end
 
 -- drive: job fresh by again step… : go on with this job; the steps are those that expire has named.
 -- `again`, 1: the same call may have happened before, its answer lost: what it put in flight goes out; else 0.
-local function drive_job(keys, a)
+function drive_job(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local id, fresh, by = a[1], a[2], a[3]
   local job = load(p, id, now, '0')
@@ -2292,6 +2340,8 @@ local function drive_job(keys, a)
   save(job, by)
   put_driven(out, 'DRIVEN', job)
   return out
+end
+
 end
 
 ---- commands ----
@@ -2539,7 +2589,7 @@ local function replace_step(job, i, rec)
   if rec then
     local maybe = may_have_begun(rec)
     if rec.state == 'R' then
-      note(job, 'withdrawn', i, rec.attempt, rec.token)
+      note(job, 'withdrawn', i, rec.attempt, token_id(rec.token))
     elseif rec.state == 'F' and rec.since >= job.since then -- of this way: it counts
       remove_failed(job, i, rec)
     end
@@ -3036,6 +3086,9 @@ end
 
 ---- told ----
 
+local told
+do
+
 -- Causes whose end nobody has met, because their actor never came back. Some at random each time that one
 -- is added: what is left over stays far fewer than what is not.
 local function forget_causes(p, now)
@@ -3050,7 +3103,7 @@ end
 -- told: cause ask|told|over fresh -> NEWS or KNOWN, TOLD, OVER
 -- An alert is told once for each cause, whichever scheduler meets it. Who hears NEWS is to tell, and to
 -- say so when the broker has confirmed: until then the mark bears his `fresh`, and a short time.
-local function told(keys, a)
+function told(keys, a)
   local p, now, cause = keys[1], now_ms(), a[1]
   if a[2] == 'over' then
     call('HDEL', p .. 'told', cause)
@@ -3073,6 +3126,8 @@ local function told(keys, a)
     call('HSET', p .. 'told', cause, int(now + TOLD))
   end
   return {'KNOWN'}
+end
+
 end
 
 ---- mark ----

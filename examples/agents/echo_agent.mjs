@@ -27,7 +27,7 @@ async function run ({ idempotencyKey, results, input }, signal) {
 
 function say (message) {
   const kept = { persistent: true, mandatory: true, contentType: 'application/protobuf' }
-  channel.publish('drover.replies', 'reply', Buffer.from(Replies.encode(message).finish()), kept)
+  channel.publish(`drover.reply.${ACTOR}`, '', Buffer.from(Replies.encode(message).finish()), kept)
 }
 
 // The reply; null where the lease ends first: then nothing is said.

@@ -42,7 +42,8 @@ def work(request, reply):
 
 def say(channel, **fields):
     kept = pika.BasicProperties(delivery_mode=2, content_type="application/protobuf")
-    channel.basic_publish("drover.replies", "reply", task_pb2.Replies(**fields).SerializeToString(), kept, mandatory=True)
+    body = task_pb2.Replies(**fields).SerializeToString()
+    channel.basic_publish(f"drover.reply.{ACTOR}", "", body, kept, mandatory=True)
 
 
 def answer(connection, channel, request, received):

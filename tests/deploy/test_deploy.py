@@ -88,7 +88,7 @@ class Deploy(unittest.TestCase):
         cls.secrets = cls.podman.directory / "secrets"
         subprocess.run(
             [sys.executable, "-B", podman.ROOT / "deploy" / "accounts.py", "--dir", cls.secrets,
-             *(f"--actor={actor}" for actor in ACTORS)], check=True)
+             f"--agent=orders={','.join(ACTORS)}"], check=True)
         cls.ports = dict(zip(("AMQP_PORT", "MANAGEMENT_PORT"), map(str, servers.free_ports(2))))
         cls.placed = 0
 

@@ -8,6 +8,7 @@ length, a string. Keys and fields are described at the head of drover.lua.
 import pathlib
 import re
 
+import wire
 from book import Violation
 
 FINISHED = ("PROCESSED", "ERROR")
@@ -143,7 +144,7 @@ class Fsck:
         since = int(words[11]) if len(words) > 11 else 1
         if (state == "R") != bool(step.flying):
             self.say(job_id, f"is in state {state}, and {'' if step.flying else 'not '}in flight", name)
-        elif step.flying and step.flying.token != token:
+        elif step.flying and step.flying.token != wire.token_id(token):
             self.say(job_id, f"has the token {token}, not {step.flying.token}", name)
         if current not in step.current:
             self.say(job_id, f"is taken for {current}, not {step.current}", name)

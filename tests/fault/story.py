@@ -364,7 +364,7 @@ class Story:
 
 
 class Trace:
-    """What went through the broker, by token and by job."""
+    """What went through the broker, by token, as the history says it, and by job."""
 
     def __init__(self, book):
         self._book = book
@@ -377,12 +377,12 @@ class Trace:
         for passed in book.trace:
             if passed.place == "drover.tasks" or passed.place.startswith("drover.task."):
                 self._take_requests(passed)
-            elif passed.place == "drover.replies" and passed.way == "publish":
+            elif wire.is_reply_exchange(passed.place) and passed.way == "publish":
                 replies = self._parse(wire.Replies, passed.body)
                 for reply in replies.replies:
-                    self.replies[reply.token].append((passed.since, reply))
+                    self.replies[wire.token_id(reply.token)].append((passed.since, reply))
                 for progress in replies.progress:
-                    self._told[progress.token].append(passed.at)
+                    self._told[wire.token_id(progress.token)].append(passed.at)
             elif passed.place == "drover.events" and passed.way == "publish":
                 event = self._parse(wire.JobEvent, passed.body)
                 self.alerts[event.job_id].append(event)
@@ -398,13 +398,14 @@ class Trace:
 
     def _take_requests(self, passed):
         for request in self._parse(wire.Requests, passed.body).requests:
-            if request.token not in self.requests:
-                self.requests[request.token] = request
-                self._of_job[request.job_id].append(request.token)
-            self._published[request.token] += passed.way == "publish"
-            self._redelivered[request.token] += passed.way == "deliver" and passed.redelivered
+            token = wire.token_id(request.token)
+            if token not in self.requests:
+                self.requests[token] = request
+                self._of_job[request.job_id].append(token)
+            self._published[token] += passed.way == "publish"
+            self._redelivered[token] += passed.way == "deliver" and passed.redelivered
             if passed.way == "deliver" and passed.place != "drover.expired":
-                self._had.add(request.token)
+                self._had.add(token)
 
     def had(self, flight):
         """Whether an agent may have had its request."""

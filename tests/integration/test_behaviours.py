@@ -188,7 +188,7 @@ class Behaviours(Case):
         c.client.reply(requests[0])  # of a dispatch that is over
         c.client.reply(requests[-1])
         self.end("job", wire.OUTCOME_SUCCEEDED)
-        self.assertEqual([["0", "4", requests[-1].token]], c.store.events("job", "done"))
+        self.assertEqual([["0", "4", wire.token_id(requests[-1].token)]], c.store.events("job", "done"))
 
     # --- failures ---
 
@@ -380,6 +380,27 @@ class Behaviours(Case):
         self.assertEqual({"a": "RUNNING", "b": "RUNNING"}, self.states("job"))
         for request in requests.values():
             c.client.reply(request)
+        self.end("job", wire.OUTCOME_SUCCEEDED)
+
+    def test_reply_of_another_actor(self):
+        """A reply that came by the exchange of another actor is refused, though it has the token, and so is Progress: only
+        agents of that actor may publish there. The right one's counts."""
+        c = self.begin()
+        c.client.submit(wire.submit("job", [step("a"), wire.step("b", actor="thief")]))
+        a, b = self.take(), c.client.consume_step("thief")
+        stolen = {"job_id": "job", "step": "a", "token": a.token}
+        reply = wire.StepReply(**stolen, achieved=wire.STATE_ACTIVE)
+        progress = wire.Progress(**stolen, fraction=-1)
+        c.client.publish("drover.reply.thief", "", wire.Replies(replies=[reply], progress=[progress]))
+        reason, _ = c.client.dead_letter()
+        self.assertEqual("INVALID replies came from an agent of thief, and the step is not for that actor", reason)
+        servers.wait_for(lambda: c.schedulers[0].records("alert"), "the alert")
+        self.assertEqual(["OTHER_ACTOR"], [r["reason"] for r in c.schedulers[0].records("alert")])
+        self.assertEqual({"a": "RUNNING", "b": "RUNNING"}, self.states("job"))
+        self.assertIsNone(c.store.redis.hget(c.store.partition("job") + "data:job", "p0"))
+        c.client.publish("drover.reply.hand", "", wire.Replies(replies=[reply]))
+        c.client.publish("drover.reply.thief", "", wire.Replies(replies=[wire.StepReply(
+            job_id="job", step="b", token=b.token, achieved=wire.STATE_ACTIVE)]))
         self.end("job", wire.OUTCOME_SUCCEEDED)
 
     def test_rejected_request(self):

@@ -78,12 +78,15 @@ class Agents(examples.TestCase):
     def setUp(self):
         super().setUp()
         self.replies, self.requests = [], []
-        for exchange, key in (("drover.replies", "reply"), ("drover.tasks", "node")):
+        ways = [(f"drover.reply.{language}", "") for language in examples.AGENTS] + [("drover.tasks", "node")]
+        for exchange, key in ways:
+            if not key:  # as a scheduler declares it before the first request
+                self.client.call(lambda channel, name=exchange: channel.exchange_declare(name, "fanout", durable=True))
             listener = client.Listener(self.client, self.on_message, exchange=exchange, keys=(key,))
             self.addCleanup(listener.stop)
 
     def on_message(self, channel, method, _properties, body):
-        if method.exchange == "drover.replies":
+        if method.exchange != "drover.tasks":
             self.replies.extend(wire.Replies.FromString(body).replies)
         elif body.startswith(b"\n"):
             self.requests.extend(wire.Requests.FromString(body).requests)

@@ -2,6 +2,7 @@
 """The functions of the store, called one by one: rules that show only in an order of calls which processes
 seldom come to. With DROVER_SIMULATED=build/tests/sim/simulated-redis the simulator's Redis is called."""
 
+import collections
 import contextlib
 import os
 import pathlib
@@ -72,10 +73,10 @@ class Functions(unittest.TestCase):
         return self.redis.fcall(f"drover1_{name}", 1, KEYS, *arguments)
 
     def define(self, name, *steps, after=None, take=None, revert="", on_deadline="P", tries=1, complete_within=0,
-               names=None):
+               names=None, actors=None, revert_actor=""):
         """A definition of steps with these terms; `after`: a step -> the one before it; `take`: a step -> those
-        whose results it takes. What they are taken back by, if they are, is the same for all. Without names: as
-        builds before 36 have stored it."""
+        whose results it takes. What they are taken back by, if they are, is the same for all. Without names and
+        actors: as builds before 36 have stored it."""
         after, take = after or {}, take or {}
         roots = [str(i) for i in range(len(steps)) if i not in after]
         lines = ["r", f"0 0 0 0 0 0 0 0 0 0 PP||0 {len(roots)} 00|||{' '.join(roots)}"]
@@ -83,8 +84,9 @@ class Functions(unittest.TestCase):
             next_ = [str(k) for k in after if after[k] == i]
             counts = f"{int(i in after)} {len(next_)} {int(revert != '')}0"
             taken = " ".join(map(str, take.get(i, [])))
-            named = f"|{names[i]}" if names else ""
-            lines += [str(i), f"{terms}|{counts}|{taken}|{after.get(i, '')}|{' '.join(next_)}{named}", f"v{i}", revert]
+            named = (f"|{names[i]}" if names else "") + (f"|{actors[i]}" if actors else "")
+            back = f"{revert}|{revert_actor}" if revert_actor else revert
+            lines += [str(i), f"{terms}|{counts}|{taken}|{after.get(i, '')}|{' '.join(next_)}{named}", f"v{i}", back]
             lines += [f"x{names[i]}", i] if names else []
         self.assertEqual("DEFINED", self.call(
             "define", name, "", 0, len(steps), "", 1, 0, "job", f"{on_deadline} {tries} {complete_within}", *lines)[0])
@@ -103,9 +105,10 @@ class Functions(unittest.TestCase):
         if not start_at and not definition.get("after"):
             self.assertEqual(["R"] * len(steps), [self.step(i)[2] for i in range(len(steps))])
 
-    def reply(self, kind, token, result="", job=JOB, redelivered=0, retry_after=0, step=""):
+    def reply(self, kind, token, result="", job=JOB, redelivered=0, retry_after=0, step="", actor=""):
         fresh = FRESH[3] if redelivered else FRESH[1]
-        return self.call("record", "me", kind, job, token, redelivered, fresh, 0, result, "", "", retry_after, "", step)
+        return self.call("record", "me", kind, job, token, redelivered, fresh, 0, result, "", "", retry_after, "", step,
+                         actor)
 
     def record(self, kind, i=0, result=""):
         """Of the request that is out."""
@@ -630,7 +633,7 @@ class Functions(unittest.TestCase):
         before = self.now() + 1  # the lease of the dispatch is older than that
         self.redis.set("skew", 3600000)
         self.call("expire", 0, 1, 0, 0, 1, 3600000, before, self.now())
-        self.call("renew", JOB, self.step(0)[5], "0.5", "", 0)
+        self.call("renew", JOB, self.step(0)[5], "0.5", "", 0, "")
         self.redis.set("skew", 3662000)
         self.call("expire", 0, 1, 0, 0, 1, 3600000, before, before + 3600000)
         self.assertEqual("M", self.step(0)[2])
@@ -658,7 +661,7 @@ class Functions(unittest.TestCase):
         """Its lease is its own from then on: what is left of `lock` since it got the request."""
         self.submit("10000 3600000 0 1 1 1 2 2 0 -1 PP|")
         before = self.now()
-        self.assertEqual(["RENEWED", "1"], self.call("renew", JOB, self.step(0)[5], "-1", "", 9000)[:2])
+        self.assertEqual(["RENEWED", "1"], self.call("renew", JOB, self.step(0)[5], "-1", "", 9000, "")[:2])
         self.assertIn(int(self.step(0)[6]), range(before + 1000, self.now() + 1001))
         self.redis.set("skew", 1001)
         self.await_mark(0)
@@ -667,12 +670,12 @@ class Functions(unittest.TestCase):
     def test_progress_of_one_that_died_takes_nothing(self):
         """The broker has given the request to another agent, whose lease is longer."""
         self.submit("10000 3600000 0 1 1 1 2 2 0 -1 PP|")
-        self.call("renew", JOB, self.step(0)[5], "-1", "", 10)
+        self.call("renew", JOB, self.step(0)[5], "-1", "", 10, "")
         self.redis.set("skew", 5000)
         before = self.now()
-        self.call("renew", JOB, self.step(0)[5], "-1", "", 0)
+        self.call("renew", JOB, self.step(0)[5], "-1", "", 0, "")
         until = self.step(0)[6]
-        self.call("renew", JOB, self.step(0)[5], "-1", "", 4000)
+        self.call("renew", JOB, self.step(0)[5], "-1", "", 4000, "")
         self.assertEqual(until, self.step(0)[6])
         self.assertGreaterEqual(int(until), before + 10000)
 
@@ -680,7 +683,7 @@ class Functions(unittest.TestCase):
         """Its agent has died, or only lost its connection."""
         self.submit(LONG)
         token = self.step(0)[5]
-        self.call("renew", JOB, token, "-1", "", 0)
+        self.call("renew", JOB, token, "-1", "", 0, "")
         self.assertEqual("BEGUN", self.reply("N", token)[0])
         self.assertEqual(["R", token], self.step(0)[2:6:3])
         self.assertEqual("RECORDED", self.reply("A", token)[0])
@@ -695,6 +698,66 @@ class Functions(unittest.TestCase):
         self.assertEqual("RECORDED", self.reply("A", token, step="first")[0])
         self.assertEqual("RECORDED", self.reply("A", self.step(1)[5], step="anything")[0])
 
+    def test_tokens_of_one_call(self):
+        """None says anything of another: beyond the step they have no six digits in common. A history shows five of
+        them, and not the 130 bits that count. The record of a step in flight has at most 64 bytes: beyond that Redis keeps
+        a job in twice the memory."""
+        self.submit(*[LONG] * 20)
+        tokens = [self.step(i)[5] for i in range(20)]
+        for i, token in enumerate(tokens):
+            self.assertRegex(token, rf"^{i}\.[A-Za-z0-9_-]{{27}}$")
+        pieces = collections.Counter(digits[k:k + 6] for _, _, digits in (t.partition(".") for t in tokens)
+                                     for k in range(22))
+        self.assertEqual(20 * 22, len(pieces))
+        self.record("A")
+        self.record("N", 1)  # which withdraws its token, and sends it again
+        self.reply("A", tokens[1])  # too late
+        self.assertLessEqual(max(len(" ".join(self.step(i))) for i in range(20)), 64)
+        told = str(self.redis.lrange(f"{KEYS}hist:{JOB}", 0, -1)) + str(self.redis.hget(f"{KEYS}data:{JOB}", "l1"))
+        for token in tokens:
+            self.assertIn(wire.token_id(token), told)
+            self.assertNotIn(token[:token.index(".") + 7], told)
+        self.assertEqual("STALE", self.reply("A", wire.token_id(tokens[2]))[0])
+
+    def test_tokens_of_two_calls(self):
+        """The same step of two jobs, sent by two calls."""
+        self.submit(LONG)
+        first = self.step(0)[5]
+        self.redis.delete(f"{KEYS}job:{JOB}")
+        self.call("submit", JOB, "d", "d", "", 0, FRESH[5], "me", "A", 0, 0, "", 0, "", "", "")
+        self.assertNotEqual(first, self.step(0)[5])
+
+    def test_a_reply_of_another_actor(self):
+        """The broker says whose agents have sent it: it counts only for a step of theirs. Nor does Progress count
+        otherwise. Where the broker does not say, the token alone decides."""
+        self.submit(LONG, LONG, LONG, names=["first", "second", "third"], actors=["stock", "stock", "payments"])
+        token = self.step(0)[5]
+        answer = self.reply("A", token, step="first", actor="payments")
+        self.assertEqual(("OTHER_ACTOR", ["OTHER_ACTOR"]), (answer[0], self.alerts(answer)))
+        self.assertEqual("OTHER_ACTOR", self.call("renew", JOB, token, "0.5", "", 0, "payments")[0])
+        self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", "p0"))
+        self.assertEqual(["R", token], self.step(0)[2:6:3])
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0, "stock")[0])
+        self.assertEqual("RECORDED", self.reply("A", token, step="first", actor="stock")[0])
+        self.assertEqual("RECORDED", self.reply("A", self.step(1)[5])[0])
+
+    def test_an_undo_of_another_actor(self):
+        """What takes a step back may have an actor of its own."""
+        self.submit(LONG, LONG, revert=UNDOES, names=["first", "second"], actors=["stock", "stock"],
+                    revert_actor="claims")
+        self.record("A", 0)
+        self.assertEqual("DONE", self.steer("disable"))
+        token = self.step(0)[5]
+        self.assertEqual("OTHER_ACTOR", self.reply("D", token, actor="stock")[0])
+        self.assertEqual("RECORDED", self.reply("D", token, actor="claims")[0])
+
+    def test_a_reply_of_a_job_whose_steps_have_no_actors(self):
+        """An earlier build has stored its definition: whose agents have sent it is not compared."""
+        self.submit(LONG, revert=UNDOES, names=["first"])
+        self.assertEqual("RECORDED", self.reply("A", self.step(0)[5], actor="anybody")[0])
+        self.assertEqual("DONE", self.steer("disable"))
+        self.assertEqual("RECORDED", self.reply("D", self.step(0)[5], actor="anybody")[0])
+
     def test_a_reply_of_a_job_whose_steps_have_no_names(self):
         """An earlier build has stored its definition: what a reply names is not compared."""
         self.submit(LONG)
@@ -704,14 +767,15 @@ class Functions(unittest.TestCase):
     def test_names_of_a_definition_that_an_earlier_build_has_stored(self):
         """Its steps get them when it is defined again, beside its jobs."""
         self.submit(LONG, LONG)
-        self.redis.hdel(f"{KEYS}def:d", "named")
+        self.redis.hset(f"{KEYS}def:d", "named", "1")  # as builds before 41 have it
         before = self.redis.hgetall(f"{KEYS}def:d")
-        self.define("d", LONG, LONG, names=["first", "second"])
+        self.define("d", LONG, LONG, names=["first", "second"], actors=["stock", "stock"])
         after = self.redis.hgetall(f"{KEYS}def:d")
         self.assertEqual({"0", "1", "xfirst", "xsecond", "named"}, {k for k in after if after[k] != before.get(k)})
         self.assertEqual([], self.index("defs"))
         token = self.step(0)[5]
         self.assertEqual("OTHER_STEP", self.reply("A", token, step="second")[0])
+        self.assertEqual("OTHER_ACTOR", self.reply("A", token, actor="payments")[0])
         self.assertEqual("RECORDED", self.reply("A", token, step="first")[0])
 
     def test_naming_that_is_cut_off(self):
@@ -916,7 +980,7 @@ class Functions(unittest.TestCase):
             return "submit", JOB, "d", "d", "", redelivered, FRESH[0], "me", "A", 0, 0, "", 0, "", "", ""
 
         def record(redelivered):
-            return "record", "me", "A", JOB, root, redelivered, FRESH[1], 0, "", "", "", 0, "", ""
+            return "record", "me", "A", JOB, root, redelivered, FRESH[1], 0, "", "", "", 0, "", "", ""
 
         def steer(redelivered):
             return "steer", JOB, "enable", "once", 0, 0, "-", "me", FRESH[2], redelivered, ""
@@ -944,20 +1008,20 @@ class Functions(unittest.TestCase):
         self.submit(LONG, LONG)
         self.assertEqual(["me"], self.job("locked_by"))
         for who in ("you", "me"):
-            self.call("record", who, "A", JOB, self.step(int(who == "me"))[5], 0, FRESH[1], 0, "", "", "", 0, "", "")
+            self.call("record", who, "A", JOB, self.step(int(who == "me"))[5], 0, FRESH[1], 0, "", "", "", 0, "", "", "")
             self.assertEqual([who], self.job("locked_by"))
 
     def test_progress_of_another_token(self):
         """What is not in flight, or not any more, renews nothing."""
         self.submit(BEATING)
         token, till = self.step(0)[5:7]
-        self.assertEqual("STALE", self.call("renew", JOB, f"0.{FRESH[8]}", "0.5", "", 0)[0])
+        self.assertEqual("STALE", self.call("renew", JOB, f"0.{FRESH[8]}", "0.5", "", 0, "")[0])
         self.assertEqual(till, self.step(0)[6])
-        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0)[0])
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0, "")[0])
         self.assertGreater(till, self.step(0)[6])
         self.record("A")
         there = self.step(0)
-        self.assertEqual("STALE", self.call("renew", JOB, token, "0.7", "", 0)[0])
+        self.assertEqual("STALE", self.call("renew", JOB, token, "0.7", "", 0, "")[0])
         self.assertEqual(there, self.step(0))
 
     def test_late_is_who_was_withdrawn(self):
@@ -1048,7 +1112,7 @@ class Functions(unittest.TestCase):
         for token in ("", "0", "0.x", "1.00", "0.00"):
             self.assertEqual("STALE", self.reply("A", token)[0])
             self.assertEqual("UNKNOWN_JOB", self.reply("A", token, job="another")[0])
-            self.assertNotEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0)[0])
+            self.assertNotEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0, "")[0])
         self.assertEqual(["D", "R"], self.step(0)[0:3:2])
 
     def test_no_room_for_more_data(self):
@@ -1313,16 +1377,16 @@ class Functions(unittest.TestCase):
         """An agent that has had a request for longer than its lease must not begin it: that is no evidence."""
         self.submit(LONG)
         token, till = self.step(0)[5], self.step(0)[6]
-        self.assertEqual("STALE", self.call("renew", JOB, token, "0.5", "", 60000)[0])
+        self.assertEqual("STALE", self.call("renew", JOB, token, "0.5", "", 60000, "")[0])
         self.assertEqual([token, till], self.step(0)[5:7])
-        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 59000)[0])
-        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 60000)[0])
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 59000, "")[0])
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 60000, "")[0])
 
     def test_rejected_after_it_was_begun(self):
         """Its agent has told of it: the lease decides, and the death counts."""
         self.submit(LONG)
         token = self.step(0)[5]
-        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0)[0])
+        self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0, "")[0])
         self.assertEqual("BEGUN", self.reply("J", token)[0])
         self.assertEqual("R", self.step(0)[2])
 
@@ -1332,7 +1396,7 @@ class Functions(unittest.TestCase):
         self.die(0)
         self.assertEqual("1", self.step(0)[10])
         self.drive(0)
-        self.call("renew", JOB, self.step(0)[5], "0.5", "", 0)
+        self.call("renew", JOB, self.step(0)[5], "0.5", "", 0, "")
         self.await_mark(0)
         self.assertEqual(("2", "0"), (self.step(0)[8], self.step(0)[10]))
 
@@ -1340,7 +1404,7 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         self.redis.set("skew", 61000)
         self.record("N")
-        self.assertEqual("RENEWED", self.call("renew", JOB, self.step(0)[5], "0.5", "", 0)[0])
+        self.assertEqual("RENEWED", self.call("renew", JOB, self.step(0)[5], "0.5", "", 0, "")[0])
         self.define("e", SHORT)
         self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
 
@@ -1555,7 +1619,7 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         token = self.step(0)[5]
         self.assertIn("PARKED", self.alerts(self.record("T")))
-        answer = self.call("record", "me", "T", JOB, token, 1, FRESH[3], 0, "", "", "", 0, "", "")
+        answer = self.call("record", "me", "T", JOB, token, 1, FRESH[3], 0, "", "", "", 0, "", "", "")
         self.assertEqual("ALREADY", answer[0])
         self.assertNotIn("PARKED", self.alerts(answer))
         self.assertEqual("1", self.step(0)[7])
@@ -1785,7 +1849,7 @@ class Functions(unittest.TestCase):
         self.call("drive", JOB, FRESH[1], "me", 1, 2)
         self.call("unsent", JOB, FRESH[1], "me", 1, last)
         self.call("taken", JOB, last)
-        self.call("renew", JOB, last, "0.5", "half way", 10)
+        self.call("renew", JOB, last, "0.5", "half way", 10, "")
         self.reply("A", f"0.{FRESH[3]}")  # too late
         self.record("T")  # it is parked, and a person is to know
         for i, command in enumerate(("disable", "enable", "pause", "resume")):
@@ -1809,7 +1873,7 @@ class Functions(unittest.TestCase):
         self.submit_call(reply_to="c")
         for i in (0, 2):
             token = self.step(i)[5]
-            self.call("renew", JOB, token, "-1", "", 10)
+            self.call("renew", JOB, token, "-1", "", 10, "")
             self.call("unsent", JOB, FRESH[1], "me", 2, token)
             self.reply("T", token)
         self.call("inspect", "job", JOB, 0, 10, 1)

@@ -4,7 +4,9 @@ daemons do all they have to, and nobody can do what is another's.
 
 What each may do is printed as tables, and docs/OPERATIONS.md has the same ones."""
 
+import base64
 import datetime
+import hashlib
 import json
 import pathlib
 import re
@@ -33,9 +35,9 @@ WORD = secrets.token_hex(16)  # no option, as one that begins with a dash would 
 
 # --- the broker ----------------------------------------------------------------------------------
 
-SCHEDULER, AGENT, SUPERVISOR, CLIENT, MONITOR = USERS = (
-    "drover-scheduler", "drover-agent", "drover-supervisor", "drover-client", "monitor")
-PULSING = {SCHEDULER, AGENT}
+SCHEDULER, AGENT, DEMO_AGENT, SUPERVISOR, CLIENT, MONITOR = USERS = (
+    "drover-scheduler", "drover-agent", "drover-agent-demo", "drover-supervisor", "drover-client", "monitor")
+PULSING = {SCHEDULER, AGENT, DEMO_AGENT}
 
 # Who may publish to an exchange; who may read a queue, which is also to empty it. All else is
 # refused to all.
@@ -44,8 +46,10 @@ PUBLISHES = {
     "drover.control": {CLIENT, SUPERVISOR},
     "drover.tasks": {SCHEDULER},
     "drover.replies": {AGENT},
+    "drover.reply.demo": {AGENT, DEMO_AGENT},
+    "drover.reply.hand": {AGENT},
     "drover.events": {SCHEDULER},
-    "drover.dead": {SCHEDULER, AGENT},
+    "drover.dead": {SCHEDULER, AGENT, DEMO_AGENT},
     "drover.expired": set(),
     "drover.pulse": PULSING,
     "": {SCHEDULER},
@@ -55,7 +59,8 @@ READS = {
     "drover.control": {SCHEDULER},
     "drover.replies": {SCHEDULER},
     "drover.expired": {SCHEDULER},
-    "drover.task.demo": {AGENT},
+    "drover.task.demo": {AGENT, DEMO_AGENT},
+    "drover.task.hand": {AGENT},
     "drover.dead": set(),
 }
 OWN = {
@@ -180,7 +185,10 @@ def function(name, *arguments):
 RUNNING = function("define", "one", "", 0, 1, "", 1, 0, "job", "P 1 0",
                    "r", "0 0 0 0 0 0 0 0 0 0 PP||0 1 00|||0",
                    "0", "1000 60000 1000 100 2 1000 3 3 0 1000 PP||0 0 00|||")
-TOKEN = "0.0123456789abcdef"
+NONCE = "0123456789abcdef"
+HASH = hashlib.sha1(f"{NONCE}.0".encode()).hexdigest()  # in base64url, three digits in two, it is the token of the first
+TOKEN = "0." + base64.urlsafe_b64encode(bytes.fromhex(HASH[:36])).decode() + "".join(  # step, by a call with this nonce
+    base64.urlsafe_b64encode(bytes([int(HASH[36:38], 16), int(HASH[38], 16) << 4])).decode()[:2]) + HASH[39]
 # Jobs of it -> what stands in its history where that was let through, and at whom.
 RUNS = {"result": ("done", {SCHEDULER}), "error": ("failed", {SCHEDULER}), "renewed": (None, set()),
         "bare": ("done", {SCHEDULER}), "unstarted": ("unstarted", set(BOTH)), "driven": (None, set()),
@@ -188,11 +196,11 @@ RUNS = {"result": ("done", {SCHEDULER}), "error": ("failed", {SCHEDULER}), "rene
 
 
 def running(job):
-    return function("submit", job, "one", "one", "", 0, TOKEN[2:], "me", "A", 0, 0, "", 0, "", "", "")
+    return function("submit", job, "one", "one", "", 0, NONCE, "me", "A", 0, 0, "", 0, "", "", "")
 
 
 def record(kind, job, result="", error=""):
-    return function("record", "me", kind, job, TOKEN, 0, TOKEN[2:], 0, result, error, "", 0, "", "")
+    return function("record", "me", kind, job, TOKEN, 0, NONCE, 0, result, error, "", 0, "", "", "")
 
 
 # What is done -> the commands, and who may; all of a row, or none.
@@ -213,19 +221,19 @@ STORE_OPERATIONS = {
         record("A", "result", result="done"), record("T", "error", error="failed"), record("A", "bare"),
         ("HSET", f"{KEYS}data:result", "r0", "done")], {SCHEDULER}),
     "renew leases: `renew`, `taken`": ([
-        function("renew", "renewed", TOKEN, "0.5", "", 0), function("taken", "renewed", TOKEN)],
+        function("renew", "renewed", TOKEN, "0.5", "", 0, ""), function("taken", "renewed", TOKEN)],
         {SCHEDULER}),
     "ask for what has waited: `unsent`": ([
-        function("unsent", "driven", TOKEN[2:], "me", 1, TOKEN)],
+        function("unsent", "driven", NONCE, "me", 1, TOKEN)],
         {SCHEDULER}),
     "`record` of what nobody took, `drive`": ([
-        record("N", "unstarted"), function("drive", "driven", TOKEN[2:], "me", 0, 0)],
+        record("N", "unstarted"), function("drive", "driven", NONCE, "me", 0, 0)],
         set(BOTH)),
     "`drive` once more, which sends requests again": ([
-        function("drive", "driven", TOKEN[2:], "me", 1, 0)],
+        function("drive", "driven", NONCE, "me", 1, 0)],
         {SCHEDULER}),
     "carry out commands: `steer`": ([
-        function("steer", "steered", "cancel", "c", 0, 0, "", "me", TOKEN[2:], 0, "")], {SCHEDULER}),
+        function("steer", "steered", "cancel", "c", 0, 0, "", "me", NONCE, 0, "")], {SCHEDULER}),
     "drop notices: `settle_owed`": ([function("settle_owed", "bare", 1)], {SCHEDULER}),
     "tell of alerts: `told`": ([
         function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
@@ -340,8 +348,8 @@ class Permissions(unittest.TestCase):
     # --- the daemons -----------------------------------------------------------------------------
 
     def daemon(self, role, directory=None, **more):
-        """With the rights of its role and no other; not started."""
-        user = f"drover-{role}"
+        """With the rights of its role and no other, an agent with those of one that serves demo; not started."""
+        user = DEMO_AGENT if role == "agent" else f"drover-{role}"
         settings = {
             "name": f"{role}-1",
             "log": {"format": "json"},
@@ -436,7 +444,7 @@ class Permissions(unittest.TestCase):
 
     def lose_one_answer_another(self):
         """An agent in another language: silent at first, so that the supervisor has to see to it."""
-        channel = self.broker_connection(AGENT).channel()
+        channel = self.broker_connection("drover-agent-hand").channel()
         channel.confirm_delivery()
         taken = []
 
@@ -451,7 +459,7 @@ class Permissions(unittest.TestCase):
         self.assertEqual((2, 0), (taken[1].attempt, taken[1].expiries))  # for all that anyone knows
         reply = wire.StepReply(job_id=taken[1].job_id, step=taken[1].step, token=taken[1].token,
                                achieved=taken[1].desired)
-        channel.basic_publish("drover.replies", "reply",
+        channel.basic_publish("drover.reply.hand", "",
                               wire.Replies(replies=[reply]).SerializeToString())
 
     def leave_a_dead_letter(self):
@@ -496,6 +504,9 @@ class Permissions(unittest.TestCase):
         given = {right["user"]: (right["configure"], right["write"], right["read"])
                  for right in definitions["permissions"]}
         self.assertEqual(("^$",) * 3, given.pop(MONITOR))
+        configure, write, read = given[AGENT]  # of all actors, and for the time of an upgrade by the old way, too
+        self.assertIn("(replies|reply", write)
+        given[AGENT] = configure, write.replace("(replies|", "("), read
         self.assertEqual(promised, given)
 
     def test_acl_names_what_the_functions_use(self):
@@ -525,7 +536,7 @@ class Permissions(unittest.TestCase):
         self.make_accounts()
         after = {path.name: path.read_text() for path in self.secrets.glob("*drover-*")}
         self.assertEqual(before, after)
-        self.assertEqual(7, len(before))
+        self.assertEqual(9, len(before))
         self.assertEqual(0o700, self.secrets.stat().st_mode & 0o777)
 
     # --- denials ---------------------------------------------------------------------------------

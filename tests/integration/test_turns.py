@@ -471,7 +471,7 @@ class Turns(Case):
         data = c.store.partition("job") + "data:job"
         late = lambda: (c.store.redis.hget(data, "l0") or "").split()
         servers.wait_for(lambda: late()[:1] == ["2"], "the evidence of both")
-        self.assertEqual(["A", flying.token], late()[2:4])
+        self.assertEqual(["A", wire.token_id(flying.token)], late()[2:4])
         self.assertEqual(before, c.store.history("job"))
         for command in ({"cancel": wire.Cancel()}, {"retry": wire.Retry()}, {"resume": wire.Resume()},
                         {"set_desired": wire.SetDesired(desired=wire.STATE_DISABLED)}):

@@ -128,6 +128,10 @@ class Wire(cluster.TestCase):
 
     # --- what the tests do ---
 
+    def start_late(self):
+        """An agent of the actor `late`: what was taken from its queue before, the test can put there again."""
+        self.c.add_agent({"agent": {"actors": [{**cluster.BUILTIN, "name": "late"}]}})
+
     def succeeds(self, job_id):
         event = self.client.settled(job_id)
         self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
@@ -213,11 +217,10 @@ class Wire(cluster.TestCase):
         self.assertEqual("OUTCOME_SUCCEEDED", self.heard()[1]["outcome"])
         self.assertEqual("ANSWER_CODE_DONE", self.control({"jobId": "json", "query": {}},
                                                           **strange)["code"])
-        self.client.submit(wire.submit("by-hand", [wire.step("only", actor="hand")]))
-        request = self.client.consume_step("hand")
-        request.actor, request.action = "demo", "noop"
-        requests = wire.Requests(requests=[request])
-        self.client.publish("drover.tasks", "demo", requests, **strange)  # the agent reads them too
+        self.client.submit(wire.submit("by-hand", [wire.step("only", actor="late")]))
+        requests = wire.Requests(requests=[self.client.consume_step("late")])
+        self.start_late()
+        self.client.publish("drover.tasks", "late", requests, **strange)  # the agent reads them too
         self.succeeds("by-hand")
         self.nothing_dead()
 
@@ -633,7 +636,7 @@ class Wire(cluster.TestCase):
         """Dropped from protobuf, so that the same Submit without them is the same; refused in JSON,
         by their name, because there they are mostly typing errors."""
         unknown = b"\xfa\x3e\x03new" + b"\xf8\x3e\x96\x01" + b"\xf9\x3e12345678" + b"\xfd\x3e1234"
-        plain = wire.submit("job", [wire.step("only", actor="hand")], reply_to=self.client.REPLIES)
+        plain = wire.submit("job", [wire.step("only", actor="late")], reply_to=self.client.REPLIES)
         step = plain.definition.steps[0].SerializeToString()
         newer = wire.submit("job", [wire.Step()], reply_to=self.client.REPLIES)
         newer.definition.steps[0].MergeFromString(step + unknown)
@@ -641,7 +644,8 @@ class Wire(cluster.TestCase):
         self.assertNotIn(unknown, plain.SerializeToString())
         self.assertEqual(2, body.count(unknown))
         self.client.publish("drover.submit", "submit", body)
-        request = self.client.consume_step("hand")
+        request = self.client.consume_step("late")
+        self.start_late()
         self.client.publish("drover.submit", "submit", plain)
         receipts = self.client.until(
             lambda: len(self.client.receipts.get("job", [])) == 2 and self.client.receipts["job"],
@@ -649,9 +653,8 @@ class Wire(cluster.TestCase):
         )
         self.assertEqual([wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY],
                          [receipt.code for receipt in receipts])
-        request.actor, request.action = "demo", "noop"
         for_agent = wire.Requests(requests=[request]).SerializeToString() + unknown
-        self.client.publish("drover.tasks", "demo", for_agent)
+        self.client.publish("drover.tasks", "late", for_agent)
         self.succeeds("job")
         query = wire.Control(job_id="job", command_id="q", reply_to=self.client.REPLIES,
                              query=wire.Query()).SerializeToString()
@@ -911,17 +914,17 @@ class Wire(cluster.TestCase):
             replies.append((properties.content_type, body))
             channel.basic_ack(method.delivery_tag)
 
-        listener = client.Listener(self.client, on_message, exchange="drover.replies",
-                                   keys=("reply",))
-        self.addCleanup(listener.stop)
-        self.client.submit(wire.submit("job", [wire.step("only", actor="hand")],
+        self.client.submit(wire.submit("job", [wire.step("only", actor="late")],
                                        input=wire.payload(TEXT.encode(), "text/plain")))
-        request = self.client.consume_step("hand")
+        request = self.client.consume_step("late")
+        listener = client.Listener(self.client, on_message, exchange="drover.reply.late")
+        self.addCleanup(listener.stop)
+        self.start_late()
         message = {"requests": [{
-            "jobId": "job", "step": "only", "actor": "demo", "action": "echo", "desired": "ACTIVE",
+            "jobId": "job", "step": "only", "actor": "late", "action": "echo", "desired": "ACTIVE",
             "token": request.token, "idempotency_key": request.idempotency_key, "turn": 1,
             "lockMs": request.lock_ms, "input": {"text": TEXT}}]}
-        self.client.publish("drover.tasks", "demo", json.dumps(message))
+        self.client.publish("drover.tasks", "late", json.dumps(message))
         event = self.succeeds("job")
         self.assertEqual(TEXT, event.results[0].payload.data.decode())
         content_type, body = servers.wait_for(lambda: replies, "the reply")[0]

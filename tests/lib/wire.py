@@ -64,3 +64,14 @@ def fan(width, **fields):
 
 def submit(job_id, steps, **fields):
     return Submit(job_id=job_id, definition=Workflow(steps=steps), **fields)
+
+
+def token_id(token):
+    """What a history says of a token: the step and five of its digits."""
+    step, dot, digits = token.partition(".")
+    return step + dot + digits[:5]
+
+
+def is_reply_exchange(name):
+    """Whether agents publish Replies there: to that of their actor, or, as before, to one for all."""
+    return name == "drover.replies" or name.startswith("drover.reply.")

@@ -86,7 +86,7 @@ RULES = {
         ),
         "a repeated drive mints the same token again": (
             "scheduler/driven.c",
-            "    id_token(rng_next(&s->rng), op->fresh);\n    ops_drive",
+            "    nonces_next(&s->nonces, op->fresh);\n    ops_drive",
             "    ops_drive",
             f"{SCHEDULER} test_a_repeated_drive_mints_anew",
         ),
@@ -165,8 +165,8 @@ RULES = {
         ),
         "only the first late reply is kept": (
             FUNCTIONS,
-            "concat({int(count + 1), int(job.now), op.kind, op.token, op.class}, ' '))",
-            "concat({'1', int(job.now), op.kind, op.token, op.class}, ' '))",
+            "concat({int(count + 1), int(job.now), op.kind, token_id(op.token), op.class}, ' '))",
+            "concat({'1', int(job.now), op.kind, token_id(op.token), op.class}, ' '))",
             "tests/integration/test_turns.py Turns.test_kill",
         ),
         "a reply is late by the clock": (
@@ -571,7 +571,7 @@ RULES = {
         ),
         "a definition of an earlier build never gets its names": (
             FUNCTIONS,
-            "  if known[1] ~= FORMAT or not known[2] then\n",
+            "  if known[1] ~= FORMAT or known[2] ~= '2' then\n",
             "  if known[1] ~= FORMAT then\n",
             "tests/integration/test_functions.py Functions.test_names_of_a_definition_that_an_earlier_build_has_stored",
         ),
@@ -1807,6 +1807,86 @@ RULES = {
             f"{SUPERVISOR} test_goodbye",
         ),
     },
+    "An answer counts only from the agents of the step's actor": {
+        "tokens of one call have the same digits": (
+            FUNCTIONS,
+            "redis.sha1hex(fresh .. '.' .. int(i))",
+            "redis.sha1hex(fresh)",
+            "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
+        ),
+        "a token does not depend on what the scheduler has drawn": (
+            FUNCTIONS,
+            "redis.sha1hex(fresh .. '.' .. int(i))",
+            "redis.sha1hex(int(i))",
+            "tests/integration/test_functions.py Functions.test_tokens_of_two_calls",
+        ),
+        "a token is in hex, and a record beyond what Redis keeps compact": (
+            FUNCTIONS,
+            ":gsub('%x%x%x', twins))",
+            ":gsub('%x%x%x', '%0'))",
+            "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
+        ),
+        "a history shows the whole token": (
+            FUNCTIONS,
+            "  return match(token, '^%d+%.[%w_-][%w_-][%w_-][%w_-][%w_-]') or token\n",
+            "  return token\n",
+            "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
+        ),
+        "the evidence of a late reply shows its token": (
+            FUNCTIONS,
+            "op.kind, token_id(op.token), op.class}",
+            "op.kind, op.token, op.class}",
+            "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
+        ),
+        "a reply from another actor's agents counts": (
+            FUNCTIONS,
+            "  if is_other_actor(job, i, rec, op.actor) then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_a_reply_of_another_actor",
+        ),
+        "Progress from another actor's agents counts": (
+            FUNCTIONS,
+            "  if not rec or is_other_actor(job, i, rec, a[6]) then\n",
+            "  if not rec then\n",
+            "tests/integration/test_functions.py Functions.test_a_reply_of_another_actor",
+        ),
+        "what takes a step back is answered by the step's actor": (
+            FUNCTIONS,
+            "actor ~= '' and terms_of(job.def, i, rec.asked).actor\n",
+            "actor ~= '' and step_of(job.def, i).forward.actor\n",
+            "tests/integration/test_functions.py Functions.test_an_undo_of_another_actor",
+        ),
+        "a definition of an earlier build, which names no actors, takes no replies": (
+            FUNCTIONS,
+            "  return own and own ~= '' and own ~= actor\n",
+            "  return own and own ~= actor\n",
+            "tests/integration/test_functions.py Functions.test_a_reply_of_a_job_whose_steps_have_no_actors",
+        ),
+        "a definition of an earlier build gets no actors": (
+            FUNCTIONS,
+            "or known[2] ~= '2' then",
+            "or not known[2] then",
+            "tests/integration/test_functions.py Functions.test_names_of_a_definition_that_an_earlier_build_has_stored",
+        ),
+        "nobody says by which exchange a reply came": (
+            "common/io/bus_consumer.c",
+            "queue->actor ? queue->actor : wire_reply_actor(name)",
+            "queue->actor",
+            "tests/integration/test_behaviours.py Behaviours.test_reply_of_another_actor",
+        ),
+        "replies of two actors go by the exchange of one": (
+            "agent/replies.c",
+            "        if (run->delivery->actor != actor)\n            continue;\n",
+            "",
+            f"{AGENT} test_replies_go_by_their_actor",
+        ),
+        "two nonces are the same": (
+            "common/base/nonce.c",
+            "n->drawn++",
+            "n->drawn",
+            "tests/unit/test_base test_nonces",
+        ),
+    },
     "A jump of the store's clock, either way, ends no lease early, nor late": {
         "a lease renewed after a jump lasts as long as one of before": (
             FUNCTIONS,
@@ -2447,8 +2527,8 @@ RULES = {
         ),
         "a dispatch has the token of the last one": (
             FUNCTIONS,
-            "  rec.token = name .. '.' .. fresh\n",
-            "  rec.token = rec.token ~= '-' and rec.token or name .. '.' .. fresh\n",
+            "  rec.token = mint(i, fresh)\n",
+            "  rec.token = rec.token ~= '-' and rec.token or mint(i, fresh)\n",
         ),
         "a dispatch is no attempt": (
             FUNCTIONS,
@@ -2684,8 +2764,8 @@ RULES = {
         ),
         "the last reply holds up all behind it": (
             "agent/replies.c",
-            "            if (p->n > 0 && (size > limit || is_retry(run) || is_retry(p->runs[0])))\n",
-            "            if (false)\n",
+            "        if (p->n > 0 && (size > limit || is_retry(run) || is_retry(p->runs[0])))\n",
+            "        if (false)\n",
             f"{AGENT} test_batches_are_bounded",
         ),
     },
@@ -3203,8 +3283,8 @@ RULES = {
         ),
         "what is too large is read whole": (
             "common/io/bus_frame.c",
-            "incoming_new(properties, oversize ? limit : (size_t)a->left)",
-            "incoming_new(properties, (size_t)a->left)",
+            "incoming_new(properties, a->actor, oversize ? limit : (size_t)a->left)",
+            "incoming_new(properties, a->actor, (size_t)a->left)",
             f"{BUS} test_oversize",
         ),
         "what was cut off counts as whole": (

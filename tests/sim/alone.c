@@ -192,11 +192,13 @@ void alone_confirm(struct alone *w)
 static void begin(struct alone *w)
 {
     struct rng rng;
+    struct nonces nonces;
 
     rng_seed(&rng, (uint64_t)w->now + 1);
+    nonces_seed(&nonces, (uint64_t)w->now + 1);
     assert_int_equal(scheduler_new(&w->scheduler,
                                    &(struct scheduler_config){"alone", SCHEDULER_UNCONFIRMED, false,
-                                                              0, "one jay"},
+                                                              0, "one jay", &nonces},
                                    &rng),
                      0);
     alone_step(w, (struct scheduler_event){
@@ -240,9 +242,9 @@ int alone_teardown(void **state)
 
 void alone_deliver(struct alone *w, struct bus_delivery d)
 {
-    const char **texts[] = {&d.content_type, &d.message_id, &d.correlation_id,
-                            &d.reply_to,     &d.user_id,    &d.traceparent,
-                            &d.job,          &d.step,       &d.died_of};
+    const char **texts[] = {
+        &d.content_type, &d.message_id, &d.correlation_id, &d.reply_to, &d.user_id,
+        &d.traceparent,  &d.job,        &d.step,           &d.died_of,  &d.actor};
 
     d.handle = ++w->handle;
     for (size_t i = 0; i < array_size(texts); i++)

@@ -5,6 +5,7 @@
 #include "bus_internal.h"
 #include "digest.h"
 #include "grid.h"
+#include "model/wire.h"
 
 int64_t simbus_delay(const struct simbus *bus)
 {
@@ -204,6 +205,17 @@ static void on_arrival(struct event *e)
     w->link->callbacks->on_delivery(w->link->ctx, &w->message->delivery, w->message->content.type);
 }
 
+/* As the bus says it: of the task queue, or of the exchange that an agent may publish to. */
+static const char *actor_of(const struct message *m)
+{
+    const char *exchange = m->content.exchange;
+
+    if (m->dead)
+        return "";
+    return text(strcmp(exchange, "drover.tasks") == 0 ? m->content.key
+                                                      : wire_reply_actor(exchange));
+}
+
 static void set_delivery(struct message *m, uint64_t handle, int source)
 {
     m->delivery = (struct bus_delivery){
@@ -220,6 +232,7 @@ static void set_delivery(struct message *m, uint64_t handle, int source)
         .job = text(m->content.job),
         .step = text(m->content.step),
         .died_of = m->dead ? "expired" : "",
+        .actor = actor_of(m),
         .resent = m->content.resent,
     };
 }

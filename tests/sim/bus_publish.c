@@ -8,6 +8,7 @@
 #include "bus_internal.h"
 #include "digest.h"
 #include "grid.h"
+#include "model/wire.h"
 
 #define DIRECT_REPLY "amq.rabbitmq.reply-to"
 #define HALF 500000       /* millionths */
@@ -63,7 +64,8 @@ static struct simqueue *route(struct simbus *bus, const struct bus_message *m)
     else if (strcmp(m->exchange, "drover.tasks") == 0)
         snprintf(name, sizeof(name), "drover.task.%s", m->key);
     else
-        snprintf(name, sizeof(name), "%s", m->exchange);
+        snprintf(name, sizeof(name), "%s",
+                 wire_reply_actor(m->exchange) ? WIRE_REPLY_QUEUE : m->exchange);
     for (q = bus->queues; q; q = q->next)
         if (strcmp(q->name, name) == 0) {
             if (m->actor)

@@ -207,20 +207,36 @@ struct job *check_job_find(struct checker *c, struct bytes id)
     return job;
 }
 
+/* What a history says of a token: the step and five of its digits. */
+static struct bytes id_of(struct bytes token)
+{
+    const uint8_t *dot = token.len > 0 ? memchr(token.data, '.', token.len) : NULL;
+    size_t len = dot ? (size_t)(dot - token.data) + 1 + TOKEN_ID_DIGITS : token.len;
+
+    return bytes_of(token.data, len < token.len ? len : token.len);
+}
+
 struct token *check_token_find(struct checker *c, struct bytes text)
 {
+    struct bytes id = id_of(text);
     struct token *token;
 
-    HASH_FIND(hh, c->tokens, text.data, text.len, token);
+    HASH_FIND(hh, c->tokens, id.data, id.len, token);
     return token;
+}
+
+bool check_is_token(const struct token *token, struct bytes text)
+{
+    return text.len == strlen(token->id) + TOKEN_SECRET_DIGITS && bytes_is(id_of(text), token->id);
 }
 
 struct token *check_token_ever(struct checker *c, struct bytes text)
 {
     struct token *token = check_token_find(c, text);
+    struct bytes id = id_of(text);
 
     if (!token)
-        HASH_FIND(hh, c->undone, text.data, text.len, token);
+        HASH_FIND(hh, c->undone, id.data, id.len, token);
     return token;
 }
 
@@ -335,7 +351,7 @@ void checker_goes_back(struct checker *c)
     c->again = c->went_back = true;
     HASH_ITER(hh, c->tokens, token, next) {
         HASH_DEL(c->tokens, token);
-        HASH_ADD_KEYPTR(hh, c->undone, token->text, strlen(token->text), token);
+        HASH_ADD_KEYPTR(hh, c->undone, token->id, strlen(token->id), token);
     }
     for (struct job *job = c->jobs; job; job = job->hh.next)
         job_begin_again(c, job);
@@ -407,7 +423,7 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
 {
     struct ops_reader r = ops_reader(answer);
 
-    for (int k = 1; k + 11 < n; k += 12) {
+    for (int k = 1; k + 12 < n; k += 13) {
         struct token *token = check_token_ever(c, args[k + 2]);
         struct ops_driven driven;
 
@@ -442,14 +458,14 @@ static void all_recorded_were_used(struct checker *c)
 {
     for (uint32_t k = 0; k < c->n_recorded; k++)
         require(c, c->recorded[k].used, "I3 RECORDED for token %s, and nothing was",
-                c->recorded[k].token->text);
+                c->recorded[k].token->id);
 }
 
 static void called_record(struct checker *c, const struct bytes *args, int n,
                           const struct store_answer *answer)
 {
     read_recorded(c, args, n, answer);
-    for (int k = 1; k + 11 < n; k += 12) {
+    for (int k = 1; k + 12 < n; k += 13) {
         struct job *job = check_job_find(c, args[k + 1]);
 
         if (job)

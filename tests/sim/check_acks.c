@@ -136,7 +136,7 @@ static bool is_left_to_its_lease(const struct checker *c, const struct job *job,
     snprintf(copy, sizeof(copy), "c%u", (unsigned)token->step);
     return !token->back && (job->back || token->turn < job->since) &&
            simstore_hash(c->store, job->partition, job->keys.data) &&
-           bytes_is(simstore_field(c->store, copy), token->text);
+           check_is_token(token, simstore_field(c->store, copy));
 }
 
 /* Whether somebody waits for a request that nobody has sent. */
@@ -217,7 +217,7 @@ static void acked_record(struct checker *c, const struct acked *a, const struct 
     of.job = token->job;
     of.of = token;
     of.came_back = token->ended_by == OP_UNSTARTED;
-    of.copy = token->text;
+    of.copy = token->id;
     of.first = step->dependents;
     of.n_first = step->n_dependents;
     if (!token->given_up)

@@ -141,8 +141,8 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
             i);
     check_direction(c, job, i, back);
     require(c, check_number(word(e, 4)) == step->attempt + 1, "I9 %s: step %u attempt", job->id, i);
-    require(c, !check_token_find(c, text) && text.len <= WIRE_TOKEN_MAX, "I3 %s: token used twice",
-            job->id);
+    require(c, !check_token_find(c, text) && text.len < sizeof(token->id),
+            "I3 %s: token used twice", job->id);
     if (c->violated)
         return;
     if (another_try(job, step, back) && step->renewed) {
@@ -168,7 +168,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         step->replaced = false;
     }
     token = mint(c, text);
-    snprintf(token->text, sizeof(token->text), "%.*s", (int)text.len, text.data);
+    snprintf(token->id, sizeof(token->id), "%.*s", (int)text.len, text.data);
     token->job = job;
     token->step = i;
     token->w = job->w;
@@ -187,7 +187,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         token->older = c->cause->minted;
         c->cause->minted = token;
     }
-    HASH_ADD_KEYPTR(hh, c->tokens, token->text, text.len, token);
+    HASH_ADD_KEYPTR(hh, c->tokens, token->id, text.len, token);
     step->flying = step->last = token;
     job->flying++;
 }

@@ -29,9 +29,12 @@ struct cause {
     struct token *minted; /* newest first */
 };
 
+#define TOKEN_ID_DIGITS 5      /* of a token, which the history shows, ... */
+#define TOKEN_SECRET_DIGITS 22 /* ... and those behind them, which it does not: 130 bits */
+
 /* One dispatch. */
 struct token {
-    char text[WIRE_TOKEN_MAX + 1];
+    char id[32]; /* as the history says it */
     struct job *job;
     const struct workflow *w; /* the job's when it was minted */
     uint32_t step;
@@ -276,7 +279,11 @@ struct checker {
 /* ---- check.c ---- */
 
 struct job *check_job_find(struct checker *c, struct bytes id);
+/* @text: a token, or what a history says of it. */
 struct token *check_token_find(struct checker *c, struct bytes text);
+
+/* Whether a text is that token, whole. */
+bool check_is_token(const struct token *token, struct bytes text);
 
 /* Likewise, where the store may have forgotten it. */
 struct token *check_token_ever(struct checker *c, struct bytes text);

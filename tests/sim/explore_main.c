@@ -22,6 +22,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/nonce.h"
 #include "explore.h"
 #include "world.h"
 
@@ -50,6 +51,8 @@ struct run {
 uint64_t __real_rng_next(struct rng *r);
 uint64_t __wrap_rng_next(struct rng *r);
 uint64_t __wrap_rng_below(struct rng *r, uint64_t n);
+void __real_nonces_next(struct nonces *n, char out[NONCE_LEN + 1]);
+void __wrap_nonces_next(struct nonces *n, char out[NONCE_LEN + 1]);
 
 uint64_t __wrap_rng_next(struct rng *r)
 {
@@ -61,6 +64,16 @@ uint64_t __wrap_rng_next(struct rng *r)
 uint64_t __wrap_rng_below(struct rng *r, uint64_t n)
 {
     return __wrap_rng_next(r) % n;
+}
+
+void __wrap_nonces_next(struct nonces *n, char out[NONCE_LEN + 1])
+{
+    uint64_t number;
+
+    if (explorer_random(&number))
+        snprintf(out, NONCE_LEN + 1, "%0*" PRIx64, NONCE_LEN, number);
+    else
+        __real_nonces_next(n, out);
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 

@@ -127,7 +127,8 @@ static void deliver_as(struct pair *w, enum peer peer, enum scheduler_source sou
                                    .traceparent = "",
                                    .job = "",
                                    .step = "",
-                                   .died_of = ""};
+                                   .died_of = "",
+                                   .actor = ""};
 
     pair_step(w, peer, (struct scheduler_event){.type = SCHEDULER_DELIVERY, .delivery = &d});
     pair_pass(w, 2); /* records are gathered until a tick */
@@ -163,13 +164,15 @@ void pair_connect(struct pair *w, enum peer peer)
 static void birth(struct pair *w, enum peer peer)
 {
     struct rng rng;
+    struct nonces nonces;
 
     rng_seed(&rng, (uint64_t)w->now + peer);
-    assert_int_equal(
-        scheduler_new(&w->peers[peer],
-                      &(struct scheduler_config){"AB", SCHEDULER_UNCONFIRMED, false, 0, NULL},
-                      &rng),
-        0);
+    nonces_seed(&nonces, (uint64_t)w->now + peer);
+    assert_int_equal(scheduler_new(&w->peers[peer],
+                                   &(struct scheduler_config){"AB", SCHEDULER_UNCONFIRMED, false, 0,
+                                                              NULL, &nonces},
+                                   &rng),
+                     0);
     pair_connect(w, peer);
 }
 

@@ -102,11 +102,13 @@ static void scheduler_born(struct process *p)
     struct world *w = p->world;
     struct rng rng = rng_of(p);
     uint64_t life = p->life;
+    struct nonces nonces;
 
-    ok(scheduler_new(
-        &p->scheduler,
-        &(struct scheduler_config){p->name, w->plan->most_unconfirmed, false, w->plan->few, NULL},
-        &rng));
+    nonces_seed(&nonces, rng.s[0]);
+    ok(scheduler_new(&p->scheduler,
+                     &(struct scheduler_config){p->name, w->plan->most_unconfirmed, false,
+                                                w->plan->few, NULL, &nonces},
+                     &rng));
     for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
         if (w->definitions[i].registered)
             ok(scheduler_register(p->scheduler, w->definitions[i].workflow));

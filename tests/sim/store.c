@@ -10,6 +10,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <sha1.h>
 
 #include "lines.h"
 #include "model/store_ops.h"
@@ -154,6 +155,31 @@ static int on_register(lua_State *lua)
     return 0;
 }
 
+static struct bytes text_at(lua_State *lua, int index)
+{
+    size_t len;
+    const char *text = lua_tolstring(lua, index, &len);
+
+    return text ? bytes_of(text, len) : BYTES_EMPTY;
+}
+
+/* redis.sha1hex(text) */
+static int on_sha1hex(lua_State *lua)
+{
+    struct bytes text = text_at(lua, 1);
+    uint8_t digest[SHA1_DIGEST_LENGTH];
+    char hex[2 * sizeof(digest) + 1];
+    SHA1_CTX context;
+
+    SHA1Init(&context);
+    SHA1Update(&context, text.data, text.len);
+    SHA1Final(digest, &context);
+    for (size_t i = 0; i < sizeof(digest); i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    lua_pushstring(lua, hex);
+    return 1;
+}
+
 /* Has the table on top call @handler at @event. */
 static void add_metamethod(lua_State *lua, const char *event, lua_CFunction handler)
 {
@@ -210,6 +236,10 @@ static void load_library(lua_State *lua)
         die("store functions", error_text(lua));
     lua_pushvalue(lua, SLOT_CALL);
     set_redis(lua, visible, "call");
+    lua_getfield(lua, visible, "redis");
+    lua_pushcfunction(lua, on_sha1hex);
+    lua_setfield(lua, -2, "sha1hex");
+    lua_pop(lua, 1);
     for (size_t i = 0; i < array_size(standard); i++) {
         lua_getglobal(lua, standard[i]);
         lua_setfield(lua, visible, standard[i]);
@@ -265,14 +295,6 @@ void simstore_reset(struct simstore *s, uint32_t variant)
 }
 
 /* ---- calls ---- */
-
-static struct bytes text_at(lua_State *lua, int index)
-{
-    size_t len;
-    const char *text = lua_tolstring(lua, index, &len);
-
-    return text ? bytes_of(text, len) : BYTES_EMPTY;
-}
 
 static void item_put(struct simstore *s, uint32_t at, struct bytes item)
 {

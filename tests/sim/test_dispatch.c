@@ -420,21 +420,31 @@ static void test_acknowledged_when_all_are_confirmed(void **state)
 }
 
 /* One that got no slot goes out again with the answer to its deferral, and alone. */
+/* Of job "j". */
+static void read_record(struct alone *w, uint32_t step, struct ops_step_record *out)
+{
+    assert_true(simstore_hash(w->store, id_partition("j", 2), "job:j"));
+    assert_int_equal(ops_read_step_record(simstore_step(w->store, step), out), 0);
+}
+
 static void test_what_comes_back_travels_alone(void **state)
 {
     static const char both[] = "{\"replies\": ["
-                               "{\"jobId\": \"j\", \"step\": \"i\", \"token\": \"9.%s\", "
+                               "{\"jobId\": \"j\", \"step\": \"i\", \"token\": \"%s\", "
                                "\"batch\": 8, \"error\": {\"class\": \"NO_SLOT\","
                                " \"verdict\": \"VERDICT_DEFER\", \"retryAfterMs\": \"1\"}},"
-                               "{\"jobId\": \"j\", \"step\": \"j\", \"token\": \"10.%s\", "
+                               "{\"jobId\": \"j\", \"step\": \"j\", \"token\": \"%s\", "
                                "\"batch\": 8, \"error\": {\"class\": \"NO_SLOT\","
                                " \"verdict\": \"VERDICT_DEFER\", \"retryAfterMs\": \"1\"}}]}";
     CLEANUP(buf_deinit) struct buf json = {0};
+    struct ops_step_record i, j;
     struct alone *w = *state;
 
     fan_out(w, "j", 0, done(w, 8, 0));
     w->story.len = 0;
-    buf_printf(&json, both, w->token + 2, w->token + 2);
+    read_record(w, 9, &i);
+    read_record(w, 10, &j);
+    buf_printf(&json, both, i.token, j.token);
     alone_replies(w, buf_str(&json));
     alone_expect(w, "request i, request j, ack");
     alone_serve(w, "j", "j",

@@ -97,7 +97,7 @@ static enum world_verdict decline(void *ctx, const char *process, const char *wh
 /* The reply waits before the broker, and so does the supervisor's word, longer than the lease. */
 static enum world_verdict raise_alarm(void *ctx, const char *process, const char *what)
 {
-    return strcmp(what, "publish to=drover.replies type=Replies job=j1 step=s0 attempt=1") == 0 &&
+    return strcmp(what, "publish to=drover.reply.a0 type=Replies job=j1 step=s0 attempt=1") == 0 &&
                    once()
                ? WORLD_ALARMS
                : WORLD_GOES_ON;

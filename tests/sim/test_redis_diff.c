@@ -267,9 +267,12 @@ static const char *any_job(struct both *b)
     return b->jobs[timeline_between(&b->t, 0, (int64_t)array_size(b->jobs) - 1)];
 }
 
-static char *fresh_token(struct both *b, char out[ID_TOKEN_LEN + 1])
+static char *fresh_token(struct both *b, char out[NONCE_LEN + 1])
 {
-    id_token(rng_next(&b->t.rng), out);
+    struct nonces nonces;
+
+    nonces_seed(&nonces, rng_next(&b->t.rng));
+    nonces_next(&nonces, out);
     return out;
 }
 
@@ -283,7 +286,7 @@ static void random_submit(struct both *b)
 {
     uint32_t i = (uint32_t)timeline_between(&b->t, 0, PLAN_DEFINITIONS - 1);
     bool by_name = timeline_chance(&b->t, 300000) && *b->workflows[i]->name;
-    char fresh[ID_TOKEN_LEN + 1];
+    char fresh[NONCE_LEN + 1];
     const char *job = any_job(b);
     const struct op_submit op = {
         .job = job,
@@ -334,7 +337,7 @@ static void random_record(struct both *b)
 static void random_drive(struct both *b)
 {
     uint32_t steps[12];
-    char fresh[ID_TOKEN_LEN + 1];
+    char fresh[NONCE_LEN + 1];
     const char *job = any_job(b);
 
     for (uint32_t i = 0; i < array_size(steps); i++)
@@ -350,7 +353,7 @@ static void random_steer(struct both *b)
                                            "pause",  "resume",  "resume",  "retry",
                                            "retry",  "resolve", "kill",    "dance"};
     static const char *const ids[] = {"", "", "c1", "c2", "c 3"};
-    char fresh[ID_TOKEN_LEN + 1];
+    char fresh[NONCE_LEN + 1];
     uint32_t step = (uint32_t)timeline_between(&b->t, 0, 1);
     struct op_steer op = {.job = any_job(b),
                           .command = one_of(b, commands, array_size(commands)),
@@ -384,7 +387,8 @@ static void random_renew(struct both *b)
 
     if (!b->n_tokens)
         return;
-    ops_renew(&b->t.arena, 0, 0, b->tokens[at].job, b->tokens[at].token, 0.25, "a quarter", 700);
+    ops_renew(&b->t.arena, 0, 0, b->tokens[at].job, b->tokens[at].token, 0.25, "a quarter", 700,
+              "");
     call_both(b, NULL);
 }
 

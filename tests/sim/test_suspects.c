@@ -106,14 +106,17 @@ static void pass(struct world *w, int64_t ms)
 static void birth(struct world *w)
 {
     struct rng rng;
+    struct nonces nonces;
 
     w->dying = false;
     scheduler_free(w->scheduler);
     rng_seed(&rng, ++w->seed);
-    assert_int_equal(
-        scheduler_new(&w->scheduler,
-                      &(struct scheduler_config){"s", SCHEDULER_UNCONFIRMED, false, 0, NULL}, &rng),
-        0);
+    nonces_seed(&nonces, w->seed);
+    assert_int_equal(scheduler_new(&w->scheduler,
+                                   &(struct scheduler_config){"s", SCHEDULER_UNCONFIRMED, false, 0,
+                                                              NULL, &nonces},
+                                   &rng),
+                     0);
     feed(w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "run"});
 }
 
@@ -133,7 +136,8 @@ static void deliver(struct world *w)
                                        .traceparent = "",
                                        .job = "",
                                        .step = "",
-                                       .died_of = ""};
+                                       .died_of = "",
+                                       .actor = ""};
 
         m->delivered = true;
         if (!m->done && !w->dying)

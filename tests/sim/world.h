@@ -43,7 +43,7 @@ enum world_verdict {
 };
 
 /* What a narrative decides instead of chance, before each effect: @what is its line in a trace,
- * such as "store call=submit job=j1", "publish to=drover.replies type=Replies job=j1 step=s0
+ * such as "store call=submit job=j1", "publish to=drover.reply.a0 type=Replies job=j1 step=s0
  * attempt=1", "ack", "start job=j1 step=s0 attempt=1"; or "idle". */
 typedef enum world_verdict world_script(void *ctx, const char *process, const char *what);
 

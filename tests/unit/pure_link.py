@@ -24,7 +24,8 @@ FUNCTIONS = set(
     clock clock_gettime clock_nanosleep gettimeofday nanosleep sleep time timerfd_create timespec_get
     usleep clock_monotonic_ms clock_unix_ms
 
-    arc4random drand48 getentropy getrandom lrand48 rand random rng_seed_system
+    arc4random drand48 getentropy getrandom lrand48 rand random
+    nonces_seed_system rng_seed_system
 
     execve execvp fork kill posix_spawn posix_spawnp pthread_create sigaction signal system
     thrd_create

@@ -31,6 +31,8 @@ struct world {
     bool mandatory;   /* the last */
     bool redelivered; /* what is delivered from now on */
     bool resent;
+    const char *queue; /* the actor whose queue gives what is delivered from now on; NULL: any, and
+                          nobody hears by which exchange its replies go */
     const char *properties; /* token of the request that they name, from now on; NULL: none */
     bool evidence;          /* is told; else the broker takes it at once, and nobody hears of it */
     uint64_t taken[8];      /* such publishes */
@@ -75,7 +77,9 @@ static void tell_replies(struct world *w, const struct bus_message *m)
 
     assert_int_equal(wire_decode(WIRE_REPLIES, m->body, NULL, &message, &problem), 0);
     assert_string_equal(m->content_type, wire_content_type(message.json));
-    assert_string_equal(m->key, "reply");
+    assert_non_null(wire_reply_actor(m->exchange));
+    if (w->queue)
+        buf_printf(&w->story, "by %s ", wire_reply_actor(m->exchange));
     assert_string_equal(m->type, "drover.v1.Replies");
     for (size_t i = 0; i < message.replies->n_replies; i++) {
         assert_int_equal(wire_check_reply(message.replies, i, &problem), 0);
@@ -105,7 +109,7 @@ static void tell_replies(struct world *w, const struct bus_message *m)
 /* Progress that asks for no answer. */
 static bool is_evidence(const struct bus_message *m)
 {
-    return strcmp(m->exchange, "drover.replies") == 0 && !m->mandatory && !m->reply_to;
+    return wire_reply_actor(m->exchange) && !m->mandatory && !m->reply_to;
 }
 
 static void tell_publish(struct world *w, const struct effect *e)
@@ -214,7 +218,8 @@ static void deliver_body(struct world *w, uint64_t handle, int source, struct by
                                    .traceparent = "",
                                    .job = w->properties ? "job" : "",
                                    .step = w->properties ? "step" : "",
-                                   .died_of = ""};
+                                   .died_of = "",
+                                   .actor = w->queue ? w->queue : "early"};
 
     step(w, (struct agent_event){.type = AGENT_DELIVERY, .delivery = &d});
 }
@@ -921,6 +926,24 @@ static void test_what_it_takes_at_once(void **state)
               "0: reply a=x takes 3 b=y takes 2 c!E(permanent)\n");
 }
 
+/* Replies, Progress too, go by the exchange of the actor whose queue gave the request: the broker
+ * lets this agent publish to no other, and the scheduler compares. */
+static void test_replies_go_by_their_actor(void **state)
+{
+    struct world *w = *state;
+
+    w->evidence = true;
+    w->queue = "early";
+    deliver(w, 1, {.step = "a", .lock = 5000});
+    w->queue = "retrying";
+    deliver(w, 2, {.step = "b", .lock = 5000, .heartbeat = 1000});
+    succeed(w, "a", "x");
+    succeed(w, "b", "y");
+    turn_ends(w);
+    expect(w, "0: start a\n0: start b\n0: by retrying progress b -1.00 \n0: by early reply a=x\n"
+              "0: by retrying reply b=y\n");
+}
+
 /* The process stood still for the whole of a lease: its slot comes free before anybody asks for the
  * time. */
 /* Nobody has begun it, and the broker hears that: it goes back, once, so that nothing goes round.
@@ -1032,7 +1055,8 @@ static void test_two_bad_among_good(void **state)
 static void test_nothing_good(void **state)
 {
     struct world *w = *state;
-    struct bus_delivery oversize = {.handle = 4, .body = bytes_str("{"), .oversize = true};
+    struct bus_delivery oversize = {
+        .handle = 4, .body = bytes_str("{"), .oversize = true, .actor = "early"};
 
     deliver_body(w, 1, AGENT_REQUESTS, bytes_str("\xff\xff\xff"));
     assert_non_null(strstr(buf_str(&w->story), "0: dead letter: MALFORMED"));
@@ -1406,6 +1430,7 @@ int main(void)
         TEST(test_company_moves_on),
         TEST(test_company_that_stays),
         TEST(test_what_it_takes_at_once),
+        TEST(test_replies_go_by_their_actor),
         TEST(test_no_start_past_the_lease),
         TEST(test_returned_reply),
         TEST(test_one_bad_among_good),

@@ -21,6 +21,7 @@
 #include "base/id.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/nonce.h"
 #include "base/pace.h"
 #include "base/rng.h"
 #include "base/status.h"
@@ -510,6 +511,26 @@ static void test_token(void **state)
     assert_string_equal(out, "ffffffffffffffff");
 }
 
+static void test_nonces(void **state)
+{
+    /* SHA-256 of the key and the number, by another program */
+    static const char *const first[] = {"1adcddb07618ec0c807361203a44b4a4",
+                                        "0b04f920e3c3f4a0033d15b9a7d7a9bf"};
+    struct nonces n, other;
+    char out[NONCE_LEN + 1], theirs[NONCE_LEN + 1];
+
+    nonces_seed(&n, 17);
+    for (size_t i = 0; i < array_size(first); i++) {
+        nonces_next(&n, out);
+        assert_string_equal(out, first[i]);
+    }
+    assert_int_equal(nonces_seed_system(&n), 0);
+    assert_int_equal(nonces_seed_system(&other), 0);
+    nonces_next(&n, out);
+    nonces_next(&other, theirs);
+    assert_string_not_equal(out, theirs);
+}
+
 /* Stored jobs are found by these numbers: where this fails, the code is wrong, not the test. */
 static void test_partitions_never_change(void **state)
 {
@@ -911,6 +932,7 @@ int main(void)
         cmocka_unit_test(test_partitions_never_change),
         cmocka_unit_test(test_partitions_are_even),
         cmocka_unit_test(test_rng_vectors),
+        cmocka_unit_test(test_nonces),
         cmocka_unit_test(test_rng_repeats_by_seed),
         cmocka_unit_test(test_rng_below_is_even),
         cmocka_unit_test(test_clock_iso_vectors),

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "io/failpoint.h"
+#include "model/wire.h"
 
 static void set(const char *spec)
 {
@@ -34,7 +35,7 @@ static enum failpoint_act at_record(const char *payload)
 
 static enum failpoint_act at_reply(void)
 {
-    const struct bus_message m = {.exchange = "drover.replies", .key = "reply"};
+    const struct bus_message m = {.exchange = WIRE_REPLY_EXCHANGE "demo", .key = ""};
 
     return failpoint_message(&m, "before");
 }

@@ -512,9 +512,11 @@ static void test_workflows(void **state)
 static int do_scheduler(const void *input, struct result *out)
 {
     const struct rng seed = {{1}};
+    const struct nonces nonces = {{1}, 0};
     struct scheduler *s = NULL;
-    int r =
-        scheduler_new(&s, &(struct scheduler_config){.name = "s", .most_unconfirmed = 10}, &seed);
+    int r = scheduler_new(
+        &s, &(struct scheduler_config){.name = "s", .most_unconfirmed = 10, .nonces = &nonces},
+        &seed);
 
     if (r)
         return s ? -EPROTO : r;
@@ -653,7 +655,7 @@ static void call_told(struct effects *fx, uint64_t id, const struct workflow *w)
 
 static void call_supervise(struct effects *fx, uint64_t id, const struct workflow *w)
 {
-    ops_renew(fx, id, 0, "j", "1.2", 0.5, "half way", 0);
+    ops_renew(fx, id, 0, "j", "1.2", 0.5, "half way", 0, "");
     ops_lead(fx, id, 0, "s", 5000);
     ops_expire(fx, id, 0, 0, 10, 0, &(struct op_clock){.latest = 5});
     ops_look(fx);

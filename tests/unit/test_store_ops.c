@@ -14,7 +14,20 @@
 
 #include "model/store_ops.h"
 
-#define NONE "0123456789012345678901234567890" /* a token as long as may be */
+#define NONE                                                                                       \
+    "012345678901234567890123456789012345678901234567890123456789012" /* a token as long as may be \
+                                                                       */
+
+static void test_token_id(void **state)
+{
+    struct effects fx = {0};
+
+    assert_string_equal(ops_token_id(&fx, "12.0123456789abcdef"), "12.01234");
+    assert_string_equal(ops_token_id(&fx, "1.012"), "1.012");
+    assert_string_equal(ops_token_id(&fx, "12"), "12");
+    assert_string_equal(ops_token_id(&fx, "-"), "-");
+    effects_deinit(&fx);
+}
 
 static void test_step_record(void **state)
 {
@@ -215,9 +228,9 @@ static void test_swept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step_record), cmocka_unit_test(test_driven),
-        cmocka_unit_test(test_texts),       cmocka_unit_test(test_refusal),
-        cmocka_unit_test(test_swept),
+        cmocka_unit_test(test_token_id), cmocka_unit_test(test_step_record),
+        cmocka_unit_test(test_driven),   cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_refusal),  cmocka_unit_test(test_swept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
