@@ -192,7 +192,7 @@ static void test_a_slow_one_is_remembered(void **state)
 static void test_a_thousand_actions_are_known(void **state)
 {
     struct alone *w = *state;
-    char actor[16];
+    char actor[24];
 
     do_one(w, done(w, 8, 0));
     do_one(w, done(w, 8, 200));
