@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "agent/handler.h"
 #include "base/log.h"
@@ -329,6 +330,10 @@ int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *co
     *out = io;
     io->loop = loop;
     list_init(&io->runs);
+    /* No program that the agent runs gets rights which the agent has not, by a set-user-id bit say.
+     */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        return -errno;
     r = agent_setup_read(&io->setup, config_root(config), NULL);
     if (r > 0) /* proven before by main() */
         r = -EINVAL;

@@ -32,6 +32,7 @@
 
 #include "agent/handler.h"
 #include "agent/progress_lines.h"
+#include "agent/template.h"
 #include "base/clock.h"
 #include "io/child.h"
 #include "model/json.h"
@@ -230,7 +231,7 @@ static void write_input(struct exec_run *run)
     uv_buf_t buf;
 
     if (run->action->whole_request) {
-        json_from_message(&request->base, &run->request);
+        template_request(request, &run->request);
         buf_putc(&run->request, '\n');
         if (run->request.failed)
             abort();

@@ -276,7 +276,7 @@ static const char *make_body(struct http_request *out, const struct http_action 
         template_document(request, &out->body);
         break;
     case HTTP_BODY_REQUEST:
-        json_from_message(&request->base, &out->body);
+        template_request(request, &out->body);
         break;
     }
     out->has_body = true;

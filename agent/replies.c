@@ -113,8 +113,13 @@ void reply_gather(struct agent *a, struct run *run)
 
 /* ---- messages ---- */
 
-/* In the format of the delivery, and by the way of its actor: what comes by another does not count.
- */
+/* The scheduler refuses what comes by the exchange of another actor. */
+static const char *reply_exchange(struct agent *a, const struct delivery *about)
+{
+    return effects_printf(a->out, WIRE_REPLY_EXCHANGE "%s", about->actor);
+}
+
+/* In the format of the delivery. */
 static struct bus_message *replies_message(struct agent *a, uint64_t id,
                                            const Drover__V1__Replies *body,
                                            const struct delivery *about)
@@ -123,8 +128,8 @@ static struct bus_message *replies_message(struct agent *a, uint64_t id,
     struct bytes packed = wire_pack(a->out, &body->base, json);
     struct bus_message *m = &effects_add(a->out, EFFECT_PUBLISH, id)->publish;
 
-    m->exchange = effects_printf(a->out, WIRE_REPLY_EXCHANGE "%s", about->actor);
-    m->key = "";
+    m->exchange = reply_exchange(a, about);
+    m->key = "reply";
     m->body = packed;
     m->content_type = wire_content_type(json);
     m->type = body->base.descriptor->name;
@@ -389,7 +394,8 @@ static void on_refused(struct agent *a, struct publish *p)
 
     p->refusals++;
     a->stats.refusals++;
-    log_warn("publish_refused", LOG_S("exchange", p->dead ? "drover.dead" : WIRE_REPLY_QUEUE),
+    log_warn("publish_refused",
+             LOG_S("exchange", p->dead ? "drover.dead" : reply_exchange(a, p->runs[0]->delivery)),
              LOG_I("replies", p->n), LOG_I("again_ms", wait));
     timer_set(a, &p->again, when < end ? when : end, on_publish_again);
 }

@@ -287,3 +287,11 @@ void template_document(const Drover__V1__StepRequest *request, struct buf *out)
     }
     buf_putc(out, '}');
 }
+
+void template_request(const Drover__V1__StepRequest *request, struct buf *out)
+{
+    Drover__V1__StepRequest shown = *request;
+
+    shown.token = (char *)"";
+    json_from_message(&shown.base, out);
+}

@@ -61,3 +61,7 @@ int template_expand(const char *text, struct facts *facts, struct buf *out,
  * is text, else {"contentType", "data": base64}; null where there is none.
  */
 void template_document(const Drover__V1__StepRequest *request, struct buf *out);
+
+/* Appends the whole request as JSON, but for its token: with that one could answer for the agent.
+ */
+void template_request(const Drover__V1__StepRequest *request, struct buf *out);

@@ -49,7 +49,7 @@ static void reply(struct foreign *f, const Drover__V1__StepRequest *request, uin
         room = size;
     }
     snprintf(exchange, sizeof(exchange), WIRE_REPLY_EXCHANGE "%s", request->actor);
-    amqp_peer_publish(&f->peer, exchange, "", NULL, packed,
+    amqp_peer_publish(&f->peer, exchange, "reply", NULL, packed,
                       drover__v1__replies__pack(&body, packed));
     f->requests[f->peer.published % AMQP_PEER_WINDOW] = tag;
 }

@@ -3,7 +3,8 @@
  * View: jobs and steps as text for people
  *
  * Everything is appended to a buf; nothing here prints. Text from elsewhere is made harmless:
- * control characters become question marks, so that no message can steer a terminal.
+ * control characters, and those that turn the text round or have no width, become question marks,
+ * so that no message can steer a terminal, or look like another one.
  */
 #pragma once
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passwords for the users of Drover, and what RabbitMQ and Redis are told of them
 
-    deploy/accounts.py [--dir DIR] [--actor NAME]... [--agent NAME=ACTOR[,ACTOR...]]...
+    deploy/accounts.py [--dir DIR] [--actor NAME]... [--agent NAME=ACTOR[,ACTOR...]]... [--no-shared-agent]
 
 The users and their rights stand in rabbitmq/definitions.json and redis/users.acl beside this file;
 as they stand there, nobody can log in. This makes, in DIR (deploy/secrets):
@@ -14,7 +14,7 @@ as they stand there, nobody can log in. This makes, in DIR (deploy/secrets):
     redis-users.acl              the users with the passwords' hashes; for aclfile
 
 --agent makes the user drover-agent-NAME for an agent of several actors. The user drover-agent may serve all actors:
-it is for installations whose agents trust one another, and for the time of an upgrade.
+it is for installations whose agents trust one another, and for the time of an upgrade. --no-shared-agent leaves it out.
 
 Run it again after a change; passwords stay. To change one, remove its file first. Only the owner of
 DIR can enter it. The files in it are readable to all, because a container that one of them is mounted
@@ -76,7 +76,7 @@ def reply_exchange(actor):
 
 def reply_binding(actor):
     return {"source": f"drover.reply.{actor}", "vhost": "drover", "destination": "drover.replies",
-            "destination_type": "queue", "routing_key": "", "arguments": {}}
+            "destination_type": "exchange", "routing_key": "", "arguments": {}}
 
 
 def agent_rights(user, actors):
@@ -87,8 +87,15 @@ def agent_rights(user, actors):
             "read": rf"^drover\.(task\.({one_of})|pulse(\..*)?)$"}
 
 
-def definitions(directory, actors, agents):
+def without(out, user):
+    out["users"] = [u for u in out["users"] if u["name"] != user]
+    out["permissions"] = [p for p in out["permissions"] if p["user"] != user]
+
+
+def definitions(directory, actors, agents, shared_agent):
     out = json.loads((HERE / "rabbitmq" / "definitions.json").read_text())
+    if not shared_agent:
+        without(out, "drover-agent")
     for actor in actors:
         out["queues"].append(task_queue(actor))
         out["exchanges"].append(reply_exchange(actor))
@@ -127,6 +134,16 @@ def agent_of(text):
     return actor_name(name), sorted({actor_name(actor) for actor in actors.split(",")})
 
 
+def agents_of(parser, arguments):
+    """Name -> the actors that it serves."""
+    agents = {actor: [actor] for actor in arguments.actor}
+    for name, actors in arguments.agent:
+        if name in agents:
+            parser.error(f"there are two agents called {name}: each --actor makes one of its name")
+        agents[name] = actors
+    return agents
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dir", type=pathlib.Path, default=HERE / "secrets",
@@ -135,13 +152,15 @@ def main():
                         help="gets a task queue, an exchange for its replies, and a user; may be given many times")
     parser.add_argument("--agent", type=agent_of, action="append", default=[], metavar="NAME=ACTOR[,ACTOR...]",
                         help="a user for an agent of these actors, who get the same; may be given many times")
+    parser.add_argument("--no-shared-agent", dest="shared_agent", action="store_false",
+                        help="without the user drover-agent, which may answer for any actor")
     arguments = parser.parse_args()
     arguments.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if arguments.dir.stat().st_mode & 0o077:
         raise SystemExit(f"others can enter {arguments.dir}: chmod 700 it, or choose another --dir")
-    agents = {actor: [actor] for actor in arguments.actor} | dict(arguments.agent)
+    agents = agents_of(parser, arguments)
     actors = sorted({actor for served in agents.values() for actor in served})
-    write(arguments.dir / "rabbitmq-definitions.json", definitions(arguments.dir, actors, agents))
+    write(arguments.dir / "rabbitmq-definitions.json", definitions(arguments.dir, actors, agents, arguments.shared_agent))
     write(arguments.dir / "redis-users.acl", users(arguments.dir))
 
 

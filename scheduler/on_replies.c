@@ -135,6 +135,9 @@ static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader
 
     if (ops_read_renewed(r, &renewed))
         return;
+    if (renewed.other_actor)
+        log_warn("progress_of_another_actor", LOG_S("job", op->job),
+                 LOG_S("step", op->progress->step), LOG_S("agent_of", op->item->actor));
     answer.job_id = op->progress->job_id;
     answer.step = op->progress->step;
     answer.token = op->progress->token;

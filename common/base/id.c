@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
+#include <sha1.h>
 #include <sha2.h>
 
 #include "base/id.h"
@@ -44,6 +45,17 @@ void id_digest(struct bytes data, char out[ID_DIGEST_LEN + 1])
     SHA256Update(&context, data.data, data.len);
     SHA256Final(digest, &context);
     hex(digest, ID_DIGEST_LEN / 2, out);
+}
+
+void id_short(struct bytes data, char out[ID_SHORT_LEN + 1])
+{
+    uint8_t digest[SHA1_DIGEST_LENGTH];
+    SHA1_CTX context;
+
+    SHA1Init(&context);
+    SHA1Update(&context, data.data, data.len);
+    SHA1Final(digest, &context);
+    hex(digest, ID_SHORT_LEN / 2, out);
 }
 
 void id_token(uint64_t random, char out[ID_TOKEN_LEN + 1])

@@ -13,12 +13,17 @@
 #define ID_NAME_MAX 128  /* bytes of a job id, step, actor, workflow name */
 #define ID_DIGEST_LEN 32 /* characters: the first 128 bits of a SHA-256, in hex */
 #define ID_TOKEN_LEN 16  /* characters: 64 random bits, in hex */
+#define ID_SHORT_LEN 8   /* characters: the first 32 bits of a SHA-1, in hex */
 
 /* True for 1 to ID_NAME_MAX bytes of [A-Za-z0-9._-]. */
 bool id_name_valid(const char *name, size_t len);
 
 /* Hex of the first 128 bits of SHA-256(@data), NUL-terminated. */
 void id_digest(struct bytes data, char out[ID_DIGEST_LEN + 1]);
+
+/* Hex of the first 32 bits of SHA-1(@data), NUL-terminated: for people to tell things apart by.
+ * SHA-1, because Redis offers that to the store functions. */
+void id_short(struct bytes data, char out[ID_SHORT_LEN + 1]);
 
 /* Hex of 64 bits, NUL-terminated. */
 void id_token(uint64_t random, char out[ID_TOKEN_LEN + 1]);

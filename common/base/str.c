@@ -66,13 +66,38 @@ size_t utf8_length(const char *s, size_t len)
     return n;
 }
 
-bool utf8_is_harmful(const char *character, size_t len)
+/* Of a character of @len bytes, at least 1. */
+static uint32_t code_point(const char *character, size_t len)
 {
     const uint8_t *b = (const uint8_t *)character;
+    uint32_t point = len == 1 ? b[0] : b[0] & (0x7fu >> len);
 
-    if (len <= 1)
-        return len == 0 || b[0] < 0x20 || b[0] == 0x7f;
-    return len == 2 && b[0] == 0xc2 && b[1] < 0xa0;
+    for (size_t i = 1; i < len; i++)
+        point = point << 6 | (b[i] & 0x3f);
+    return point;
+}
+
+bool utf8_is_harmful(const char *character, size_t len)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0, 0x1f},          {0x7f, 0x9f},     /* control characters */
+        {0xad, 0xad},       {0x61c, 0x61c},   /* soft hyphen; Arabic letter mark */
+        {0x180e, 0x180e},   {0x200b, 0x200f}, /* zero width; marks of direction */
+        {0x2028, 0x202e},   {0x2060, 0x206f}, /* separators, embeddings, overrides; isolates */
+        {0xfeff, 0xfeff},   {0xfff9, 0xfffb}, /* byte order mark; annotations */
+        {0xe0000, 0xe007f},                   /* tags */
+    };
+    uint32_t point;
+
+    if (len == 0)
+        return true;
+    point = code_point(character, len);
+    for (size_t i = 0; i < array_size(ranges); i++)
+        if (point >= ranges[i].first && point <= ranges[i].last)
+            return true;
+    return false;
 }
 
 void buf_deinit(struct buf *b)
@@ -186,21 +211,23 @@ void buf_printf(struct buf *b, const char *format, ...)
 }
 
 /* One byte that cannot stand in a JSON string as it is. */
-/* A character that is not written as it is, of @n bytes; of two bytes they are C1, U+0080 to
- * U+009F.
- */
+/* A character that is not written as it is, of @n bytes. */
 static void json_escape(struct buf *b, const char *s, size_t n)
 {
     static const char plain[] = "\"\\\b\f\n\r\t";
     static const char letter[] = "\"\\bfnrt";
     const char *at = *s ? strchr(plain, *s) : NULL;
+    uint32_t point = n > 0 ? code_point(s, n) : 0;
 
     if (n == 0)
         buf_puts(b, "\xef\xbf\xbd");
     else if (at)
         buf_append(b, (const char[]){'\\', letter[at - plain]}, 2);
+    else if (point < 0x10000)
+        buf_printf(b, "\\u%04x", (unsigned)point);
     else
-        buf_printf(b, "\\u%04x", (unsigned)(unsigned char)s[n - 1]);
+        buf_printf(b, "\\u%04x\\u%04x", 0xd7c0 + (unsigned)(point >> 10),
+                   0xdc00 + (unsigned)(point & 0x3ff));
 }
 
 void buf_json(struct buf *b, const char *s, size_t len)

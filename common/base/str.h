@@ -69,7 +69,8 @@ char *bytes_dup(struct bytes b);
 size_t utf8_length(const char *s, size_t len);
 
 /* Whether one character, of the length that utf8_length() said, is none to show people: a control
- * character (C0, C1, DEL), or a byte that is not UTF-8. */
+ * character (C0, C1, DEL), one that changes the direction of the text or has no width, so that a
+ * reader sees something else than what is there, or a byte that is not UTF-8. */
 bool utf8_is_harmful(const char *character, size_t len);
 
 struct buf {

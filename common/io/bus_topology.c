@@ -76,6 +76,19 @@ static int bind_queue(struct link *link, amqp_channel_t channel, const char *nam
     return link_check_rpc(link, what);
 }
 
+/* What is published to @from goes to @to as well, with its key. */
+static int bind_exchange(struct link *link, amqp_channel_t channel, const char *to,
+                         const char *from)
+{
+    char what[BUS_WHY_LEN];
+
+    amqp_exchange_bind(link->amqp, channel, text(to), text(from), amqp_empty_bytes,
+                       amqp_empty_table);
+    snprintf(what, sizeof(what), "binding of exchange %s to exchange %s", to, from);
+    return link_check_rpc(link, what);
+}
+
+/* By way of the exchange of all actors: where its queue is gone and made anew, one binding is. */
 static int declare_reply(struct link *link, amqp_channel_t channel, const char *actor, bool passive)
 {
     char name[sizeof(WIRE_REPLY_EXCHANGE) + ID_NAME_MAX];
@@ -83,7 +96,7 @@ static int declare_reply(struct link *link, amqp_channel_t channel, const char *
 
     snprintf(name, sizeof(name), WIRE_REPLY_EXCHANGE "%s", actor);
     r = declare_exchange(link, channel, name, "fanout", passive);
-    return r || passive ? r : bind_queue(link, channel, WIRE_REPLY_QUEUE, name, "");
+    return r || passive ? r : bind_exchange(link, channel, WIRE_REPLY_QUEUE, name);
 }
 
 int topology_declare_task(struct link *link, amqp_channel_t channel, const char *actor)

@@ -183,6 +183,9 @@ static const struct setting settings[] = {
     {"log.format", WORD, ALL, AT(log.format), "text", .words = formats,
      .text = "of the log lines on standard error"},
 
+    {"security.dumpable", BOOLEAN, DAEMONS, AT(security.dumpable), "false",
+     .text = "debuggers and other processes of its user may read its memory; core files are written"},
+
     {"health.listen", TEXT, DAEMONS, AT(health.listen), "", .fault = listen_fault,
      .text = "HOST:PORT or [IPV6]:PORT where /livez, /readyz and /metrics are served; port 0: any"},
     {"health.pulse", DURATION, DAEMONS, AT(health.pulse_ms), "5s", 100, MINUTE,

@@ -95,6 +95,9 @@ struct config {
         int format; /* enum log_format */
     } log;
     struct {
+        bool dumpable;
+    } security;
+    struct {
         const char *workflows;     /* a folder */
         const char *alert_command; /* path of a program */
         const char *json_actors;   /* names, with a space between them */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -329,8 +330,29 @@ static void close_loop(struct daemon *d)
     uv_loop_close(&d->loop);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED true
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED false
+#endif
+
+/* What this process knows, passwords above all, is not for other processes of its user, such as the
+ * programs that an agent runs: no debugger, no core file, and /proc shows them neither memory nor
+ * environment. The search for leaks at the end of a sanitized process is a debugger. */
+static void hide_memory(const struct config *config)
+{
+    if (!SANITIZED && !config->security.dumpable && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+        log_warn("dumpable", LOG_S("why", strerror(errno)));
+}
+
 static int serve(struct daemon *d)
 {
+    hide_memory(d->config);
     uv_loop_init(&d->loop);
     uv_timer_init(&d->loop, &d->timer);
     d->timer.data = d;

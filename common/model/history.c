@@ -66,6 +66,15 @@ static void set_why(struct effects *fx, Drover__V1__HistoryEntry *m, struct byte
     set_detail(fx, m, *m->step ? bytes_of(text.data, at) : text);
 }
 
+/* Builds before 41 have written whole tokens, one of which may still be good. */
+static const char *shown_token(struct effects *fx, struct bytes word)
+{
+    const char *token = effects_text(fx, word);
+    const char *dot = strchr(token, '.');
+
+    return dot && strlen(dot + 1) > ID_SHORT_LEN ? ops_token_id(fx, token) : token;
+}
+
 static void set_word(struct effects *fx, Drover__V1__HistoryEntry *m, char kind, struct bytes *line,
                      const struct workflow *w)
 {
@@ -81,7 +90,7 @@ static void set_word(struct effects *fx, Drover__V1__HistoryEntry *m, char kind,
             m->attempt = (uint32_t)number;
         break;
     case 't':
-        m->token = effects_text(fx, word);
+        m->token = (char *)shown_token(fx, word);
         break;
     case 'd':
         set_detail(fx, m, word);

@@ -229,8 +229,6 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     emit(&a, id, partition, "submit");
 }
 
-#define TOKEN_ID_DIGITS 5 /* as the library's token_id() has it */
-
 #define RECORD_ARGS 13 /* of each */
 
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
@@ -359,9 +357,12 @@ int64_t ops_token_step(struct bytes token)
 const char *ops_token_id(struct effects *fx, const char *token)
 {
     const char *dot = strchr(token, '.');
+    char digest[ID_SHORT_LEN + 1];
 
-    return dot ? effects_printf(fx, "%.*s", (int)(dot - token) + 1 + TOKEN_ID_DIGITS, token)
-               : token;
+    if (!dot)
+        return token;
+    id_short(bytes_str(token), digest);
+    return effects_printf(fx, "%.*s%s", (int)(dot - token) + 1, token, digest);
 }
 
 static bool about_record(const struct bytes *args, int n, int i, struct ops_about *out)
@@ -1107,7 +1108,10 @@ bool ops_read_told(struct ops_reader *r)
 
 int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out)
 {
-    out->known = bytes_is(get(r), "RENEWED");
+    struct bytes code = get(r);
+
+    out->known = bytes_is(code, "RENEWED");
+    out->other_actor = bytes_is(code, "OTHER_ACTOR");
     out->wanted = get_flag(r);
     out->locked_until = get_ms(r);
     out->now = get_ms(r);

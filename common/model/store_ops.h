@@ -228,8 +228,8 @@ struct ops_about {
 /* The number of its step, which a token begins with; -1 where it is none. */
 int64_t ops_token_step(struct bytes token);
 
-/* What logs and people see of a token: the step and five digits; who has those alone cannot
- * answer. */
+/* What logs and people see of a token: the step and a digest, with which nobody can answer. As the
+ * library's token_id() has it. */
 const char *ops_token_id(struct effects *fx, const char *token);
 
 /* @i: a record has several. Return: false where there is no such one. */
@@ -472,7 +472,8 @@ void ops_taken(struct effects *fx, uint64_t id, uint32_t partition, const char *
                const char *token);
 
 struct ops_renewed {
-    bool known; /* the token is in flight */
+    bool known;       /* the token is in flight */
+    bool other_actor; /* it is, and the agents of another actor have sent this */
     bool wanted;
     int64_t locked_until;
     int64_t now;

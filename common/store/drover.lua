@@ -288,7 +288,7 @@ end
 
 -- Whether an answer came from the agents of another actor than the one that the step was sent to.
 local function is_other_actor(job, i, rec, actor)
-  local own = actor ~= '' and terms_of(job.def, i, rec.asked).actor
+  local own = actor and actor ~= '' and terms_of(job.def, i, rec.asked).actor
   return own and own ~= '' and own ~= actor
 end
 
@@ -334,7 +334,7 @@ local function parse_record(text, step)
   local current, asked, state, turn, attempt, token, till, failures, expiries, waiting, unstarted,
     since, forward = match(text, RECORD)
   if not current then
-    error('the record of a step says ' .. sub(text, 1, 100), 0)
+    error('the record of a step says ' .. sub(text:gsub('%.[%w_-]+', '.'), 1, 100), 0) -- without its token
   end
   turn = num(turn)
   return {current = current, asked = asked, state = state, turn = turn, attempt = num(attempt),
@@ -751,19 +751,19 @@ local function make_twins()
   end
 end
 
--- The token of a dispatch of step i: "<step>.<27 digits>", 160 bits. `fresh` is 128 bits that nobody else knows, so
+-- The token of a dispatch of step i: "<step>.<22 digits>", 132 bits. `fresh` is 128 bits that nobody else knows, so
 -- a token says nothing of another one of the same call.
 function mint(i, fresh)
   if not twins then
     make_twins()
   end
-  return int(i) .. '.' .. (redis.sha1hex(fresh .. '.' .. int(i)):gsub('%x%x%x', twins))
+  local hash = redis.sha1hex(fresh .. '.' .. int(i))
+  return int(i) .. '.' .. (sub(hash, 1, 33):gsub('%x%x%x', twins))
 end
 
--- Which dispatch a token is of, for history and people: the step and five digits. The others, more than 128 bits, are
--- what an answer needs, and stay in the step's record.
-function token_id(token)
-  return match(token, '^%d+%.[%w_-][%w_-][%w_-][%w_-][%w_-]') or token
+-- Which dispatch of step i a token is of, for history and people: the step and a digest, which nobody can answer with.
+function token_id(i, token)
+  return int(i) .. '.' .. sub(redis.sha1hex(token), 1, 8)
 end
 
 end
@@ -786,7 +786,7 @@ local function lock(job, i, rec, asked, fresh)
   rec.token = mint(i, fresh)
   set_state(job, i, rec, 'R', job.now + wait + t.lock)
   job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
-  note(job, 'dispatched', name, int(rec.attempt), token_id(rec.token), asked == 'D' and 'D' or nil)
+  note(job, 'dispatched', name, int(rec.attempt), token_id(i, rec.token), asked == 'D' and 'D' or nil)
 end
 
 -- When a job turns, a look at every step counts those that are there already; until it has come to a
@@ -1414,7 +1414,8 @@ end
 -- define: digest name version total blob last registered (field line)…
 -- Comes in pieces for large definitions; usable when the last one is there. A registered one can be
 -- found by name; the same name and version with other content is refused. One that a build before 41 has stored
--- gets the names of its steps and their actors.
+-- gets the names of its steps and their actors. `named`: 2 with both, 0 where a scheduler of before 41 has stored it in
+-- this library; else it is of before.
 local function define(keys, a)
   local p, now = keys[1], now_ms()
   local digest, name, version, total, blob = a[1], a[2], a[3], a[4], a[5]
@@ -1446,7 +1447,9 @@ local function define(keys, a)
     if last ~= '1' then
       return {'MORE'}
     end
-    call('HSET', key, 'ready', FORMAT, 'named', '2')
+    local line = call('HGET', key, '0')
+    local has_actors = line and parse_step(line).forward.actor ~= ''
+    call('HSET', key, 'ready', FORMAT, 'named', has_actors and '2' or '0')
     call('HSETNX', key, 'refs', '0')
     cache[key] = nil
   end
@@ -1653,8 +1656,8 @@ function submit(keys, a)
     return out
   end
   local def = definition(p, found)
-  local d = call('HMGET', def.key, 'ready', 'n', 'name', 'job')
-  if d[1] ~= FORMAT then
+  local d = call('HMGET', def.key, 'ready', 'n', 'name', 'job', 'named')
+  if d[1] ~= FORMAT or a[3] ~= '' and d[5] ~= '2' and d[5] ~= '0' then -- the scheduler has it, and stores it anew
     put_code(out, 'UNKNOWN_DEFINITION', now)
     return out
   end
@@ -1733,7 +1736,7 @@ local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
   local name = int(i)
   keep(job, 'r' .. name, rec.asked == 'A' and op.result or '')
-  note(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), token_id(rec.token))
+  note(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), token_id(i, rec.token))
   rest(job, i, rec, op.fresh)
 end
 
@@ -1756,10 +1759,10 @@ local function on_failure(job, i, rec, op)
   end
   call('HSET', job.p .. 'data:' .. job.id, 'e' .. i, op.error)
   if op.kind == 'F' then
-    note(job, 'deferred', i, rec.attempt, token_id(rec.token))
+    note(job, 'deferred', i, rec.attempt, token_id(i, rec.token))
   else
     rec.failures = rec.failures + 1
-    note(job, 'failed', i, rec.attempt, token_id(rec.token))
+    note(job, 'failed', i, rec.attempt, token_id(i, rec.token))
   end
   if overtaken(job, rec) or rec.current == job.desired then -- an undo that was never sent: it is there
     rest(job, i, rec, op.fresh)
@@ -1786,7 +1789,7 @@ local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
   local begun = maybe_begun(job, i, rec, op)
-  note(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(rec.token))
+  note(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(i, rec.token))
   if op.kind ~= 'S' then
     alert(job, i, op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE', rec.asked)
   end
@@ -1813,12 +1816,12 @@ end
 local function keep_late(job, i, op)
   local field, data = 'l' .. i, job.p .. 'data:' .. job.id
   local count = tonumber(match(call('HGET', data, field) or '', '^%d+') or '0')
-  call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, token_id(op.token), op.class}, ' '))
+  call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token), op.class}, ' '))
 end
 
 -- Whether it was this first attempt of a step whose deferral had the second one sent off at once.
 local function was_deferred(job, i, token)
-  local words = ' deferred ' .. int(i) .. ' 1 ' .. token_id(token)
+  local words = ' deferred ' .. int(i) .. ' 1 ' .. token_id(i, token)
   for _, entry in ipairs(call('LRANGE', job.p .. 'hist:' .. job.id, -HISTORY_MIN, -1)) do
     if sub(entry, -#words) == words then
       return true
@@ -1829,7 +1832,7 @@ end
 
 -- A request that has not left the scheduler, and is not to: nobody can have begun it.
 local function withdraw_unsent(job, i, rec, fresh)
-  note(job, 'unsent', i, rec.attempt, token_id(rec.token))
+  note(job, 'unsent', i, rec.attempt, token_id(i, rec.token))
   rec.unstarted, rec.token = rec.unstarted + 1, '-'
   rest(job, i, rec, fresh)
 end
@@ -1906,10 +1909,6 @@ local function record_one(p, now, by, op, budget, out)
     put_driven(out, 'ALREADY', job)
     return
   end
-  if rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then
-    put_code(out, 'DATA_FULL', now)
-    return
-  end
   if op.step ~= '' and is_other_step(job.def, i, op.step) then
     alert(job, i, 'OTHER_STEP', rec.asked) -- its agent has mixed two requests up
     put_driven(out, 'OTHER_STEP', job)
@@ -1918,6 +1917,10 @@ local function record_one(p, now, by, op, budget, out)
   if is_other_actor(job, i, rec, op.actor) then
     alert(job, i, 'OTHER_ACTOR', rec.asked)
     put_driven(out, 'OTHER_ACTOR', job)
+    return
+  end
+  if rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then
+    put_code(out, 'DATA_FULL', now)
     return
   end
   if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job, i, rec.token) then
@@ -2054,7 +2057,7 @@ end
 -- again, and may wait twice as long.
 local function withdraw(job, i, rec)
   local counts, progress = has_evidence(job, i, rec)
-  note(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(rec.token))
+  note(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(i, rec.token))
   if counts then
     rec.expiries = rec.expiries + 1
   end
@@ -2589,7 +2592,7 @@ local function replace_step(job, i, rec)
   if rec then
     local maybe = may_have_begun(rec)
     if rec.state == 'R' then
-      note(job, 'withdrawn', i, rec.attempt, token_id(rec.token))
+      note(job, 'withdrawn', i, rec.attempt, token_id(i, rec.token))
     elseif rec.state == 'F' and rec.since >= job.since then -- of this way: it counts
       remove_failed(job, i, rec)
     end

@@ -27,7 +27,7 @@ async function run ({ idempotencyKey, results, input }, signal) {
 
 function say (message) {
   const kept = { persistent: true, mandatory: true, contentType: 'application/protobuf' }
-  channel.publish(`drover.reply.${ACTOR}`, '', Buffer.from(Replies.encode(message).finish()), kept)
+  channel.publish(`drover.reply.${ACTOR}`, 'reply', Buffer.from(Replies.encode(message).finish()), kept)
 }
 
 // The reply; null where the lease ends first: then nothing is said.
@@ -93,11 +93,12 @@ const url = process.env.AMQP_URL ?? 'amqp://guest:guest@localhost/%2F'
 const connection = await amqp.connect(url).catch(fail)
 connection.on('error', fail).on('close', fail)
 let leaving = false
-async function isThere (queue) { // a scheduler makes it before the first request for our actor
+async function isThere (queue) { // a scheduler makes it, and the exchange, before the first request for our actor
   const look = await connection.createChannel()
   try {
     look.on('error', () => {})
     await look.checkQueue(queue)
+    await look.checkExchange(`drover.reply.${ACTOR}`)
     await look.close()
     return true
   } catch (problem) {

@@ -43,7 +43,7 @@ def work(request, reply):
 def say(channel, **fields):
     kept = pika.BasicProperties(delivery_mode=2, content_type="application/protobuf")
     body = task_pb2.Replies(**fields).SerializeToString()
-    channel.basic_publish(f"drover.reply.{ACTOR}", "", body, kept, mandatory=True)
+    channel.basic_publish(f"drover.reply.{ACTOR}", "reply", body, kept, mandatory=True)
 
 
 def answer(connection, channel, request, received):
@@ -85,11 +85,12 @@ def serve(connection, channel, tag, body):
 
 
 def open_channel(connection, queue):
-    """As soon as the queue is there: a scheduler makes it before the first request for our actor."""
+    """As soon as queue and exchange are there: a scheduler makes them before the first request for our actor."""
     while not leaving.is_set():
         channel = connection.channel()
         try:
             channel.queue_declare(queue, passive=True)
+            channel.exchange_declare(f"drover.reply.{ACTOR}", passive=True)
             return channel
         except pika.exceptions.ChannelClosedByBroker as problem:
             if problem.reply_code != 404:

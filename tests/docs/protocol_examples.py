@@ -40,7 +40,7 @@ def as_json(value):
 
 
 NOW = 1769861000000  # 2026-01-31T12:03:20Z
-TOKEN = "1.nyxB0HvoOmUD2OHEWpty9sAYTT4"
+TOKEN = "1.nyxB0HvoOmUD2OHEWpty9s"
 REPLY_TO = "shop.replies"
 WORKFLOW = "order@1"
 LABELS = [{"name": "region", "value": "eu"}]
@@ -92,7 +92,7 @@ UNDO = {
     "action": "release",
     "desired": "STATE_DISABLED",
     "current": "STATE_ACTIVE",
-    "token": "0.g6ZR8snQe-QcbpXSsHpD-OXZFgw",
+    "token": "0.g6ZR8snQe-QcbpXSsHpD-O",
     "attempt": 2,
     "turn": 2,
     "idempotency_key": "order-17/reserve/2",

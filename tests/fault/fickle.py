@@ -104,7 +104,7 @@ class Fickle:
         self._ack(tags)
 
     def _publish(self, message):
-        self._channel.basic_publish("drover.replies", "reply", message.SerializeToString(),
+        self._channel.basic_publish("drover.reply.fickle", "reply", message.SerializeToString(),
                                     pika.BasicProperties(delivery_mode=2))
 
     def _ack(self, tags):

@@ -11,6 +11,7 @@ import copy
 import io
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -79,6 +80,12 @@ RUNS = {
     "0.c2": ("p/a/1", 2, "do", None, 75),
     "0.c3": ("p/a/1", 3, "do", None, 75),
 }
+
+
+def shown(word):
+    """As a history says it: of a token a digest."""
+    return wire.token_id(word) if re.fullmatch(r"\d\.[a-z]\d", word) else word
+
 
 
 class Scene:
@@ -254,7 +261,7 @@ class Scene:
         if self.trace is not None:
             lines("trace.log", map(json.dumps, self.trace))
         lines("effects.log", self.effects)
-        lines("history.log", [" ".join(entry) for entry in self.history])
+        lines("history.log", [" ".join(map(shown, entry)) for entry in self.history])
 
 
 class Planted(unittest.TestCase):
@@ -374,7 +381,7 @@ class Planted(unittest.TestCase):
 
     def test_I3_another_token(self):
         self.scene.entry("j", 7)[6] = "1.b1"
-        self.found("I3", "1.b1")
+        self.found("I3", wire.token_id("1.b1"))
 
     def test_I3_withdrawn_token_accepted(self):
         self.scene.insert("p", 3, "done 0 1 0.c1")
@@ -393,7 +400,7 @@ class Planted(unittest.TestCase):
         for passed in self.scene.trace:
             if passed["place"] == "drover.replies":
                 passed["since"] += 60000
-        self.found("I3", "done 59900 ms before a reply carried 0.a1")
+        self.found("I3", f"done 59900 ms before a reply carried {wire.token_id('0.a1')}")
 
     def test_I3_excused_where_the_trace_was_lost(self):
         self.scene.trace = [p for p in self.scene.trace if p["place"] != "drover.replies"]
@@ -587,7 +594,7 @@ class Planted(unittest.TestCase):
     def test_I9_tried_too_often(self):
         self.scene.drop("p", 8)
         self.scene.insert("p", 7, "dispatched 0 4 0.c4")
-        self.found("I12", "dispatched 0 4 0.c4, not parked 0 EXHAUSTED")
+        self.found("I12", f"dispatched 0 4 {wire.token_id('0.c4')}, not parked 0 EXHAUSTED")
         self.scene.trace = None
         self.found("I9", "tried again after 2 failures")
 
@@ -627,7 +634,7 @@ class Planted(unittest.TestCase):
     def test_I10_request_never_dispatched(self):
         request = wire.StepRequest(job_id="j", step="a", token="0.zz")
         self.scene.pass_on("publish", "drover.tasks", wire.Requests(requests=[request]))
-        self.found("I10", "0.zz")
+        self.found("I10", wire.token_id("0.zz"))
 
     def receipts(self, **fields):
         for record in self.scene.client:
@@ -778,7 +785,7 @@ class Planted(unittest.TestCase):
 
     def test_I12_permanent_and_tried_again(self):
         self.scene.answer("1.b1", verdict=wire.VERDICT_PERMANENT)
-        self.found("I12", "dispatched 1 2 1.b2, not parked 1 PERMANENT")
+        self.found("I12", f"dispatched 1 2 {wire.token_id('1.b2')}, not parked 1 PERMANENT")
 
     def test_I12_class_that_is_never_retried(self):
         for record in self.scene.client:

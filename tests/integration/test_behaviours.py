@@ -391,15 +391,15 @@ class Behaviours(Case):
         stolen = {"job_id": "job", "step": "a", "token": a.token}
         reply = wire.StepReply(**stolen, achieved=wire.STATE_ACTIVE)
         progress = wire.Progress(**stolen, fraction=-1)
-        c.client.publish("drover.reply.thief", "", wire.Replies(replies=[reply], progress=[progress]))
+        c.client.publish("drover.reply.thief", "reply", wire.Replies(replies=[reply], progress=[progress]))
         reason, _ = c.client.dead_letter()
         self.assertEqual("INVALID replies came from an agent of thief, and the step is not for that actor", reason)
         servers.wait_for(lambda: c.schedulers[0].records("alert"), "the alert")
         self.assertEqual(["OTHER_ACTOR"], [r["reason"] for r in c.schedulers[0].records("alert")])
         self.assertEqual({"a": "RUNNING", "b": "RUNNING"}, self.states("job"))
         self.assertIsNone(c.store.redis.hget(c.store.partition("job") + "data:job", "p0"))
-        c.client.publish("drover.reply.hand", "", wire.Replies(replies=[reply]))
-        c.client.publish("drover.reply.thief", "", wire.Replies(replies=[wire.StepReply(
+        c.client.publish("drover.reply.hand", "reply", wire.Replies(replies=[reply]))
+        c.client.publish("drover.reply.thief", "reply", wire.Replies(replies=[wire.StepReply(
             job_id="job", step="b", token=b.token, achieved=wire.STATE_ACTIVE)]))
         self.end("job", wire.OUTCOME_SUCCEEDED)
 

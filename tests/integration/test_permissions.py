@@ -459,7 +459,7 @@ class Permissions(unittest.TestCase):
         self.assertEqual((2, 0), (taken[1].attempt, taken[1].expiries))  # for all that anyone knows
         reply = wire.StepReply(job_id=taken[1].job_id, step=taken[1].step, token=taken[1].token,
                                achieved=taken[1].desired)
-        channel.basic_publish("drover.reply.hand", "",
+        channel.basic_publish("drover.reply.hand", "reply",
                               wire.Replies(replies=[reply]).SerializeToString())
 
     def leave_a_dead_letter(self):
@@ -538,6 +538,22 @@ class Permissions(unittest.TestCase):
         self.assertEqual(before, after)
         self.assertEqual(9, len(before))
         self.assertEqual(0o700, self.secrets.stat().st_mode & 0o777)
+
+    def test_two_agents_of_one_name(self):
+        """An actor would lose its queue: that is refused."""
+        command = [sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir", self.directory / "other"]
+        for words in (["--actor=a", "--agent=a=b"], ["--agent=x=a", "--agent=x=b"]):
+            done = subprocess.run([*command, *words], capture_output=True, text=True)
+            self.assertEqual((2, True), (done.returncode, "two agents called" in done.stderr))
+
+    def test_no_shared_agent(self):
+        directory = self.directory / "unshared"
+        subprocess.run([sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir", directory,
+                        "--no-shared-agent", *(f"--actor={a}" for a in ACTORS)], check=True)
+        made = json.loads((directory / "rabbitmq-definitions.json").read_text())
+        for kind, name in (("users", "name"), ("permissions", "user")):
+            self.assertEqual({f"drover-agent-{a}" for a in ACTORS},
+                             {item[name] for item in made[kind] if item[name].startswith(AGENT)})
 
     # --- denials ---------------------------------------------------------------------------------
 

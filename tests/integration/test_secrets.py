@@ -3,10 +3,13 @@
 
 import base64
 import json
+import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
@@ -15,6 +18,8 @@ import servers
 import tap
 import wire
 
+NOBODY = 65534
+SANITIZED = b"__asan_init" in (wire.BUILD / "agent" / "drover-agent").read_bytes()  # then it stays as it is, see daemon.c
 SECRET = "hush5ecret"  # in all that nobody may see
 ROLES = ("scheduler", "agent", "supervisor")
 ACTOR = {
@@ -101,6 +106,36 @@ class Secrets(cluster.TestCase):
             good = self.run_program(program, "--check-config", DROVER_REDIS__PASSWORD=SECRET, **uri)
             self.assertEqual(2 if role == "agent" else 0, good)  # which has no actors
             self.assertEqual(2, self.run_program(program, "--check-config", **wrong))
+
+    def test_memory(self):
+        """Another process of its user reads neither memory nor environment of a daemon, unless that is set; and what an
+        agent runs gets no rights that the agent has not."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root: what root starts as nobody, nobody reads")
+        code = "import sys; open(f'/proc/{sys.argv[1]}/environ').read()"
+        settings = {"name": "a", "rabbitmq": {"port": 1}, "agent": {"actors": [ACTOR]}}
+        for dumpable in (True, False):
+            with self.subTest(dumpable), tempfile.TemporaryDirectory(dir="/tmp") as folder:  # where nobody may go
+                config = pathlib.Path(folder) / "agent.cfg"
+                config.write_text("".join(cluster._lines(settings)))
+                config.chmod(0o644)
+                os.chmod(folder, 0o755)
+                program = pathlib.Path(folder) / "drover-agent"
+                shutil.copy(wire.BUILD / "agent" / "drover-agent", program)
+                environment = {"DROVER_SECURITY__DUMPABLE": str(dumpable).lower()}
+                with subprocess.Popen([program, "--config", config], user=NOBODY, group=NOBODY, env=environment,
+                                      stderr=subprocess.PIPE) as daemon:
+                    try:
+                        for line in daemon.stderr:
+                            if b"started" in line:
+                                break
+                        reader = subprocess.run([sys.executable, "-c", code, str(daemon.pid)], user=NOBODY, group=NOBODY,
+                                                stderr=subprocess.DEVNULL)
+                        status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
+                    finally:
+                        daemon.kill()
+                self.assertEqual(dumpable or SANITIZED, reader.returncode == 0)
+                self.assertIn("NoNewPrivs:\t1", status)
 
 
 if __name__ == "__main__":

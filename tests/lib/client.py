@@ -211,7 +211,7 @@ class Client:
     def begin(self, request):
         """Says that an agent is at work: should it go on no longer, that is a death."""
         progress = wire.Progress(job_id=request.job_id, step=request.step, token=request.token, fraction=-1)
-        self.publish("drover.replies", "reply", wire.Replies(progress=[progress]))
+        self.publish(f"drover.reply.{request.actor}", "reply", wire.Replies(progress=[progress]))
 
     def reply(self, request, **fields):
         """Reports a request's success, or what @fields say instead."""
@@ -225,7 +225,7 @@ class Client:
                 getattr(reply, name).CopyFrom(value)
             else:
                 setattr(reply, name, value)
-        self.publish("drover.replies", "reply", wire.Replies(replies=[reply]))
+        self.publish(f"drover.reply.{request.actor}" if request.actor else "drover.replies", "reply", wire.Replies(replies=[reply]))
 
 
 class Listener(threading.Thread):

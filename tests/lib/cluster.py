@@ -80,8 +80,10 @@ def merged(base, more):
 
 
 def own_environment():
-    """Without settings of the shell that runs the tests: they would go before those of the test."""
-    return {k: v for k, v in os.environ.items() if not (k.startswith("DROVER_") and "__" in k)}
+    """Without settings of the shell that runs the tests: they would go before those of the test. What a test, or `dev`
+    where a test was killed, reads of a daemon in /proc can be read without being root."""
+    own = {k: v for k, v in os.environ.items() if not (k.startswith("DROVER_") and "__" in k)}
+    return {**own, "DROVER_SECURITY__DUMPABLE": "true"}
 
 
 def _lines(settings):

@@ -258,6 +258,8 @@ class TestCase(cluster.TestCase):
         def declare(channel):
             channel.queue_declare(queue, durable=True, arguments=arguments)
             channel.queue_bind(queue, "drover.tasks", actor)
+            channel.exchange_declare(f"drover.reply.{actor}", "fanout", durable=True)
+            channel.exchange_bind("drover.replies", f"drover.reply.{actor}", "")
 
         self.client.call(declare)
 

@@ -48,14 +48,14 @@ class Agent(threading.Thread):
         self.taken.append(request.token)
         about = {"job_id": request.job_id, "step": request.step, "token": request.token}
         if self._progress:
-            self._say(channel, progress=[wire.Progress(**about, fraction=-1)])
+            self._say(channel, request.actor, progress=[wire.Progress(**about, fraction=-1)])
         if self._work(request):
-            self._say(channel, replies=[wire.StepReply(**about, achieved=request.desired)])
+            self._say(channel, request.actor, replies=[wire.StepReply(**about, achieved=request.desired)])
 
     @staticmethod
-    def _say(channel, **fields):
+    def _say(channel, actor, **fields):
         body = wire.Replies(**fields).SerializeToString()
-        channel.basic_publish("drover.replies", "reply", body, pika.BasicProperties(delivery_mode=2), mandatory=True)
+        channel.basic_publish(f"drover.reply.{actor}", "reply", body, pika.BasicProperties(delivery_mode=2), mandatory=True)
 
     def stop(self):
         self._stopping.set()

@@ -5,6 +5,7 @@ The modules are generated into the build folder that DROVER_BUILD names, wheneve
 """
 
 import fcntl
+import hashlib
 import importlib
 import os
 import pathlib
@@ -67,9 +68,8 @@ def submit(job_id, steps, **fields):
 
 
 def token_id(token):
-    """What a history says of a token: the step and five of its digits."""
-    step, dot, digits = token.partition(".")
-    return step + dot + digits[:5]
+    """What a history says of a token: the step and a digest."""
+    return f"{token.partition('.')[0]}.{hashlib.sha1(token.encode()).hexdigest()[:8]}"
 
 
 def is_reply_exchange(name):

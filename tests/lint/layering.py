@@ -96,7 +96,7 @@ def outside_allowed(layer, target):
     if layer in ("io", "driver"):
         return True
     if layer == "base":
-        return libc(target) or target in ("sha2.h", "uthash.h")
+        return libc(target) or target in ("sha1.h", "sha2.h", "uthash.h")
     if target in LIBC_PURE or WIRE.fullmatch(target):
         return True
     return layer == "model" and (target == "jansson.h" or target.startswith("protobuf-c/"))

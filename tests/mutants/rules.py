@@ -165,8 +165,8 @@ RULES = {
         ),
         "only the first late reply is kept": (
             FUNCTIONS,
-            "concat({int(count + 1), int(job.now), op.kind, token_id(op.token), op.class}, ' '))",
-            "concat({'1', int(job.now), op.kind, token_id(op.token), op.class}, ' '))",
+            "concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token), op.class}, ' '))",
+            "concat({'1', int(job.now), op.kind, token_id(i, op.token), op.class}, ' '))",
             "tests/integration/test_turns.py Turns.test_kill",
         ),
         "a reply is late by the clock": (
@@ -1824,17 +1824,17 @@ RULES = {
             FUNCTIONS,
             ":gsub('%x%x%x', twins))",
             ":gsub('%x%x%x', '%0'))",
-            "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
+            "tests/integration/test_functions.py Functions.test_the_record_of_a_step_is_short",
         ),
         "a history shows the whole token": (
             FUNCTIONS,
-            "  return match(token, '^%d+%.[%w_-][%w_-][%w_-][%w_-][%w_-]') or token\n",
+            "  return int(i) .. '.' .. sub(redis.sha1hex(token), 1, 8)\n",
             "  return token\n",
             "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
         ),
         "the evidence of a late reply shows its token": (
             FUNCTIONS,
-            "op.kind, token_id(op.token), op.class}",
+            "op.kind, token_id(i, op.token), op.class}",
             "op.kind, op.token, op.class}",
             "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
         ),
@@ -1868,6 +1868,24 @@ RULES = {
             "or not known[2] then",
             "tests/integration/test_functions.py Functions.test_names_of_a_definition_that_an_earlier_build_has_stored",
         ),
+        "a Submit does not have its definition stored again": (
+            FUNCTIONS,
+            "  if d[1] ~= FORMAT or a[3] ~= '' and d[5] ~= '2' and d[5] ~= '0' then",
+            "  if d[1] ~= FORMAT then",
+            "tests/integration/test_functions.py Functions.test_a_submit_of_a_definition_that_an_earlier_build_has_stored",
+        ),
+        "a scheduler that knows no actors has its definition taken for whole": (
+            FUNCTIONS,
+            "has_actors and '2' or '0')",
+            "'2')",
+            "tests/integration/test_functions.py Functions.test_a_definition_that_names_no_actors",
+        ),
+        "a history of before shows whole tokens": (
+            "common/model/history.c",
+            "strlen(dot + 1) > ID_SHORT_LEN ?",
+            "false ?",
+            "tests/unit/test_history test_tokens",
+        ),
         "nobody says by which exchange a reply came": (
             "common/io/bus_consumer.c",
             "queue->actor ? queue->actor : wire_reply_actor(name)",
@@ -1885,6 +1903,32 @@ RULES = {
             "n->drawn++",
             "n->drawn",
             "tests/unit/test_base test_nonces",
+        ),
+    },
+    "What runs beside a daemon, or is shown of it, gets no more than it should": {
+        "another process of its user reads the memory of a daemon": (
+            "common/io/daemon.c",
+            "prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)",
+            "prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)",
+            "tests/integration/test_secrets.py Secrets.test_memory",
+        ),
+        "a program that an agent runs gets rights which the agent has not": (
+            "agent/agent_io.c",
+            "    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))\n",
+            "    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) < 0)\n",
+            "tests/integration/test_secrets.py Secrets.test_memory",
+        ),
+        "a program gets the token of its request": (
+            "agent/template.c",
+            "    shown.token = (char *)\"\";\n",
+            "",
+            "tests/unit/test_exec test_input_and_result",
+        ),
+        "text that turns the line round is shown": (
+            "common/base/str.c",
+            "{0x2028, 0x202e}, ",
+            "",
+            "tests/unit/test_base test_json_escapes",
         ),
     },
     "A jump of the store's clock, either way, ends no lease early, nor late": {

@@ -207,36 +207,48 @@ struct job *check_job_find(struct checker *c, struct bytes id)
     return job;
 }
 
-/* What a history says of a token: the step and five of its digits. */
-static struct bytes id_of(struct bytes token)
-{
-    const uint8_t *dot = token.len > 0 ? memchr(token.data, '.', token.len) : NULL;
-    size_t len = dot ? (size_t)(dot - token.data) + 1 + TOKEN_ID_DIGITS : token.len;
+struct token_id {
+    char text[WIRE_TOKEN_MAX + 1];
+};
 
-    return bytes_of(token.data, len < token.len ? len : token.len);
+/* What a history says of a token, of @text that is one. */
+static struct token_id id_of(struct bytes text)
+{
+    struct effects fx = {0};
+    struct token_id id;
+
+    snprintf(id.text, sizeof(id.text), "%s", ops_token_id(&fx, effects_text(&fx, text)));
+    effects_deinit(&fx);
+    return id;
 }
 
-struct token *check_token_find(struct checker *c, struct bytes text)
+struct token *check_token_named(struct checker *c, struct bytes id)
 {
-    struct bytes id = id_of(text);
     struct token *token;
 
     HASH_FIND(hh, c->tokens, id.data, id.len, token);
     return token;
 }
 
+struct token *check_token_find(struct checker *c, struct bytes text)
+{
+    const struct token_id id = id_of(text);
+
+    return check_token_named(c, bytes_str(id.text));
+}
+
 bool check_is_token(const struct token *token, struct bytes text)
 {
-    return text.len == strlen(token->id) + TOKEN_SECRET_DIGITS && bytes_is(id_of(text), token->id);
+    return strcmp(id_of(text).text, token->id) == 0;
 }
 
 struct token *check_token_ever(struct checker *c, struct bytes text)
 {
-    struct token *token = check_token_find(c, text);
-    struct bytes id = id_of(text);
+    const struct token_id id = id_of(text);
+    struct token *token = check_token_named(c, bytes_str(id.text));
 
     if (!token)
-        HASH_FIND(hh, c->undone, id.data, id.len, token);
+        HASH_FIND(hh, c->undone, id.text, strlen(id.text), token);
     return token;
 }
 

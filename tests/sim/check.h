@@ -84,6 +84,9 @@ void checker_begun(struct checker *c, const char *token);
 void checker_says_begun(struct checker *c, const char *token, uint64_t agent);
 /* On this connection an agent acknowledges a copy of the request, or gives it back. */
 void checker_handed_in(struct checker *c, const char *token, uint64_t agent, bool acknowledged);
+/* ... what it had on an earlier connection: of what it has told then it may give back another copy.
+ */
+void checker_handed_in_nothing(struct checker *c, uint64_t agent);
 /* A handler begins. */
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left);
 /* ... takes effect, under the key of its token. Return: false where it must not: what it is about

@@ -209,7 +209,9 @@ static void acked_submit(struct checker *c, const struct acked *a, const Drover_
         require_followed(c, &of, &job->submitted);
 }
 
-static void acked_record(struct checker *c, const struct acked *a, const struct token *token)
+/* @text: the token, as the message has it. */
+static void acked_record(struct checker *c, const struct acked *a, const struct token *token,
+                         const char *text)
 {
     const struct workflow_step *step = &token->w->steps[token->step];
     struct acked of = *a;
@@ -217,7 +219,7 @@ static void acked_record(struct checker *c, const struct acked *a, const struct 
     of.job = token->job;
     of.of = token;
     of.came_back = token->ended_by == OP_UNSTARTED;
-    of.copy = token->id;
+    of.copy = text;
     of.first = step->dependents;
     of.n_first = step->n_dependents;
     if (!token->given_up)
@@ -233,7 +235,7 @@ static void acked_reply(struct checker *c, const struct acked *a, const Drover__
     require(c, token->decided, "I1 %s: a reply was acknowledged before it was recorded",
             token->job->id);
     if (token->ended_by != OP_UNSTARTED && !has_come_back(token))
-        acked_record(c, a, token);
+        acked_record(c, a, token, m->token);
 }
 
 static void acked_expired(struct checker *c, const struct acked *a,
@@ -246,7 +248,7 @@ static void acked_expired(struct checker *c, const struct acked *a,
     require(c, token->decided, "I1 %s: an expired request was acknowledged before it was recorded",
             m->job_id);
     if (token->ended_by == OP_UNSTARTED)
-        acked_record(c, a, token);
+        acked_record(c, a, token, m->token);
 }
 
 static bool names_the_same(const struct drive *drive, const Drover__V1__Recover *m)

@@ -121,6 +121,13 @@ void checker_handed_in(struct checker *c, const char *text, uint64_t agent, bool
                 "I14 %s: its agent gives back what it says it has begun, and has not", text);
 }
 
+void checker_handed_in_nothing(struct checker *c, uint64_t agent)
+{
+    for (struct token *token = c->tokens; token; token = token->hh.next)
+        if (token->told_by == agent)
+            token->told_by = 0;
+}
+
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left)
 {
     struct token *token = check_token_ever(c, bytes_str(request->token));

@@ -141,7 +141,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
             i);
     check_direction(c, job, i, back);
     require(c, check_number(word(e, 4)) == step->attempt + 1, "I9 %s: step %u attempt", job->id, i);
-    require(c, !check_token_find(c, text) && text.len < sizeof(token->id),
+    require(c, !check_token_named(c, text) && text.len < sizeof(token->id),
             "I3 %s: token used twice", job->id);
     if (c->violated)
         return;
@@ -197,7 +197,7 @@ static struct recorded *on_reply(struct checker *c, struct job *job, uint32_t i,
                                  const struct entry *e, const char *kinds)
 {
     struct step *step = &job->steps[i];
-    struct token *token = check_token_find(c, word(e, 5));
+    struct token *token = check_token_named(c, word(e, 5));
 
     require(c, token && step->flying == token, "I3 %s: step %u has another token in flight",
             job->id, i);
@@ -271,7 +271,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
     struct step *step = &job->steps[i];
     const struct token *token = step->flying;
 
-    require(c, step->flying && step->flying == check_token_find(c, word(e, 5)),
+    require(c, step->flying && step->flying == check_token_named(c, word(e, 5)),
             "I9 %s: step %u expired, not in flight", job->id, i);
     if (c->violated)
         return;
@@ -759,7 +759,7 @@ static void on_withdrawn(struct checker *c, struct job *job, uint32_t i, const s
     struct step *step = &job->steps[i];
 
     require(c,
-            step->flying && step->flying == check_token_find(c, word(e, 5)) && step->came_back > 0,
+            step->flying && step->flying == check_token_named(c, word(e, 5)) && step->came_back > 0,
             "I3 %s: step %u withdrawn, not in flight, or it may have been begun", job->id, i);
     if (c->violated)
         return;
@@ -774,7 +774,7 @@ static void on_unsent(struct checker *c, struct job *job, uint32_t i, const stru
     struct step *step = &job->steps[i];
     struct token *token = step->flying;
 
-    require(c, token && token == check_token_find(c, word(e, 5)),
+    require(c, token && token == check_token_named(c, word(e, 5)),
             "I3 %s: step %u withdrawn, not in flight", job->id, i);
     if (c->violated)
         return;

@@ -29,9 +29,6 @@ struct cause {
     struct token *minted; /* newest first */
 };
 
-#define TOKEN_ID_DIGITS 5      /* of a token, which the history shows, ... */
-#define TOKEN_SECRET_DIGITS 22 /* ... and those behind them, which it does not: 130 bits */
-
 /* One dispatch. */
 struct token {
     char id[32]; /* as the history says it */
@@ -279,8 +276,9 @@ struct checker {
 /* ---- check.c ---- */
 
 struct job *check_job_find(struct checker *c, struct bytes id);
-/* @text: a token, or what a history says of it. */
 struct token *check_token_find(struct checker *c, struct bytes text);
+struct token *check_token_named(struct checker *c,
+                                struct bytes id); /* by what a history says of it */
 
 /* Whether a text is that token, whole. */
 bool check_is_token(const struct token *token, struct bytes text);

@@ -13,6 +13,7 @@
 #include "parts.h"
 
 #define HALF 500000 /* millionths */
+#define LIAR_EXCHANGE WIRE_REPLY_EXCHANGE "nobody"
 #define SOME 200000
 #define LATE_MS 3000 /* after the request, at most */
 #define REASON "lie" /* a header that no honest reply has */
@@ -109,8 +110,10 @@ static void on_lie(struct event *e)
     struct lie *lie = container_of(e, struct lie, event);
     struct process *p = lie->process;
     struct world *w = p->world;
+    bool as_another = timeline_chance(
+        w->t, SOME); /* by the exchange of an actor that no step has: never counts */
     struct bus_message m = {
-        .exchange = "drover.replies",
+        .exchange = as_another ? LIAR_EXCHANGE : WIRE_REPLY_QUEUE,
         .key = "reply",
         .type = "drover.v1.Replies",
         .reason = REASON,
@@ -122,7 +125,8 @@ static void on_lie(struct event *e)
     timeline_note(w->t, FEATURE_LIE);
     tell(w->t, p->name, "lies about %s/%s %s", lie->about.job, lie->about.step, lie->about.token);
     m.body = words_draw(w, &lie->about);
-    checker_lied(w->checker, lie->about.token);
+    if (!as_another)
+        checker_lied(w->checker, lie->about.token);
     simlink_publish(&p->link, &m, 0);
 }
 

@@ -217,6 +217,8 @@ void role_replies(struct process *p, struct bytes body);
 void role_says(struct process *p, struct bytes body);
 /* A delivery that is acknowledged, or given back. */
 void role_hands_in(struct process *p, const struct bus_delivery *d, bool acknowledged);
+/* It acknowledges what it had on an earlier connection, which the broker has taken back. */
+void role_acknowledges_nothing(struct process *p);
 
 /* ---- liar.c ---- */
 

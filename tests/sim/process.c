@@ -74,8 +74,10 @@ static void perform_ack(struct process *p, uint64_t handle)
 {
     const struct bus_delivery *d = simlink_delivery(&p->link, handle);
 
-    if (!d)
+    if (!d) {
+        role_acknowledges_nothing(p);
         return;
+    }
     mix(p, MIXED_ACK, handle);
     if (p->role == ROLE_SCHEDULER) {
         poison_acked(p->world, d->body);

@@ -557,10 +557,17 @@ void role_says(struct process *p, struct bytes body)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
 
-    if (p->role != ROLE_AGENT || wire_decode(WIRE_REPLIES, body, NULL, &m, NULL))
+    /* without a connection it has lost what it speaks of, and may give back what comes next */
+    if (p->role != ROLE_AGENT || !p->link.up || wire_decode(WIRE_REPLIES, body, NULL, &m, NULL))
         return;
     for (size_t i = 0; i < m.replies->n_progress; i++)
         checker_says_begun(p->world->checker, m.replies->progress[i]->token, connection_of(p));
+}
+
+void role_acknowledges_nothing(struct process *p)
+{
+    if (p->role == ROLE_AGENT)
+        checker_handed_in_nothing(p->world->checker, connection_of(p));
 }
 
 void role_hands_in(struct process *p, const struct bus_delivery *d, bool acknowledged)

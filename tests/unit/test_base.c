@@ -385,6 +385,10 @@ static void test_json_escapes(void **state)
     expect_json("\b\f\n\r\t", 5, "\"\\b\\f\\n\\r\\t\"");
     expect_json("a\0\x01\x1f\x7f", 5, "\"a\\u0000\\u0001\\u001f\\u007f\"");
     expect_json("\xc2\x80\xc2\x9f\xc2\xa0", 6, "\"\\u0080\\u009f\xc2\xa0\"");
+    expect_json("\xe2\x80\xae\xe2\x81\xa6\xef\xbb\xbf", 9, "\"\\u202e\\u2066\\ufeff\"");
+    expect_json("\xf3\xa0\x81\x81", 4, "\"\\udb40\\udc41\"");
+    expect_json("\xe2\x80\x8a\xe2\x80\xaf\xe2\x81\xb0", 9,
+                "\"\xe2\x80\x8a\xe2\x80\xaf\xe2\x81\xb0\""); /* beside them */
     /* The ends of every length of UTF-8, and of the gap that the surrogates leave. */
     expect_json("\xc2\xa0\xdf\xbf", 4, "\"\xc2\xa0\xdf\xbf\"");
     expect_json("\xe0\xa0\x80\xed\x9f\xbf", 6, "\"\xe0\xa0\x80\xed\x9f\xbf\"");
@@ -509,6 +513,16 @@ static void test_token(void **state)
     assert_string_equal(out, "0000000000000000");
     id_token(UINT64_MAX, out);
     assert_string_equal(out, "ffffffffffffffff");
+}
+
+static void test_short(void **state)
+{
+    char out[ID_SHORT_LEN + 1];
+
+    id_short(bytes_str("abc"), out); /* FIPS 180-2 */
+    assert_string_equal(out, "a9993e36");
+    id_short(BYTES_EMPTY, out);
+    assert_string_equal(out, "da39a3ee");
 }
 
 static void test_nonces(void **state)
@@ -932,6 +946,7 @@ int main(void)
         cmocka_unit_test(test_partitions_never_change),
         cmocka_unit_test(test_partitions_are_even),
         cmocka_unit_test(test_rng_vectors),
+        cmocka_unit_test(test_short),
         cmocka_unit_test(test_nonces),
         cmocka_unit_test(test_rng_repeats_by_seed),
         cmocka_unit_test(test_rng_below_is_even),

@@ -95,6 +95,7 @@ static void trial_init(struct world *w, struct trial *t)
     t->request.step = (char *)"charge";
     t->request.action = (char *)"do";
     t->request.attempt = 2;
+    t->request.token = (char *)"0.secret";
     t->request.desired = DROVER__V1__STATE__STATE_ACTIVE;
     t->request.idempotency_key = (char *)"order-17/charge/1";
     t->request.input = &t->input;
@@ -367,6 +368,8 @@ static void test_input_and_result(void **state)
     finish(w);
     assert_non_null(strstr(buf_str(&t.result), "\"jobId\":\"order-17\""));
     assert_non_null(strstr(buf_str(&t.result), "\"text\":\"forty-two\""));
+    assert_null(
+        strstr(buf_str(&t.result), "secret")); /* with its token it could answer for the agent */
     trial_deinit(&t);
 }
 

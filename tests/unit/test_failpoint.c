@@ -35,7 +35,7 @@ static enum failpoint_act at_record(const char *payload)
 
 static enum failpoint_act at_reply(void)
 {
-    const struct bus_message m = {.exchange = WIRE_REPLY_EXCHANGE "demo", .key = ""};
+    const struct bus_message m = {.exchange = WIRE_REPLY_EXCHANGE "demo", .key = "reply"};
 
     return failpoint_message(&m, "before");
 }

@@ -56,6 +56,14 @@ static void expect(const char *line, const char *said)
     effects_deinit(&fx);
 }
 
+/* What an earlier build has written as a whole is shown as a digest, as now it is written. */
+static void test_tokens(void **state)
+{
+    expect("7 1 dispatched 1 2 1.9f2c41d07be83a65", "7@1 dispatched pay #2 1.680150bd");
+    expect("7 1 dispatched 1 2 1.9f2c41d0", "7@1 dispatched pay #2 1.9f2c41d0");
+    expect("7 1 unstarted 1 2 -", "7@1 unstarted pay #2 -");
+}
+
 static void test_steps(void **state)
 {
     expect("8 90 dispatched 1 3 2.9f", "8@90 dispatched pay #3 2.9f");
@@ -100,9 +108,8 @@ static void test_odd(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_jobs),
-        cmocka_unit_test(test_steps_or_jobs),
+        cmocka_unit_test(test_tokens), cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_jobs),   cmocka_unit_test(test_steps_or_jobs),
         cmocka_unit_test(test_odd),
     };
 

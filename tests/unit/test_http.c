@@ -405,6 +405,7 @@ static void trial_init(struct world *w, struct trial *t)
     t->request.actor = (char *)"payments";
     t->request.action = (char *)"do";
     t->request.attempt = 1;
+    t->request.token = (char *)"0.secret";
     t->request.desired = DROVER__V1__STATE__STATE_ACTIVE;
     t->request.idempotency_key = (char *)"order-17/charge/1";
     t->run.request = &t->request;
@@ -1387,6 +1388,7 @@ static void test_methods_and_bodies(void **state)
         run_body(w, &t, methods[i], HTTP_BODY_REQUEST);
         assert_non_null(strstr(asked_body(w, 0), "\"jobId\":\"order-17\""));
         assert_non_null(strstr(asked_body(w, 0), "\"idempotencyKey\":\"order-17/charge/1\""));
+        assert_null(strstr(asked_body(w, 0), "secret"));
         run_body(w, &t, methods[i], HTTP_BODY_NONE);
         assert_string_equal(asked_body(w, 0), "");
         expect_header(w, 0, "Content-Type", NULL);

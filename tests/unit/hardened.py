@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes an exploit of a program harder is in it, as read from the ELF file
+
+    hardened.py PROGRAM...
+
+Exits with 0 where all is there, 1 where something is missing, which it names, 99 where it cannot tell.
+"""
+
+import re
+import subprocess
+import sys
+
+LANDINGS = 50  # functions that begin with endbr64, at least: each that can be called by its address does
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def missing(program):
+    """Yields what is missing."""
+    header = output_of("readelf", "-hW", program)
+    segments = output_of("readelf", "-lW", program)
+    dynamic = output_of("readelf", "-dW", program)
+    symbols = output_of("readelf", "--dyn-syms", "-W", program)
+    if not re.search(r"Type:\s+DYN", header) or "PIE" not in dynamic:
+        yield "position independent code (PIE)"
+    if "GNU_RELRO" not in segments or not re.search(r"BIND_NOW|Flags:.*\bNOW\b", dynamic):
+        yield "tables that are read-only once it runs (full RELRO)"
+    if not re.search(r"GNU_STACK\s.*\bRW\s", segments):
+        yield "a stack that cannot be executed"
+    if re.search(r"\((RPATH|RUNPATH)\)", dynamic):
+        yield "no search path of its own for libraries"
+    if "__stack_chk_fail" not in symbols:
+        yield "stack protector"
+    if not re.search(r"\b__\w+_chk\b(?<!__stack_chk)", symbols):
+        yield "bounds in calls of libc (_FORTIFY_SOURCE)"
+    if "X86-64" in header:
+        code = output_of("objdump", "-d", "--no-show-raw-insn", program)
+        if code.count("endbr64") < LANDINGS:
+            yield "places where an indirect jump may land (CET)"
+
+
+def main(programs):
+    problems = 0
+    try:
+        for program in programs:
+            for what in missing(program):
+                print(f"{program}: lacks {what}")
+                problems += 1
+    except (OSError, subprocess.CalledProcessError) as e:
+        print(e, file=sys.stderr)
+        return 99
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
