@@ -186,9 +186,8 @@ RUNNING = function("define", "one", "", 0, 1, "", 1, 0, "job", "P 1 0",
                    "r", "0 0 0 0 0 0 0 0 0 0 PP||0 1 00|||0",
                    "0", "1000 60000 1000 100 2 1000 3 3 0 1000 PP||0 0 00|||")
 NONCE = "0123456789abcdef"
-HASH = hashlib.sha1(f"{NONCE}.0".encode()).hexdigest()  # in base64url, three digits in two, it is the token of the first
-TOKEN = "0." + base64.urlsafe_b64encode(bytes.fromhex(HASH[:36])).decode() + "".join(  # step, by a call with this nonce
-    base64.urlsafe_b64encode(bytes([int(HASH[36:38], 16), int(HASH[38], 16) << 4])).decode()[:2]) + HASH[39]
+HASH = hashlib.sha1(f"{NONCE}.0".encode()).digest()  # of the first step, by a call with this nonce
+TOKEN = "0." + base64.urlsafe_b64encode(HASH[:18]).decode()[:22]
 # Jobs of it -> what stands in its history where that was let through, and at whom.
 RUNS = {"result": ("done", {SCHEDULER}), "error": ("failed", {SCHEDULER}), "renewed": (None, set()),
         "bare": ("done", {SCHEDULER}), "unstarted": ("unstarted", set(BOTH)), "driven": (None, set()),
