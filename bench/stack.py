@@ -87,6 +87,7 @@ class Stack:
             DROVER_RABBITMQ__QUEUE_TYPE=self.queue,
             DROVER_REDIS__PORT=str(self.redis.port),
             DROVER_LOG__LEVEL="info",
+            DROVER_SECURITY__DUMPABLE="true",  # so that `dev` finds what is left behind
         )
         return self
 

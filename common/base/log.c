@@ -76,7 +76,7 @@ static bool put_json(struct buf *line, const struct log_field *field)
         return true;
     }
     len = strnlen(field->s, LOG_VALUE_MAX);
-    buf_json(line, field->s, len);
+    buf_json_shown(line, field->s, len);
     return field->s[len] == '\0';
 }
 
@@ -118,7 +118,7 @@ static void put_head_json(struct buf *line, enum log_level level, const char *ev
     buf_printf(line, ",\"service.name\":\"drover-%s\"", log_config.service);
     if (log_config.instance) {
         buf_puts(line, ",\"service.instance.id\":");
-        buf_json(line, log_config.instance, strnlen(log_config.instance, LOG_VALUE_MAX / 6));
+        buf_json_shown(line, log_config.instance, strnlen(log_config.instance, LOG_VALUE_MAX / 6));
     }
     buf_printf(line, ",\"event.name\":\"%s\"", event);
 }

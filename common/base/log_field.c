@@ -36,6 +36,6 @@ bool log_field_print(struct buf *line, const struct log_field *field)
     if (is_word(field->s, len))
         buf_append(line, field->s, len);
     else
-        buf_json(line, field->s, len);
+        buf_json_shown(line, field->s, len);
     return field->s[len] == '\0';
 }

@@ -77,27 +77,38 @@ static uint32_t code_point(const char *character, size_t len)
     return point;
 }
 
-bool utf8_is_harmful(const char *character, size_t len)
+/* A control character (C0, C1, DEL), or a byte that is not UTF-8. */
+static bool is_control(const char *character, size_t len)
+{
+    const uint8_t *b = (const uint8_t *)character;
+
+    if (len <= 1)
+        return len == 0 || b[0] < 0x20 || b[0] == 0x7f;
+    return len == 2 && b[0] == 0xc2 && b[1] < 0xa0;
+}
+
+/* Whether it changes the direction of the text, or is not to be seen (Unicode 15). */
+static bool is_deceptive(uint32_t point)
 {
     static const struct {
         uint32_t first, last;
     } ranges[] = {
-        {0, 0x1f},          {0x7f, 0x9f},     /* control characters */
-        {0xad, 0xad},       {0x61c, 0x61c},   /* soft hyphen; Arabic letter mark */
-        {0x180e, 0x180e},   {0x200b, 0x200f}, /* zero width; marks of direction */
-        {0x2028, 0x202e},   {0x2060, 0x206f}, /* separators, embeddings, overrides; isolates */
-        {0xfeff, 0xfeff},   {0xfff9, 0xfffb}, /* byte order mark; annotations */
-        {0xe0000, 0xe007f},                   /* tags */
+        {0xad, 0xad},       {0x34f, 0x34f},   {0x61c, 0x61c},     {0x115f, 0x1160},
+        {0x17b4, 0x17b5},   {0x180b, 0x180f}, {0x200b, 0x200f},   {0x2028, 0x202e},
+        {0x2060, 0x206f},   {0x3164, 0x3164}, {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},
+        {0xffa0, 0xffa0},   {0xfff9, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
+        {0xe0000, 0xe01ef},
     };
-    uint32_t point;
 
-    if (len == 0)
-        return true;
-    point = code_point(character, len);
-    for (size_t i = 0; i < array_size(ranges); i++)
-        if (point >= ranges[i].first && point <= ranges[i].last)
+    for (size_t i = 0; i < array_size(ranges) && point >= ranges[i].first; i++)
+        if (point <= ranges[i].last)
             return true;
     return false;
+}
+
+bool utf8_is_harmful(const char *character, size_t len)
+{
+    return is_control(character, len) || is_deceptive(code_point(character, len));
 }
 
 void buf_deinit(struct buf *b)
@@ -210,7 +221,6 @@ void buf_printf(struct buf *b, const char *format, ...)
     b->len += (size_t)len;
 }
 
-/* One byte that cannot stand in a JSON string as it is. */
 /* A character that is not written as it is, of @n bytes. */
 static void json_escape(struct buf *b, const char *s, size_t n)
 {
@@ -230,7 +240,8 @@ static void json_escape(struct buf *b, const char *s, size_t n)
                    0xdc00 + (unsigned)(point & 0x3ff));
 }
 
-void buf_json(struct buf *b, const char *s, size_t len)
+static void put_json(struct buf *b, const char *s, size_t len,
+                     bool (*is_escaped)(const char *character, size_t len))
 {
     size_t from = 0; /* what was looked at but not copied begins here */
     size_t i = 0;
@@ -239,7 +250,7 @@ void buf_json(struct buf *b, const char *s, size_t len)
     while (i < len) {
         size_t n = utf8_length(s + i, len - i);
 
-        if (s[i] == '"' || s[i] == '\\' || utf8_is_harmful(s + i, n)) {
+        if (s[i] == '"' || s[i] == '\\' || is_escaped(s + i, n)) {
             buf_append(b, s + from, i - from);
             json_escape(b, s + i, n);
             n = n ? n : 1;
@@ -250,6 +261,16 @@ void buf_json(struct buf *b, const char *s, size_t len)
     if (len > from)
         buf_append(b, s + from, len - from);
     buf_putc(b, '"');
+}
+
+void buf_json(struct buf *b, const char *s, size_t len)
+{
+    put_json(b, s, len, is_control);
+}
+
+void buf_json_shown(struct buf *b, const char *s, size_t len)
+{
+    put_json(b, s, len, utf8_is_harmful);
 }
 
 const char *buf_str(struct buf *b)

@@ -98,9 +98,13 @@ void buf_putc(struct buf *b, char c);
 void buf_put_int(struct buf *b, int64_t i);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Appends as a JSON string with quotes; bytes that are not UTF-8 become U+FFFD, and what
- * utf8_is_harmful() is escaped. */
+/* Appends as a JSON string with quotes; bytes that are not UTF-8 become U+FFFD, and control
+ * characters are escaped. Digests of what is stored are made over such text: never change what it
+ * writes. */
 void buf_json(struct buf *b, const char *s, size_t len);
+
+/* Likewise for people: all that utf8_is_harmful() is escaped. */
+void buf_json_shown(struct buf *b, const char *s, size_t len);
 
 /* The text with a NUL behind it (not counted in len); "" when empty or failed. */
 const char *buf_str(struct buf *b);

@@ -66,7 +66,7 @@ static void set_why(struct effects *fx, Drover__V1__HistoryEntry *m, struct byte
     set_detail(fx, m, *m->step ? bytes_of(text.data, at) : text);
 }
 
-/* Builds before 41 have written whole tokens, one of which may still be good. */
+/* Builds before 42 have written whole tokens, one of which may still be good. */
 static const char *shown_token(struct effects *fx, struct bytes word)
 {
     const char *token = effects_text(fx, word);

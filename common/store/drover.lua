@@ -41,7 +41,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 41
+local BUILD = 42
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -174,11 +174,11 @@ end
 -- What a dispatch goes by, in either direction:
 -- lock wait heartbeat initial coefficient longest attempts expiries jitter park
 --      on_permanent on_exhausted: P(ark) C(ompensate) F(ail)|non_retryable
--- That of a revert ends with |actor, unless a build before 41 has stored it.
+-- That of a revert ends with |actor, unless a build before 42 has stored it.
 local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%u)(%u)|([^|]*)'
 
 -- The terms of going forward|n_after n_dependents revert waived|take|after|dependents|name|actor
--- Builds before 36 have stored no name, those before 41 no actor.
+-- Builds before 36 have stored no name, those before 42 no actor.
 local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)|?([^|]*)|?(%S*)$'
 
 local function terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
@@ -1413,8 +1413,8 @@ end
 
 -- define: digest name version total blob last registered (field line)…
 -- Comes in pieces for large definitions; usable when the last one is there. A registered one can be
--- found by name; the same name and version with other content is refused. One that a build before 41 has stored
--- gets the names of its steps and their actors. `named`: 2 with both, 0 where a scheduler of before 41 has stored it in
+-- found by name; the same name and version with other content is refused. One that a build before 42 has stored
+-- gets the names of its steps and their actors. `named`: 2 with both, 0 where a scheduler of before 42 has stored it in
 -- this library; else it is of before.
 local function define(keys, a)
   local p, now = keys[1], now_ms()
@@ -1447,8 +1447,10 @@ local function define(keys, a)
     if last ~= '1' then
       return {'MORE'}
     end
-    local line = call('HGET', key, '0')
-    local has_actors = line and parse_step(line).forward.actor ~= ''
+    local has_actors = true
+    for _, line in ipairs(call('HMGET', key, '0', int(tonumber(total) - 1))) do
+      has_actors = has_actors and line and parse_step(line).forward.actor ~= ''
+    end
     call('HSET', key, 'ready', FORMAT, 'named', has_actors and '2' or '0')
     call('HSETNX', key, 'refs', '0')
     cache[key] = nil

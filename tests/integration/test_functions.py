@@ -791,7 +791,7 @@ class Functions(unittest.TestCase):
     def test_names_of_a_definition_that_an_earlier_build_has_stored(self):
         """Its steps get them when it is defined again, beside its jobs."""
         self.submit(LONG, LONG)
-        self.redis.hset(f"{KEYS}def:d", "named", "1")  # as builds before 41 have it
+        self.redis.hset(f"{KEYS}def:d", "named", "1")  # as builds before 42 have it
         before = self.redis.hgetall(f"{KEYS}def:d")
         self.define("d", LONG, LONG, names=["first", "second"], actors=["stock", "stock"])
         after = self.redis.hgetall(f"{KEYS}def:d")
@@ -812,7 +812,7 @@ class Functions(unittest.TestCase):
             self.assertEqual(code, self.call(*again)[0])
 
     def test_a_definition_that_names_no_actors(self):
-        """From a scheduler of before 41: one that names them is still to come."""
+        """From a scheduler of before 42: one that names them is still to come."""
         self.define("d", LONG, names=["first"])
         self.assertEqual("0", self.redis.hget(f"{KEYS}def:d", "named"))
         self.define("d", LONG, names=["first"], actors=["stock"])

@@ -1926,9 +1926,9 @@ RULES = {
         ),
         "text that turns the line round is shown": (
             "common/base/str.c",
-            "{0x2028, 0x202e}, ",
+            "{0x2028, 0x202e},",
             "",
-            "tests/unit/test_base test_json_escapes",
+            "tests/unit/test_base test_json_for_people",
         ),
     },
     "A jump of the store's clock, either way, ends no lease early, nor late": {

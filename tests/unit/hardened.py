@@ -2,10 +2,12 @@
 """What makes an exploit of a program harder is in it, as read from the ELF file
 
     hardened.py PROGRAM...
+    hardened.py --lacking N PROGRAM    that has nothing of it: to show that each of the N checks can fail
 
 Exits with 0 where all is there, 1 where something is missing, which it names, 99 where it cannot tell.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +16,7 @@ LANDINGS = 50  # functions that begin with endbr64, at least: each that can be c
 
 
 def output_of(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
 
 
 def missing(program):
@@ -30,7 +32,7 @@ def missing(program):
     if not re.search(r"GNU_STACK\s.*\bRW\s", segments):
         yield "a stack that cannot be executed"
     if re.search(r"\((RPATH|RUNPATH)\)", dynamic):
-        yield "no search path of its own for libraries"
+        yield "independence of a search path of its own for libraries"
     if "__stack_chk_fail" not in symbols:
         yield "stack protector"
     if not re.search(r"\b__\w+_chk\b(?<!__stack_chk)", symbols):
@@ -42,7 +44,9 @@ def missing(program):
 
 
 def main(programs):
-    problems = 0
+    problems = wanted = 0
+    if programs[0] == "--lacking":
+        wanted, programs = int(programs[1]), programs[2:]
     try:
         for program in programs:
             for what in missing(program):
@@ -51,7 +55,7 @@ def main(programs):
     except (OSError, subprocess.CalledProcessError) as e:
         print(e, file=sys.stderr)
         return 99
-    return 1 if problems else 0
+    return 0 if problems == wanted else 1
 
 
 if __name__ == "__main__":

@@ -377,6 +377,26 @@ static void expect_json(const char *s, size_t len, const char *json)
     assert_string_equal(buf_str(&b), json);
 }
 
+static void expect_shown(const char *s, const char *json)
+{
+    CLEANUP(buf_deinit) struct buf plain = {0};
+    CLEANUP(buf_deinit) struct buf b = {0};
+
+    buf_json_shown(&b, s, strlen(s));
+    assert_string_equal(buf_str(&b), json);
+    buf_printf(&plain, "\"%s\"", s);
+    expect_json(s, strlen(s), buf_str(&plain)); /* what digests are made of stays as it is */
+}
+
+/* What turns a line round, or is not to be seen. */
+static void test_json_for_people(void **state)
+{
+    expect_shown("\xe2\x80\xae\xe2\x81\xa6\xef\xbb\xbf", "\"\\u202e\\u2066\\ufeff\"");
+    expect_shown("\xf3\xa0\x81\x81\xe3\x85\xa4", "\"\\udb40\\udc41\\u3164\"");
+    expect_shown("\xe2\x80\x8a\xe2\x80\xaf\xe2\x81\xb0",
+                 "\"\xe2\x80\x8a\xe2\x80\xaf\xe2\x81\xb0\""); /* beside them */
+}
+
 static void test_json_escapes(void **state)
 {
     expect_json(NULL, 0, "\"\"");
@@ -385,10 +405,6 @@ static void test_json_escapes(void **state)
     expect_json("\b\f\n\r\t", 5, "\"\\b\\f\\n\\r\\t\"");
     expect_json("a\0\x01\x1f\x7f", 5, "\"a\\u0000\\u0001\\u001f\\u007f\"");
     expect_json("\xc2\x80\xc2\x9f\xc2\xa0", 6, "\"\\u0080\\u009f\xc2\xa0\"");
-    expect_json("\xe2\x80\xae\xe2\x81\xa6\xef\xbb\xbf", 9, "\"\\u202e\\u2066\\ufeff\"");
-    expect_json("\xf3\xa0\x81\x81", 4, "\"\\udb40\\udc41\"");
-    expect_json("\xe2\x80\x8a\xe2\x80\xaf\xe2\x81\xb0", 9,
-                "\"\xe2\x80\x8a\xe2\x80\xaf\xe2\x81\xb0\""); /* beside them */
     /* The ends of every length of UTF-8, and of the gap that the surrogates leave. */
     expect_json("\xc2\xa0\xdf\xbf", 4, "\"\xc2\xa0\xdf\xbf\"");
     expect_json("\xe0\xa0\x80\xed\x9f\xbf", 6, "\"\xe0\xa0\x80\xed\x9f\xbf\"");
@@ -936,6 +952,7 @@ int main(void)
         cmocka_unit_test(test_buf_stays_failed),
         cmocka_unit_test(test_buf_fails_to_format),
         cmocka_unit_test(test_buf_hands_over),
+        cmocka_unit_test(test_json_for_people),
         cmocka_unit_test(test_json_escapes),
         cmocka_unit_test(test_json_replaces_what_is_not_utf8),
         cmocka_unit_test(test_json_is_always_readable),
