@@ -113,7 +113,7 @@ void reply_gather(struct agent *a, struct run *run)
 
 /* ---- messages ---- */
 
-/* The scheduler refuses what comes by the exchange of another actor. */
+/* The scheduler refuses a reply that was published to the exchange of another actor. */
 static const char *reply_exchange(struct agent *a, const struct delivery *about)
 {
     return effects_printf(a->out, WIRE_REPLY_EXCHANGE "%s", about->actor);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Nonces: 128 bits that nobody can guess
+ * Nonces: 128 bits that cannot be guessed
  *
  * SHA-256 of a key and a number that counts up: who has seen any of them knows nothing of the
  * others. The key is 256 bits of getrandom() in a daemon. Machines get theirs from their driver, as

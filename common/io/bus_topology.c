@@ -76,7 +76,7 @@ static int bind_queue(struct link *link, amqp_channel_t channel, const char *nam
     return link_check_rpc(link, what);
 }
 
-/* What is published to @from goes to @to as well, with its key. */
+/* The broker routes each message of exchange @from to exchange @to as well, with its key. */
 static int bind_exchange(struct link *link, amqp_channel_t channel, const char *to,
                          const char *from)
 {
