@@ -188,7 +188,7 @@ static int answer_query(struct reader *r, const Drover__V1__Control *m, int64_t 
     int ret;
 
     ops_inspect_job(&r->fx, 0, partition, m->job_id, m->query->from_step, m->query->max_steps,
-                    m->query->with_data);
+                    m->query->with_data, NULL);
     ret = call(r, deadline, &answer);
     if (ret)
         return ret;
@@ -222,7 +222,7 @@ static int answer_history(struct reader *r, const Drover__V1__Control *m, int64_
     struct ops_reader rest;
     int ret;
 
-    ops_inspect_history(&r->fx, 0, partition, m->job_id, m->history->from_seq, WIRE_PAGE_MAX);
+    ops_inspect_history(&r->fx, 0, partition, m->job_id, m->history->from_seq, WIRE_PAGE_MAX, NULL);
     ret = call(r, deadline, &answer);
     if (ret)
         return ret;
@@ -268,7 +268,7 @@ static int answer_list(struct reader *r, const Drover__V1__Control *m, int64_t d
 {
     CLEANUP(listing_free) struct listing *l = NULL;
     Drover__V1__Answer a = DROVER__V1__ANSWER__INIT;
-    int ret = listing_new(&l, m->list_jobs);
+    int ret = listing_new(&l, m->list_jobs, NULL);
 
     a.command_id = m->command_id;
     if (ret > 0) {

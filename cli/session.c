@@ -364,6 +364,7 @@ static int bus_start(struct session *s)
     struct bus_config config = driver_bus_config(s->config, "drover-cli");
 
     config.declare = false;
+    config.identify = true;
     config.prefetch = CONSUMER_PREFETCH;
     config.direct_reply = true;
     return bus_new(&s->bus, &s->loop, &config, &callbacks, s);

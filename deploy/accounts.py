@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passwords for the users of Drover, and what RabbitMQ and Redis are told of them
 
-    deploy/accounts.py [--dir DIR] [--actor NAME]... [--agent NAME=ACTOR[,ACTOR...]]... [--no-shared-agent]
+    deploy/accounts.py [--dir DIR] [--actor NAME]... [--agent NAME=ACTOR[,ACTOR...]]... [--client NAME]...
+                       [--no-shared-agent]
 
 The users and their rights stand in rabbitmq/definitions.json and redis/users.acl beside this file;
 as they stand there, nobody can log in. This makes, in DIR (deploy/secrets):
@@ -12,6 +13,9 @@ as they stand there, nobody can log in. This makes, in DIR (deploy/secrets):
                                  exchange of its replies, and the user drover-agent-ACTOR, who may read that
                                  queue and publish to that exchange only; for load_definitions
     redis-users.acl              the users with the passwords' hashes; for aclfile
+
+--client makes the user NAME, who may submit and command jobs, and have reply queues of its own: those that the broker
+names, and any whose name begins with NAME and a dot.
 
 --agent makes the user drover-agent-NAME for an agent of several actors. The user drover-agent may serve all actors:
 it is for installations whose agents trust one another, and for the time of an upgrade. --no-shared-agent leaves it out.
@@ -30,6 +34,7 @@ import re
 import secrets
 
 HERE = pathlib.Path(__file__).resolve().parent
+CLIENT = re.compile(r"[A-Za-z0-9_-]{1,64}")  # without dots: a queue "a.b.x" is named after "a", too
 ACTOR = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -87,12 +92,18 @@ def agent_rights(user, actors):
             "read": rf"^drover\.(task\.({one_of})|pulse(\..*)?)$"}
 
 
+def client_rights(user):
+    """As drover-client, and durable reply queues named after the user, as schedulers allow them."""
+    own = rf"^(amq\.gen|{re.escape(user)}\.).*"
+    return {"user": user, "vhost": "drover", "configure": own, "write": r"^drover\.(submit|control)$", "read": own}
+
+
 def without(out, user):
     out["users"] = [u for u in out["users"] if u["name"] != user]
     out["permissions"] = [p for p in out["permissions"] if p["user"] != user]
 
 
-def definitions(directory, actors, agents, shared_agent):
+def definitions(directory, actors, agents, clients, shared_agent):
     out = json.loads((HERE / "rabbitmq" / "definitions.json").read_text())
     if not shared_agent:
         without(out, "drover-agent")
@@ -104,6 +115,12 @@ def definitions(directory, actors, agents, shared_agent):
         user = f"drover-agent-{name}"
         out["users"].append({"name": user, "tags": ""})
         out["permissions"].append(agent_rights(user, served))
+    taken = {user["name"] for user in out["users"]}
+    for user in clients:
+        if user in taken:
+            raise SystemExit(f"there is a user {user} already: another name for the client")
+        out["users"].append({"name": user, "tags": ""})
+        out["permissions"].append(client_rights(user))
     for user in out["users"]:
         user["password_hash"] = rabbitmq_hash(password(directory / f"rabbitmq-{user['name']}"))
         user["hashing_algorithm"] = "rabbit_password_hashing_sha256"
@@ -125,6 +142,12 @@ def users(directory):
 def actor_name(text):
     if not ACTOR.fullmatch(text):
         raise argparse.ArgumentTypeError(f"'{text}' is no name of an actor")
+    return text
+
+
+def client_name(text):
+    if not CLIENT.fullmatch(text) or text in ("amq", "drover", "guest", "monitor"):
+        raise argparse.ArgumentTypeError(f"'{text}' is no name for a client: letters, digits, '_' and '-', and its own")
     return text
 
 
@@ -152,6 +175,8 @@ def main():
                         help="gets a task queue, an exchange for its replies, and a user; may be given many times")
     parser.add_argument("--agent", type=agent_of, action="append", default=[], metavar="NAME=ACTOR[,ACTOR...]",
                         help="a user for an agent of these actors, who get the same; may be given many times")
+    parser.add_argument("--client", type=client_name, action="append", default=[], metavar="NAME",
+                        help="a user who submits jobs, and whose jobs are its own; may be given many times")
     parser.add_argument("--no-shared-agent", dest="shared_agent", action="store_false",
                         help="without the user drover-agent, which may answer for any actor")
     arguments = parser.parse_args()
@@ -160,7 +185,8 @@ def main():
         raise SystemExit(f"others can enter {arguments.dir}: chmod 700 it, or choose another --dir")
     agents = agents_of(parser, arguments)
     actors = sorted({actor for served in agents.values() for actor in served})
-    write(arguments.dir / "rabbitmq-definitions.json", definitions(arguments.dir, actors, agents, arguments.shared_agent))
+    write(arguments.dir / "rabbitmq-definitions.json", definitions(
+        arguments.dir, actors, agents, sorted(set(arguments.client)), arguments.shared_agent))
     write(arguments.dir / "redis-users.acl", users(arguments.dir))
 
 

@@ -118,24 +118,10 @@ static void address(struct scheduler *s, struct bus_message *message, const char
     s->stats.messages++;
 }
 
-static bool wants_json(const struct scheduler *s, const char *actor)
-{
-    const size_t len = strlen(actor);
-
-    for (const char *name = s->json_actors; *name; name += strspn(name, " ")) {
-        size_t n = strcspn(name, " ");
-
-        if (n == len && memcmp(name, actor, len) == 0)
-            return true;
-        name += n;
-    }
-    return false;
-}
-
 static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
                        int64_t not_after, enum dispatch_how how)
 {
-    bool json = wants_json(s, m->actor);
+    bool json = words_have(s->json_actors, m->actor);
     bool again = how == DISPATCH_AGAIN; /* then that this one finds no agent proves nothing */
     Drover__V1__StepRequest *list[] = {m};
     Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
@@ -255,7 +241,7 @@ void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, si
               int64_t not_after, enum dispatch_how how)
 {
     unsigned room = how == DISPATCH_FIRST && size <= MACHINE_BATCH_BYTES / WIRE_BATCH_MAX &&
-                            !wants_json(s, m->actor)
+                            !words_have(s->json_actors, m->actor)
                         ? room_of(s, m)
                         : 1;
 

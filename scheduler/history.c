@@ -44,7 +44,8 @@ static void history_call(struct scheduler *s, struct op *op)
         q->max_entries && q->max_entries < WIRE_PAGE_MAX ? q->max_entries : WIRE_PAGE_MAX;
     uint64_t from = q->from_seq < FROM_MAX ? q->from_seq : FROM_MAX;
 
-    ops_inspect_history(s->out, op_call_id(s, op), op->partition, op->job, from, most);
+    ops_inspect_history(s->out, op_call_id(s, op), op->partition, op->job, from, most,
+                        access_owner(s->access, op->item->user));
 }
 
 static void history_answered(struct scheduler *s, struct op *op, struct ops_reader *r)

@@ -43,7 +43,8 @@ static void list_answered(struct scheduler *s, struct op *op, struct ops_reader 
 
 void list_jobs(struct scheduler *s, struct op *op)
 {
-    int r = listing_new(&op->listing, op->item->message.control->list_jobs);
+    int r = listing_new(&op->listing, op->item->message.control->list_jobs,
+                        access_owner(s->access, op->item->user));
 
     if (r < 0)
         abort();

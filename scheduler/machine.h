@@ -23,6 +23,7 @@
 #include "model/status.h"
 #include "model/store_ops.h"
 #include "model/wire.h"
+#include "scheduler/access.h"
 #include "scheduler/scheduler.h"
 
 #define MACHINE_RECORDS_PER_CALL 50 /* about 3 ms of the store's time */
@@ -92,6 +93,7 @@ struct item {
     char *suspect;  /* delivered before: its digest, owned; else NULL */
     unsigned open;
     char *reply_to; /* "" for none */
+    char *user;     /* of the broker, who has sent it; "" where that is not proven */
     char
         *actor; /* replies: whose agents have sent them, as the broker says; "" where it does not */
     char *correlation;
@@ -132,8 +134,7 @@ struct op {
     bool registered;           /* define: findable by name */
     struct op_submit submit;
     char submission[ID_DIGEST_LEN + 1];
-    char *submitter; /* owned */
-    char *reason;    /* of a dead letter; owned */
+    char *reason; /* of a dead letter; owned */
     struct op_record record;
     char token[WIRE_TOKEN_MAX + 1];     /* record, where no message holds it */
     struct buf buf;                     /* encoded input or result */
@@ -256,6 +257,7 @@ struct accepted {
 
 struct scheduler {
     char *name;
+    const struct access *access;
     struct rng rng;
     struct nonces nonces;
     uint32_t partitions; /* 0 until the store was up */

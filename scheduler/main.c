@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/daemon.h"
+#include "scheduler/access_config.h"
 #include "scheduler/scheduler_io.h"
+
+static int check(const struct config *config, struct problem *problem)
+{
+    CLEANUP(access_free) struct access *access = NULL;
+
+    return access_read(&access, config, problem);
+}
 
 static int start(void **object, uv_loop_t *loop, const struct config *config,
                  const struct rng *seed)
@@ -29,6 +37,7 @@ int main(int argc, char **argv)
         .name = "scheduler",
         .summary = "Records jobs, orders their steps, dispatches them and records the results.",
         .role = CONFIG_SCHEDULER,
+        .check = check,
         .start = start,
         .stop = stop,
         .dump = dump,

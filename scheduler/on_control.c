@@ -16,7 +16,7 @@ static void query_call(struct scheduler *s, struct op *op)
     uint32_t most = q->max_steps && q->max_steps < WIRE_PAGE_MAX ? q->max_steps : WIRE_PAGE_MAX;
 
     ops_inspect_job(s->out, op_call_id(s, op), op->partition, op->job, q->from_step, most,
-                    q->with_data);
+                    q->with_data, access_owner(s->access, op->item->user));
 }
 
 static void query_answered(struct scheduler *s, struct op *op, struct ops_reader *r)

@@ -74,7 +74,15 @@ static void on_submitted(struct scheduler *s, struct op *op, const struct ops_dr
     case OPS_CONFLICT:
         s->stats.conflicts++;
         receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CONFLICT, "job_id",
-                "this id is taken by a job with other content", NULL, driven->now);
+                s->access->required
+                    ? "this id is taken by a job with other content, or of another user"
+                    : "this id is taken by a job with other content",
+                NULL, driven->now);
+        return;
+    case OPS_NAME_TAKEN:
+        reject(s, op, "definition.name",
+               "is that of a registered workflow: name that in `workflow`, or call this one "
+               "otherwise");
         return;
     case OPS_EXPIRED:
         reject(s, op, "complete_by", "has passed: nobody is to begin this any more");
@@ -144,7 +152,8 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
     payload_append(&op->buf, m->input);
     labels_append(&op->buf2, m);
     index_append(&op->index, m);
-    op->submitter = or_abort(strdup(d->user_id));
+    if (s->access->required)
+        ops_label(&op->index, OPS_OWNER_LABEL, op->item->user);
     op->submit = (struct op_submit){
         .job = op->job,
         .digest = op->submission,
@@ -164,7 +173,8 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
         .labels = buf_or_abort(&op->buf2),
         .index = buf_or_abort(&op->index),
         .traceparent = m->traceparent,
-        .submitter = op->submitter,
+        .submitter = op->item->user,
+        .owner = s->access->required ? op->item->user : NULL,
         .json = op->item->json,
     };
 }

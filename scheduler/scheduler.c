@@ -21,6 +21,7 @@ struct item *item_new(struct scheduler *s, const struct bus_delivery *d)
     item->reply_to = or_abort(strdup(d ? d->reply_to : ""));
     item->correlation = or_abort(strdup(d ? d->correlation_id : ""));
     item->actor = or_abort(strdup(d ? d->actor : ""));
+    item->user = or_abort(strdup(d ? d->user_id : ""));
     if (d) {
         uint8_t *body = or_abort(malloc(d->body.len + 1));
 
@@ -42,6 +43,7 @@ static struct item *item_free(struct scheduler *s, struct item *item)
     wire_free(&item->message);
     free(item->reply_to);
     free(item->actor);
+    free(item->user);
     free(item->correlation);
     free(item->suspect);
     free((void *)item->body.data);
@@ -94,7 +96,6 @@ static struct op *op_free(struct scheduler *s, struct op *op)
     free(op->held);
     free(op->steps);
     free(op->tokens);
-    free(op->submitter);
     free(op->reason);
     free(op->job);
     free(op);
@@ -527,8 +528,8 @@ static void reject_control(struct scheduler *s, struct op *op, const char *field
 }
 
 /* Who has asked for an answer is told what is wrong; of anything else a person is to know. */
-static void on_undecodable(struct scheduler *s, struct item *item, const struct bus_delivery *d,
-                           const char *what, const struct problem *problem)
+static void on_refused(struct scheduler *s, struct item *item, const struct bus_delivery *d,
+                       const char *what, const struct problem *problem)
 {
     const char *reason = *problem->reason ? problem->reason : what;
     bool answers = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
@@ -550,17 +551,30 @@ static void on_undecodable(struct scheduler *s, struct item *item, const struct 
 }
 
 /* Where answers go: what the body says, or else what the property says, if that is allowed. */
-static void set_reply_to(struct item *item)
+static bool set_reply_to(struct scheduler *s, struct item *item, struct problem *problem)
 {
     const char *said = reply_to_property_valid(item->reply_to) ? item->reply_to : "";
+    bool allowed;
 
     if (item->message.base && item->source == SCHEDULER_SUBMIT)
         said = item->message.submit->reply_to;
     else if (item->message.base && item->source == SCHEDULER_CONTROL)
         said = item->message.control->reply_to;
-    said = or_abort(strdup(said));
+    allowed = access_reply_to(s->access, item->user, said, problem);
+    said = or_abort(strdup(allowed ? said : ""));
     free(item->reply_to);
     item->reply_to = (char *)said;
+    return allowed;
+}
+
+/* Whether its sender may ask for this. */
+static bool is_allowed(const struct scheduler *s, const struct item *item, struct problem *problem)
+{
+    if (item->source == SCHEDULER_SUBMIT)
+        return access_submit(s->access, item->user, item->message.submit, problem);
+    if (item->source == SCHEDULER_CONTROL)
+        return access_control(s->access, item->user, item->message.control, problem);
+    return true;
 }
 
 void item_handle(struct scheduler *s, struct item *item, const struct bus_delivery *d)
@@ -569,9 +583,10 @@ void item_handle(struct scheduler *s, struct item *item, const struct bus_delive
     const char *bad = decode(item, d, &problem);
 
     item->json = item->message.base ? item->message.json : d->body.len > 0 && *d->body.data == '{';
-    set_reply_to(item);
+    if (!set_reply_to(s, item, bad ? NULL : &problem) || (!bad && !is_allowed(s, item, &problem)))
+        bad = bad ? bad : "DENIED";
     if (bad)
-        on_undecodable(s, item, d, bad, &problem);
+        on_refused(s, item, d, bad, &problem);
     else if (d->source == SCHEDULER_SUBMIT)
         on_submit(s, item, d);
     else if (d->source == SCHEDULER_REPLIES)
@@ -647,6 +662,7 @@ int scheduler_register(struct scheduler *s, struct workflow *w)
 int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
                   const struct rng *seed)
 {
+    static const struct access everybody = {.operators = "", .supervisors = ""};
     struct scheduler *s = calloc(1, sizeof(*s));
 
     if (!s)
@@ -661,6 +677,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     }
     s->rng = *seed;
     s->nonces = *config->nonces;
+    s->access = config->access ? config->access : &everybody;
     s->most_unconfirmed = config->most_unconfirmed;
     s->transient = config->transient;
     s->recording.few = s->dispatching.few = config->few;

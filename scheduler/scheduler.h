@@ -38,6 +38,7 @@
 #include "model/effect.h"
 #include "model/workflow.h"
 
+struct access;
 struct scheduler;
 
 #define SCHEDULER_RUN_MAX 40
@@ -114,6 +115,7 @@ struct scheduler_config {
     const char *json_actors; /* that get requests in JSON: names, with a space between them; copied;
                                 NULL: none */
     const struct nonces *nonces; /* for tokens; copied */
+    const struct access *access; /* kept; NULL: everybody may do everything */
 };
 
 /**

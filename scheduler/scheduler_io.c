@@ -8,10 +8,12 @@
 #include "base/log.h"
 #include "base/pace.h"
 #include "io/workflow_file.h"
+#include "scheduler/access_config.h"
 #include "scheduler/alert_io.h"
 
 struct scheduler_io {
     struct scheduler *machine;
+    struct access *access;
     struct driver *driver;
     struct alert_io *alerts;      /* NULL: no command is set */
     struct scheduler_stats stats; /* as last read */
@@ -165,6 +167,18 @@ static int register_workflow(void *ctx, const char *path, const Drover__V1__Work
     return scheduler_register(io->machine, w);
 }
 
+static int read_access(struct scheduler_io *io, const struct config *config)
+{
+    int r = access_read(&io->access, config, NULL);
+
+    if (!r && !io->access->required)
+        log_warn("identity_off",
+                 LOG_S("why",
+                       "whoever may publish to drover.submit and drover.control may ask about "
+                       "and command every job: set security.identity"));
+    return r > 0 ? -EINVAL : r; /* proven before by main() */
+}
+
 int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct config *config,
                      const struct rng *seed)
 {
@@ -178,6 +192,8 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
         return -ENOMEM;
     *out = io;
     r = nonces_seed_system(&nonces);
+    if (!r)
+        r = read_access(io, config);
     if (r)
         return r;
     bus.queues = queues;
@@ -190,6 +206,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                           .few = PACE_FEW,
                           .json_actors = config->scheduler.json_actors,
                           .nonces = &nonces,
+                          .access = io->access,
                       },
                       seed);
     if (!r && *config->scheduler.workflows)
@@ -247,6 +264,7 @@ struct scheduler_io *scheduler_io_free(struct scheduler_io *io)
     driver_free(io->driver);
     alert_io_free(io->alerts);
     scheduler_free(io->machine);
+    access_free(io->access);
     free(io);
     return NULL;
 }

@@ -51,10 +51,15 @@ static char state_of_command(const Drover__V1__Control *m)
     return m->resolve->state == DROVER__V1__STATE__STATE_ACTIVE ? 'A' : 'D';
 }
 
-/* Who gives the command, as one word, and why. */
-static const char *who_and_why(struct scheduler *s, const Drover__V1__Control *m)
+/* Who gives the command, as one word, and why. Of a user whom the broker has proven what the sender
+ * says of itself stands behind: "shop(me@here)". */
+static const char *who_and_why(struct scheduler *s, const struct item *item)
 {
-    char *text = effects_text(s->out, bytes_str(m->by));
+    const Drover__V1__Control *m = item->message.control;
+    const char *said = *item->user && *m->by ? effects_printf(s->out, "%s(%s)", item->user, m->by)
+                       : *item->user         ? item->user
+                                             : m->by;
+    char *text = effects_text(s->out, bytes_str(said));
 
     for (char *c = text; *c; c++)
         *c = *c == ' ' ? '_' : *c;
@@ -74,10 +79,11 @@ static void steer_call(struct scheduler *s, struct op *op)
                              .command_id = m->command_id,
                              .issued_at = m->issued_at,
                              .if_seq = m->if_seq,
-                             .reason = who_and_why(s, m),
+                             .reason = who_and_why(s, op->item),
                              .by = s->name,
                              .fresh = op->fresh,
                              .redelivered = op->item->redelivered || op->again,
+                             .owner = access_owner(s->access, op->item->user),
                              .definition = op->n_steps > 0 || migrates(op) ? op->digest : "",
                              .steps = op->steps,
                              .n_steps = op->n_steps,
@@ -240,7 +246,8 @@ static bool number_steps(struct scheduler *s, struct op *op, const struct workfl
 
 static void look_call(struct scheduler *s, struct op *op)
 {
-    ops_inspect_job(s->out, op_call_id(s, op), op->partition, op->job, 0, 0, false);
+    ops_inspect_job(s->out, op_call_id(s, op), op->partition, op->job, 0, 0, false,
+                    access_owner(s->access, op->item->user));
 }
 
 static void on_stored(struct scheduler *s, struct op *op)

@@ -182,7 +182,7 @@ int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct 
                       const struct rng *seed, bool once, bool dry_run)
 {
     struct supervisor_io *io = calloc(1, sizeof(*io));
-    const struct bus_config bus = driver_bus_config(config, "drover-supervisor");
+    struct bus_config bus = driver_bus_config(config, "drover-supervisor");
     const struct store_config store = driver_store_config(config);
     const struct supervisor_config settings = {.name = config->name,
                                                .period_ms = config->supervisor.period_ms,
@@ -195,6 +195,7 @@ int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct 
     struct driver_health health = driver_health_config(config);
     int r;
 
+    bus.identify = true; /* Recover and Notify are the right of certain users */
     if (!io)
         return -ENOMEM;
     *out = io;

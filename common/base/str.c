@@ -33,6 +33,20 @@ bool bytes_to_i64(struct bytes b, int64_t *out)
     return true;
 }
 
+bool words_have(const char *words, const char *word)
+{
+    const size_t len = strlen(word);
+
+    for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
+        size_t n = strcspn(words, " ");
+
+        if (n == len && memcmp(words, word, len) == 0)
+            return true;
+        words += n;
+    }
+    return false;
+}
+
 char *bytes_dup(struct bytes b)
 {
     char *copy = malloc(b.len + 1);

@@ -56,6 +56,9 @@ char *digits_before(char *end, uint64_t n);
 /* @i in decimal, in @room. */
 struct bytes int_text(int64_t i, char room[INT_TEXT_MAX]);
 
+/* Whether @word is one of @words, which have spaces between them. */
+bool words_have(const char *words, const char *word);
+
 /* A NUL-terminated copy; the caller frees. NULL where out of memory. */
 char *bytes_dup(struct bytes b);
 

@@ -48,18 +48,19 @@ struct bus_config {
     const char *vhost;
     const char *user;
     const char *password;
-    const char *name;           /* shown by the broker as the connection's name */
-    int heartbeat_s;            /* default 10 */
-    int connect_timeout_ms;     /* default 5000 */
-    int reconnect_min_ms;       /* default 100 */
-    int reconnect_max_ms;       /* default 10000 */
-    uint16_t prefetch;          /* of the consumer */
-    bool declare;               /* declare the topology, or only check exchanges and queues */
-    bool quorum;                /* type of the queues that are declared */
-    int confirm_ms;             /* default 300000: before a publish counts as not confirmed; six
-                                   times that while others are */
-    int max_unconfirmed;        /* on the wire at a time, default 1024; the rest waits its turn */
-    uint32_t max_message_bytes; /* larger deliveries are handed over cut, with `oversize` set */
+    const char *name;       /* shown by the broker as the connection's name */
+    int heartbeat_s;        /* default 10 */
+    int connect_timeout_ms; /* default 5000 */
+    int reconnect_min_ms;   /* default 100 */
+    int reconnect_max_ms;   /* default 10000 */
+    uint16_t prefetch;      /* of the consumer */
+    bool declare;           /* declare the topology, or only check exchanges and queues */
+    bool quorum;            /* type of the queues that are declared */
+    bool identify;       /* publishes say who has logged in (user_id), which the broker compares */
+    int confirm_ms;      /* default 300000: before a publish counts as not confirmed; six
+                            times that while others are */
+    int max_unconfirmed; /* on the wire at a time, default 1024; the rest waits its turn */
+    uint32_t max_message_bytes;     /* larger deliveries are handed over cut, with `oversize` set */
     const struct bus_queue *queues; /* to consume; kept, not copied */
     int n_queues;                   /* 0: there is no consuming connection */
     bool direct_reply;  /* also consume amq.rabbitmq.reply-to on the publishing channel ... */

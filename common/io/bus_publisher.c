@@ -271,6 +271,9 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
     put_text(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, &properties.correlation_id,
              m->correlation_id);
     put_text(&properties, AMQP_BASIC_REPLY_TO_FLAG, &properties.reply_to, m->reply_to);
+    if (p->link.bus->config.identify)
+        put_text(&properties, AMQP_BASIC_USER_ID_FLAG, &properties.user_id,
+                 p->link.bus->config.user);
     if (m->expires) {
         snprintf(expiration, sizeof(expiration), "%lld", (long long)(m->not_after - now));
         put_text(&properties, AMQP_BASIC_EXPIRATION_FLAG, &properties.expiration, expiration);

@@ -119,6 +119,8 @@ static const char *const step_messages[] = {"persistent", "transient", NULL};
 static const char *const durabilities[] = {"fast", "strict", NULL};
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const formats[] = {"text", "json", NULL};
+static const char *const identities[] = {"off", "required", NULL};
+static const char *const definitions[] = {"any", "registered", NULL};
 
 /* clang-format off */
 static const struct setting settings[] = {
@@ -186,6 +188,15 @@ static const struct setting settings[] = {
     {"security.dumpable", BOOLEAN, DAEMONS, AT(security.dumpable), "false",
      .text = "debuggers and other processes of its user may read its memory; core files are written"},
 
+    {"security.identity", WORD, CONFIG_SCHEDULER, AT(security.identity), "off", .words = identities,
+     .text = "required: a job belongs to the user that has submitted it, by the property user_id"},
+    {"security.operators", TEXT, CONFIG_SCHEDULER, AT(security.operators), "",
+     .text = "users who may ask about and command all jobs: names with a space between them"},
+    {"security.supervisors", TEXT, CONFIG_SCHEDULER, AT(security.supervisors), "drover-supervisor",
+     .text = "users whose Recover and Notify count: names with a space between them"},
+    {"security.submitters", TREE, CONFIG_SCHEDULER,
+     .text = "list of groups: who may submit, what, and where answers go; else every user may"},
+
     {"health.listen", TEXT, DAEMONS, AT(health.listen), "", .fault = listen_fault,
      .text = "HOST:PORT or [IPV6]:PORT where /livez, /readyz and /metrics are served; port 0: any"},
     {"health.pulse", DURATION, DAEMONS, AT(health.pulse_ms), "5s", 100, MINUTE,
@@ -200,6 +211,9 @@ static const struct setting settings[] = {
     {"scheduler.json_actors", TEXT, CONFIG_SCHEDULER, AT(scheduler.json_actors), "",
      .fault = names_fault,
      .text = "actors that get their requests in JSON: names with a space between them"},
+    {"scheduler.definitions", WORD, CONFIG_SCHEDULER, AT(scheduler.definitions), "any",
+     .words = definitions,
+     .text = "registered: a Submit names a registered workflow, and brings no definition along"},
 
     {"supervisor.period", DURATION, CONFIG_SUPERVISOR, AT(supervisor.period_ms), "1s", 50, MINUTE,
      .text = "the longest time between two looks at what is due"},

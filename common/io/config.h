@@ -54,6 +54,16 @@ enum config_step_messages {
     CONFIG_TRANSIENT,
 };
 
+enum config_identity {
+    CONFIG_OFF,
+    CONFIG_REQUIRED,
+};
+
+enum config_definitions {
+    CONFIG_ANY,
+    CONFIG_REGISTERED,
+};
+
 /* Texts are never NULL; "" where not given. */
 struct config {
     const char *name; /* of this process among its like; default <host>-<pid> */
@@ -96,11 +106,15 @@ struct config {
     } log;
     struct {
         bool dumpable;
-    } security;
+        int identity;            /* enum config_identity */
+        const char *operators;   /* users of the broker, with a space between them */
+        const char *supervisors; /* likewise */
+    } security;                  /* and the list `submitters`, see config_root() */
     struct {
         const char *workflows;     /* a folder */
         const char *alert_command; /* path of a program */
         const char *json_actors;   /* names, with a space between them */
+        int definitions;           /* enum config_definitions */
     } scheduler;
     struct {
         int64_t period_ms;

@@ -26,6 +26,7 @@ struct listed {
 
 struct listing {
     const Drover__V1__ListJobs *query;
+    const char *owner; /* NULL: any */
     uint32_t limit;
     struct place from;     /* where the page begins */
     struct place at;       /* how far this partition has looked ... */
@@ -96,13 +97,14 @@ static bool first_place(const Drover__V1__ListJobs *q, struct place *out)
     return !*q->after || cursor_read(q->after, out);
 }
 
-int listing_new(struct listing **out, const Drover__V1__ListJobs *query)
+int listing_new(struct listing **out, const Drover__V1__ListJobs *query, const char *owner)
 {
     struct listing *l = calloc(1, sizeof(*l));
 
     if (!l)
         return -ENOMEM;
     l->query = query;
+    l->owner = owner;
     l->limit = query->limit ? query->limit : WIRE_LIST_DEFAULT;
     if (l->limit > WIRE_LIST_MAX)
         l->limit = WIRE_LIST_MAX;
@@ -137,12 +139,17 @@ static const char *phase_word(Drover__V1__Phase phase)
 void listing_call(const struct listing *l, struct effects *fx, uint64_t id, uint32_t partition)
 {
     const Drover__V1__ListJobs *q = l->query;
-    const char **names = effects_alloc(fx, q->n_labels * sizeof(*names));
-    const char **values = effects_alloc(fx, q->n_labels * sizeof(*values));
+    const char **names = effects_alloc(fx, (q->n_labels + 1) * sizeof(*names));
+    const char **values = effects_alloc(fx, (q->n_labels + 1) * sizeof(*values));
+    size_t n = 0;
 
+    if (l->owner) { /* first: by this one the store looks jobs up */
+        names[n] = OPS_OWNER_LABEL;
+        values[n++] = l->owner;
+    }
     for (size_t i = 0; i < q->n_labels; i++) {
-        names[i] = q->labels[i]->name;
-        values[i] = q->labels[i]->value;
+        names[n] = q->labels[i]->name;
+        values[n++] = q->labels[i]->value;
     }
     ops_inspect_jobs(fx, id, partition,
                      &(struct op_list){.before = l->at.created,
@@ -153,7 +160,7 @@ void listing_call(const struct listing *l, struct effects *fx, uint64_t id, uint
                                        .workflow = q->workflow,
                                        .labels = names,
                                        .values = values,
-                                       .n_labels = q->n_labels});
+                                       .n_labels = n});
 }
 
 static void add(struct listing *l, struct effects *fx, const struct ops_listed *from)

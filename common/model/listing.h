@@ -21,8 +21,9 @@
 
 struct listing;
 
-/* @query: kept. Return: 0, -ENOMEM, or 1 where query->after is none of ours. */
-int listing_new(struct listing **out, const Drover__V1__ListJobs *query);
+/* @query: kept; @owner: whose jobs to list, kept; NULL: all. Return: 0, -ENOMEM, or 1 where
+ * query->after is none of ours. */
+int listing_new(struct listing **out, const Drover__V1__ListJobs *query, const char *owner);
 
 /* Accepts NULL; returns NULL. */
 struct listing *listing_free(struct listing *l);

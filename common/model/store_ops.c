@@ -192,6 +192,12 @@ bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struc
 
 /* ---- submit, record, drive, steer ---- */
 
+/* Whose job it must be, or else it is as if it were not there. */
+static void put_owner(struct args *a, const char *owner)
+{
+    put_str(a, owner ? owner : "");
+}
+
 void ops_label(struct buf *out, const char *name, const char *value)
 {
     buf_printf(out, "%zu:%s=%s", strlen(name) + 1 + strlen(value), name, value);
@@ -199,7 +205,7 @@ void ops_label(struct buf *out, const char *name, const char *value)
 
 void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op)
 {
-    struct args a = args_new(fx, 25);
+    struct args a = args_new(fx, 26);
 
     put_str(&a, op->job);
     put_str(&a, op->digest);
@@ -216,6 +222,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     put_str(&a, op->reply_to);
     put_str(&a, op->correlation);
     put(&a, op->index);
+    put_owner(&a, op->owner);
     put_str(&a, "input");
     put(&a, op->input);
     put_str(&a, "labels");
@@ -293,7 +300,7 @@ static void put_steps(struct args *a, const struct op_steer *op)
 
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op)
 {
-    struct args a = args_new(fx, 15 + (int)op->n_steps);
+    struct args a = args_new(fx, 16 + (int)op->n_steps);
 
     put_str(&a, op->job);
     put_str(&a, op->command);
@@ -305,6 +312,7 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct
     put_str(&a, op->fresh);
     put_flag(&a, op->redelivered);
     put_str(&a, op->definition);
+    put_owner(&a, op->owner);
     if (op->state) { /* resolve */
         put_int(&a, op->steps[0]);
         put_str(&a, effects_printf(fx, "%c", op->state));
@@ -491,6 +499,7 @@ static const char *const code_names[OPS_CODES_] = {
     [OPS_BEGUN] = "BEGUN",
     [OPS_OTHER_STEP] = "OTHER_STEP",
     [OPS_OTHER_ACTOR] = "OTHER_ACTOR",
+    [OPS_NAME_TAKEN] = "NAME_TAKEN",
     [OPS_DATA_FULL] = "DATA_FULL",
     [OPS_SUPERSEDED] = "SUPERSEDED",
     [OPS_WRONG_STATE] = "WRONG_STATE",
@@ -677,15 +686,16 @@ void ops_inspect_definition(struct effects *fx, uint64_t id, uint32_t partition,
 }
 
 void ops_inspect_job(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                     uint32_t from, uint32_t count, bool with_data)
+                     uint32_t from, uint32_t count, bool with_data, const char *owner)
 {
-    struct args a = args_new(fx, 5);
+    struct args a = args_new(fx, 6);
 
     put_str(&a, "job");
     put_str(&a, job);
     put_int(&a, from);
     put_int(&a, count);
     put_flag(&a, with_data);
+    put_owner(&a, owner);
     emit(&a, id, partition, "inspect");
 }
 
@@ -801,14 +811,15 @@ int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out
 }
 
 void ops_inspect_history(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                         uint64_t from, uint32_t limit)
+                         uint64_t from, uint32_t limit, const char *owner)
 {
-    struct args a = args_new(fx, 4);
+    struct args a = args_new(fx, 5);
 
     put_str(&a, "history");
     put_str(&a, job);
     put_int(&a, (int64_t)from);
     put_int(&a, limit);
+    put_owner(&a, owner);
     emit(&a, id, partition, "inspect");
 }
 

@@ -38,6 +38,7 @@ enum ops_code {
     OPS_STALE,
     OPS_BEGUN,       /* a request that came back, and an agent has begun it; not recorded */
     OPS_OTHER_STEP,  /* a reply that names another step of the job than its token; not recorded */
+    OPS_NAME_TAKEN,  /* a definition that came along has the name of a registered workflow */
     OPS_OTHER_ACTOR, /* a reply that the agents of another actor have sent; not recorded */
     OPS_DATA_FULL,   /* input and results of the job would exceed 64 MiB; not recorded */
     OPS_SUPERSEDED,
@@ -85,9 +86,13 @@ struct op_submit {
     struct bytes labels; /* a Submit with nothing but labels, empty for none */
     struct bytes index;  /* the labels as ops_label() writes them, one behind the other */
     const char *traceparent;
-    const char *submitter;
-    bool json; /* answer in JSON */
+    const char *submitter; /* the user that has sent it, as the broker says; "" for none */
+    const char *owner;     /* whose a job of this id must be, to be the same; NULL: any */
+    bool json;             /* answer in JSON */
 };
+
+/* The label by which the jobs of one user are found. No label of a message has this name. */
+#define OPS_OWNER_LABEL ""
 
 /* Appends a label to a list of them, as the store finds jobs by them. */
 void ops_label(struct buf *out, const char *name, const char *value);
@@ -154,6 +159,7 @@ struct op_steer {
     const char *fresh;      /* nonce: the tokens that this call mints are derived from it */
     bool redelivered;       /* what the same command has caused may not have been sent */
     const char *definition; /* digest of the one by which steps were numbered, "" where none are */
+    const char *owner;      /* whose job it must be, or else it is unknown; NULL: any */
     const uint32_t *steps;  /* retry: none for all; resolve: one; migrate: those that differ */
     uint32_t n_steps;       /* at most OPS_BUDGET; migrate: MIGRATION_DIFFERING_MAX */
     char state;             /* resolve: A or D; else 0 */
@@ -259,8 +265,9 @@ int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out);
 
 void ops_inspect_definition(struct effects *fx, uint64_t id, uint32_t partition,
                             const char *digest);
+/* @owner: whose job it must be, or else it is unknown; NULL: any. So it is below. */
 void ops_inspect_job(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                     uint32_t from, uint32_t count, bool with_data);
+                     uint32_t from, uint32_t count, bool with_data, const char *owner);
 
 /* @seq:   of the settling that is to be told
  * @steps: whose results to read, up to @limit bytes in all; the first OPS_BUDGET are tried. */
@@ -338,7 +345,7 @@ struct ops_list {
 int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out);
 
 void ops_inspect_history(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                         uint64_t from, uint32_t limit);
+                         uint64_t from, uint32_t limit, const char *owner);
 
 struct ops_history {
     struct bytes definition; /* digest */

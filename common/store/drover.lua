@@ -41,7 +41,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 42
+local BUILD = 43
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -737,7 +737,7 @@ local function another_try(job, rec, asked)
     or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))
 end
 
-local mint, token_id
+local mint, token_id, is_others
 do
 
 local twins -- of three hex digits, the same twelve bits in two digits of base64url: a record is to stay below 64 bytes
@@ -759,6 +759,11 @@ function mint(i, fresh)
   end
   local hash = redis.sha1hex(fresh .. '.' .. int(i))
   return int(i) .. '.' .. (sub(hash, 1, 33):gsub('%x%x%x', twins))
+end
+
+-- Whether a job is not that of `owner`, a user of the broker; '' is whoever may do this to any job.
+function is_others(p, id, owner)
+  return (owner or '') ~= '' and call('HGET', p .. 'data:' .. id, 'submitter') ~= owner
 end
 
 -- Which dispatch of step i a token is of, for history and people: the step and a digest, which nobody can answer with.
@@ -1563,9 +1568,9 @@ local function set_address(data, reply_to, correlation)
   call('HSET', data, 'reply_to', reply_to, 'correlation', correlation, 'earlier', concat(earlier))
 end
 
-local function submit_again(p, job, digest, redelivered, reply_to, correlation)
+local function submit_again(p, job, digest, redelivered, reply_to, correlation, owner)
   local out = {}
-  if call('HGET', job.key, 'digest') ~= digest then
+  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then
     put_code(out, 'CONFLICT', job.now)
     return out
   end
@@ -1586,7 +1591,7 @@ local function put_said(data, name, value)
   end
 end
 
--- What a Submit says of a job stands behind it, as (field value)…, from a[16] on; the labels in a[15].
+-- What a Submit says of a job stands behind it, as (field value)…, from a[17] on; the labels in a[15].
 local function write_data(job, full_name, complete_by, a)
   local data = {}
   put_said(data, 'reply_to', a[13])
@@ -1594,7 +1599,7 @@ local function write_data(job, full_name, complete_by, a)
   put_said(data, 'complete_by', complete_by ~= '0' and complete_by or '')
   put_said(data, 'workflow', full_name)
   put_said(data, 'index', a[15])
-  for k = 16, #a, 2 do
+  for k = 17, #a, 2 do
     put_said(data, a[k], a[k + 1])
     if a[k + 1] ~= '' then
       job.changed.bytes = a[k] == 'input' and int(#a[k + 1]) or job.changed.bytes
@@ -1641,13 +1646,19 @@ local function write_first(job, digest, priority, complete_by)
   job.due_changed = true
 end
 
+-- Whether a definition that comes along has the name of a registered workflow and is none of its versions.
+local function takes_a_name(p, digest, full_name)
+  local name = match(full_name or '', '^[^@]+')
+  return name and call('HGET', p .. 'workflows', name) and call('HGET', p .. 'workflows', full_name) ~= digest
+end
+
 -- submit: job digest definition workflow redelivered fresh by desired start_at complete_by events
---         priority reply_to correlation labels (field value)… for data
+--         priority reply_to correlation labels owner (field value)… for data
 function submit(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local id, fresh, by, desired, start_at = a[1], a[6], a[7], a[8], tonumber(a[9])
   if call('EXISTS', p .. 'job:' .. id) == 1 then
-    return submit_again(p, load(p, id, now, '0'), a[2], a[5], a[13], a[14])
+    return submit_again(p, load(p, id, now, '0'), a[2], a[5], a[13], a[14], a[16])
   elseif a[10] ~= '0' and tonumber(a[10]) <= now and not is_quiet(p, now) then
     put_code(out, 'EXPIRED', now)
     return out
@@ -1661,6 +1672,9 @@ function submit(keys, a)
   local d = call('HMGET', def.key, 'ready', 'n', 'name', 'job', 'named')
   if d[1] ~= FORMAT or a[3] ~= '' and d[5] ~= '2' and d[5] ~= '0' then -- the scheduler has it, and stores it anew
     put_code(out, 'UNKNOWN_DEFINITION', now)
+    return out
+  elseif a[3] ~= '' and takes_a_name(p, a[3], d[3]) then
+    put_code(out, 'NAME_TAKEN', now)
     return out
   end
   local later, within, complete_by = start_at > now, match(d[4], '(%d+)$'), a[10]
@@ -2667,6 +2681,9 @@ end
 
 ---- steer ----
 
+local steer
+do -- its own locals: Lua takes 200 in one scope
+
 -- The last commands with their answers, as "length:id command code why step;".
 
 local function answers_of(job)
@@ -2770,12 +2787,15 @@ local function make_readable(p, id, now)
   end
 end
 
--- steer: job command command_id issued_at if_seq said by fresh redelivered definition argument…
+-- steer: job command command_id issued_at if_seq said by fresh redelivered definition owner argument…
 -- said: who gives the command, "-" for nobody, and why.
 -- The last commands are kept with their answers: one that comes again changes nothing.
-local function steer(keys, a)
+function steer(keys, a)
   local p, now, out = keys[1], now_ms(), {}
-  if a[2] == 'kill' and call('EXISTS', p .. 'job:' .. a[1]) == 1 then
+  if is_others(p, a[1], a[11]) then
+    put_code(out, 'UNKNOWN_JOB', now)
+    return out
+  elseif a[2] == 'kill' and call('EXISTS', p .. 'job:' .. a[1]) == 1 then
     make_readable(p, a[1], now)
   end
   local job = load(p, a[1], now, '0')
@@ -2796,7 +2816,7 @@ local function steer(keys, a)
       job.settled = finished(job) and job.seq or 0
     end
   else
-    code, why, i = answer(job, command, unpack(a, 11))
+    code, why, i = answer(job, command, unpack(a, 12))
     if code == 'DONE' or code == 'UNCHANGED' then
       keep_order(job, command)
     end
@@ -2811,6 +2831,8 @@ local function steer(keys, a)
   put_driven(out, code, job)
   put(out, why or '-', int(tonumber(i) or NO_STEP))
   return out
+end
+
 end
 
 ---- settle_owed and lead ----
@@ -2923,11 +2945,11 @@ local function inspect_workflows(p, a)
   return out
 end
 
--- inspect history: job from limit -> FOUND definition first n × entry: from that number on, of which
+-- inspect history: job from limit owner -> FOUND definition first n × entry: from that number on, of which
 -- the first may have been cut off | UNKNOWN
 local function inspect_history(p, a)
   local digest, key = call('HGET', p .. 'job:' .. a[2], 'def'), p .. 'hist:' .. a[2]
-  if not digest then
+  if not digest or is_others(p, a[2], a[5]) then
     return {'UNKNOWN'}
   end
   local first = tonumber(match(call('LINDEX', key, 0) or '1', '^%d+'))
@@ -3036,11 +3058,11 @@ local function inspect_notice(p, a)
   return out
 end
 
--- inspect job: job from count with_data -> FOUND now (job fields) (data fields) input
+-- inspect job: job from count with_data owner -> FOUND now (job fields) (data fields) input
 --              k × (step record error progress result), fewer than asked for where they are large
 local function inspect_job(p, a)
   local job, data = p .. 'job:' .. a[2], p .. 'data:' .. a[2]
-  if call('EXISTS', job) == 0 then
+  if call('EXISTS', job) == 0 or is_others(p, a[2], a[6]) then
     return {'UNKNOWN'}
   end
   local out = {'FOUND', int(now_ms())}

@@ -33,8 +33,10 @@ const channel = await connection.createConfirmChannel()
 channel.on('error', fail).on('return', () => fail(new Error('no queue takes this')))
 const { queue } = await channel.assertQueue('', { exclusive: true })
 
+const userId = decodeURIComponent(new URL(url).username) // whose the job is: the broker refuses another name
+
 function send (exchange, key, message) {
-  const kept = { persistent: true, mandatory: true, replyTo: queue }
+  const kept = { persistent: true, mandatory: true, replyTo: queue, userId }
   channel.publish(exchange, key, Buffer.from(JSON.stringify(message)), kept)
 }
 

@@ -35,12 +35,14 @@ def ended(outcome, results):
 
 def main(job, text, *actors):
     url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost/%2F")
-    channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
+    parameters = pika.URLParameters(url)
+    channel = pika.BlockingConnection(parameters).channel()
     channel.confirm_delivery()  # a publish returns when the broker has the message, or raises
     queue = channel.queue_declare("", exclusive=True).method.queue
 
     def send(exchange, key, message):
-        kept = pika.BasicProperties(delivery_mode=2, reply_to=queue)
+        user = parameters.credentials.username  # whose the job is: the broker refuses another name
+        kept = pika.BasicProperties(delivery_mode=2, reply_to=queue, user_id=user)
         channel.basic_publish(exchange, key, message.SerializeToString(), kept, mandatory=True)
 
     submit, recorded = submit_of(job, text, actors), False  # made once: another would be a CONFLICT

@@ -127,8 +127,9 @@ class Session:
     open is handed over again, which moves its notices here and is answered ALREADY. Such a job may
     have ended in between, when there was no queue to tell; so ALREADY is followed by a question."""
 
-    def __init__(self, shop, connection):
+    def __init__(self, shop, connection, user):
         self.shop = shop
+        self.user = user  # whose the jobs are: the broker refuses another name than the login
         self.sent = {}  # order -> when it was published
         self.channel = connection.channel()
         self.channel.confirm_delivery()
@@ -138,7 +139,7 @@ class Session:
     def publish(self, exchange, key, body):
         """Return: whether the broker has it in a queue."""
         kept = pika.BasicProperties(
-            delivery_mode=2, content_type="application/json", reply_to=self.queue
+            delivery_mode=2, content_type="application/json", reply_to=self.queue, user_id=self.user
         )
         try:
             self.channel.basic_publish(exchange, key, body, kept, mandatory=True)
@@ -206,7 +207,7 @@ def run(shop, parameters, until_done):
         try:
             with pika.BlockingConnection(parameters) as connection:
                 print("connected", flush=True)
-                return Session(shop, connection).run(until_done)
+                return Session(shop, connection, parameters.credentials.username).run(until_done)
         except (pika.exceptions.AMQPError, OSError) as problem:
             print(f"no broker: {problem!r}", flush=True)
             time.sleep(RECONNECT_S)

@@ -105,7 +105,7 @@ static int begin_at(const char *after, struct buf *place)
     int r;
 
     query.after = (char *)after;
-    r = listing_new(&l, &query);
+    r = listing_new(&l, &query, NULL);
     assert(r == 0 || r == 1);
     if (r)
         return r;
@@ -141,7 +141,7 @@ static void read_list(struct ops_reader *r, struct effects *fx)
     int more;
 
     query.limit = 3;
-    assert(listing_new(&l, &query) == 0);
+    assert(listing_new(&l, &query, NULL) == 0);
     do
         more = listing_take(l, fx, r);
     while (more > 0);

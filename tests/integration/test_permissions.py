@@ -35,15 +35,17 @@ WORD = secrets.token_hex(16)  # no option, as one that begins with a dash would 
 
 # --- the broker ----------------------------------------------------------------------------------
 
-SCHEDULER, AGENT, DEMO_AGENT, SUPERVISOR, CLIENT, MONITOR = USERS = (
-    "drover-scheduler", "drover-agent", "drover-agent-demo", "drover-supervisor", "drover-client", "monitor")
+SCHEDULER, AGENT, DEMO_AGENT, SUPERVISOR, CLIENT, SHOP, OPERATOR, MONITOR = USERS = (
+    "drover-scheduler", "drover-agent", "drover-agent-demo", "drover-supervisor", "drover-client", "shop", "drover-operator",
+    "monitor")
+ASKING = {CLIENT, SHOP, OPERATOR}
 PULSING = {SCHEDULER, AGENT, DEMO_AGENT}
 
 # Who may publish to an exchange; who may read a queue, which is also to empty it. All else is
 # refused to all.
 PUBLISHES = {
-    "drover.submit": {CLIENT},
-    "drover.control": {CLIENT, SUPERVISOR},
+    "drover.submit": ASKING,
+    "drover.control": ASKING | {SUPERVISOR},
     "drover.tasks": {SCHEDULER},
     "drover.replies": {AGENT},
     "drover.reply.demo": {AGENT, DEMO_AGENT},
@@ -65,7 +67,8 @@ READS = {
 }
 OWN = {
     "an exclusive queue `drover.pulse.…`, bound to `drover.pulse`": PULSING,
-    "an exclusive queue `amq.gen…`": {CLIENT},
+    "an exclusive queue `amq.gen…`": ASKING,
+    "a durable queue `shop.…`": {SHOP},
 }
 
 
@@ -94,6 +97,12 @@ def own_replies(channel):
     channel.basic_get(queue)
 
 
+def own_inbox(channel):
+    channel.queue_declare("shop.inbox", durable=True)
+    channel.basic_get("shop.inbox")
+    channel.queue_delete("shop.inbox")
+
+
 def listen(source):
     """Binds a queue of one's own to an exchange that is not; refused to who can have none, too."""
 
@@ -117,7 +126,7 @@ def broker_operations():
             publish(exchange), users)
     for queue, users in READS.items():
         out[f"read `{queue}`"] = (read(queue), users)
-    own = dict(zip(OWN, (own_pulse, own_replies)))
+    own = dict(zip(OWN, (own_pulse, own_replies, own_inbox)))
     return out | {f"make {text}": (own[text], users) for text, users in OWN.items()}
 
 
@@ -325,7 +334,8 @@ class Permissions(unittest.TestCase):
     @classmethod
     def make_accounts(cls):
         command = [wire.ROOT / "deploy" / "accounts.py", "--dir", cls.secrets]
-        subprocess.run([sys.executable, "-B", *command, *(f"--actor={a}" for a in ACTORS)],
+        subprocess.run([sys.executable, "-B", *command, "--client", SHOP,
+                        *(f"--actor={a}" for a in ACTORS)],
                        check=True)
 
     @classmethod
@@ -535,7 +545,7 @@ class Permissions(unittest.TestCase):
         self.make_accounts()
         after = {path.name: path.read_text() for path in self.secrets.glob("*drover-*")}
         self.assertEqual(before, after)
-        self.assertEqual(9, len(before))
+        self.assertEqual(10, len(before))
         self.assertEqual(0o700, self.secrets.stat().st_mode & 0o777)
 
     def test_two_agents_of_one_name(self):
@@ -544,6 +554,14 @@ class Permissions(unittest.TestCase):
         for words in (["--actor=a", "--agent=a=b"], ["--agent=x=a", "--agent=x=b"]):
             done = subprocess.run([*command, *words], capture_output=True, text=True)
             self.assertEqual((2, True), (done.returncode, "two agents called" in done.stderr))
+
+    def test_clients_of_other_names(self):
+        """One whose queues would be those of others, or who is there already, is refused."""
+        command = [sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir", self.directory / "other"]
+        for name in ("a.b", "amq", "drover", "a b", "drover-scheduler"):
+            done = subprocess.run([*command, "--client", name], capture_output=True, text=True)
+            self.assertNotEqual(0, done.returncode, name)
+            self.assertIn(name, done.stderr)
 
     def test_no_shared_agent(self):
         directory = self.directory / "unshared"

@@ -75,7 +75,7 @@ class Client:
     def publish(self, exchange, key, body=b"", mandatory=True, **properties):
         if not isinstance(body, (bytes, str)):
             body = body.SerializeToString()
-        properties = pika.BasicProperties(**properties)
+        properties = pika.BasicProperties(**{"user_id": self._parameters.credentials.username, **properties})
         self.call(lambda c: c.basic_publish(exchange, key, body, properties, mandatory))
 
     def submit(self, submit):

@@ -29,6 +29,7 @@ BUS = "tests/integration/test_bus"
 BUS_BROKER = "tests/integration/test_bus_broker"
 BUS_CONFIRMS = "tests/integration/test_bus_confirms"
 STORE = "tests/integration/test_store"
+OWNERS = "tests/integration/test_owners.py"
 
 RULES = {
     "Nothing is acknowledged before its effects, and what was cut off in between is made good": {
@@ -1107,9 +1108,9 @@ RULES = {
             f"{DISPATCH} test_too_large_in_json",
         ),
         "an actor gets JSON that has only the beginning of such a name": (
-            "scheduler/dispatch.c",
-            "        if (n == len && memcmp(name, actor, len) == 0)",
-            "        if (n >= len && memcmp(name, actor, len) == 0)",
+            "common/base/str.c",
+            "        if (n == len && memcmp(words, word, len) == 0)",
+            "        if (n >= len && memcmp(words, word, len) == 0)",
             "tests/integration/test_json_agent.py JsonAgent.test_without_protobuf",
         ),
     },
@@ -1807,6 +1808,152 @@ RULES = {
             f"{SUPERVISOR} test_goodbye",
         ),
     },
+    "A job is its owner's": {
+        "whoever repeats a Submit takes the job over": (
+            FUNCTIONS,
+            "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
+            "  if call('HGET', job.key, 'digest') ~= digest then\n",
+            f"{OWNERS} Owners.test_end_of_a_job_is_its_owners",
+        ),
+        "a job without an owner is everybody's": (
+            FUNCTIONS,
+            "'submitter') ~= owner\n",
+            "'submitter') ~= owner and call('HEXISTS', p .. 'data:' .. id, 'submitter') == 1\n",
+            "tests/integration/test_functions.py Functions.test_job_without_an_owner",
+        ),
+        "anybody commands": (
+            FUNCTIONS,
+            "  if is_others(p, a[1], a[11]) then\n",
+            "  if false then\n",
+            "tests/integration/test_functions.py Functions.test_job_of_another_owner",
+        ),
+        "a stranger has a torn job mended": (
+            FUNCTIONS,
+            "  if is_others(p, a[1], a[11]) then\n",
+            "  if a[2] == 'kill' then\n    make_readable(p, a[1], now)\n  end\n  if is_others(p, a[1], a[11]) then\n",
+            "tests/integration/test_functions.py Functions.test_job_without_an_owner",
+        ),
+        "anybody reads a job": (
+            FUNCTIONS,
+            "or is_others(p, a[2], a[6]) then",
+            "then",
+            "tests/integration/test_functions.py Functions.test_job_of_another_owner",
+        ),
+        "anybody reads a history": (
+            FUNCTIONS,
+            "or is_others(p, a[2], a[5]) then",
+            "then",
+            "tests/integration/test_functions.py Functions.test_job_of_another_owner",
+        ),
+        "a command with names of steps tells strangers which there are": (
+            "scheduler/steer.c",
+            "                    access_owner(s->access, op->item->user));",
+            "                    NULL);",
+            f"{OWNERS} Owners.test_job_of_another_is_unknown",
+        ),
+        "everybody lists all jobs": (
+            "scheduler/list.c",
+            "access_owner(s->access, op->item->user)",
+            "NULL",
+            f"{OWNERS} Owners.test_job_of_another_is_unknown",
+        ),
+        "a job cannot be found by its owner": (
+            "scheduler/on_submit.c",
+            "    if (s->access->required)\n        ops_label(",
+            "    if (false)\n        ops_label(",
+            f"{OWNERS} Owners.test_job_of_another_is_unknown",
+        ),
+        "operators are like everybody": (
+            "scheduler/access.c",
+            "a->required && !is_operator(a, user) ? user : NULL",
+            "a->required ? user : NULL",
+            f"{OWNERS} Owners.test_job_of_another_is_unknown",
+        ),
+        "a message without a user is taken": (
+            "scheduler/access.c",
+            "    if (!a->required || *user)\n",
+            "    if (true)\n",
+            f"{OWNERS} Owners.test_nobody_sends_without_a_name",
+        ),
+        "anybody recovers": (
+            "scheduler/access.c",
+            "        if (words_have(a->supervisors, user))\n",
+            "        if (true)\n",
+            f"{OWNERS} Owners.test_supervisors_right",
+        ),
+        "the supervisor does not say who it is": (
+            "supervisor/supervisor_io.c",
+            "bus.identify = true;",
+            "bus.identify = false;",
+            f"{OWNERS} Owners.test_supervisors_right",
+        ),
+        "a definition comes along where only registered ones may run": (
+            "scheduler/access.c",
+            "    if (m->definition && a->registered) {",
+            "    if (false) {",
+            f"{OWNERS} Owners.test_definitions",
+        ),
+        "a definition that comes along takes a registered name": (
+            FUNCTIONS,
+            "  elseif a[3] ~= '' and takes_a_name(p, a[3], d[3]) then\n",
+            "  elseif false then\n",
+            "tests/integration/test_functions.py Functions.test_name_of_a_registered_workflow",
+        ),
+        "a definition that comes along takes another version of a registered name": (
+            FUNCTIONS,
+            "call('HGET', p .. 'workflows', name) and call(",
+            "call('HGET', p .. 'workflows', full_name) and call(",
+            "tests/integration/test_functions.py Functions.test_name_of_a_registered_workflow",
+        ),
+        "a submitter says that a step is done": (
+            "scheduler/access.c",
+            "    if (rewrites_step(m) && a->registered && !is_operator(a, user)) {",
+            "    if (false) {",
+            f"{OWNERS} Owners.test_steps_are_the_operators_word",
+        ),
+        "a submitter starts what it may not": (
+            "scheduler/access.c",
+            "    if (!s->workflows[0])\n",
+            "    if (true)\n",
+            f"{OWNERS} Owners.test_who_may_start_what",
+        ),
+        "a migration leads to what a submitter may not start": (
+            "scheduler/access.c",
+            "    return m->command_case != DROVER__V1__CONTROL__COMMAND_MIGRATE ||\n",
+            "    return true ||\n",
+            f"{OWNERS} Owners.test_who_may_start_what",
+        ),
+        "the scheduler writes into any queue": (
+            "scheduler/access.c",
+            "    if (!a->required || !*reply_to ||",
+            "    if (true || !*reply_to ||",
+            f"{OWNERS} Owners.test_scheduler_is_no_deputy",
+        ),
+        "a queue whose name only begins like the user's is its own": (
+            "scheduler/access.c",
+            " && queue[len] == '.' && queue[len + 1];",
+            ";",
+            f"{OWNERS} Owners.test_scheduler_is_no_deputy",
+        ),
+        "the refusal of what cannot be read goes to any queue": (
+            "scheduler/scheduler.c",
+            "    said = or_abort(strdup(allowed ? said : \"\"));",
+            "    said = or_abort(strdup(allowed || !item->message.base ? said : \"\"));",
+            f"{OWNERS} Owners.test_scheduler_is_no_deputy",
+        ),
+        "a history has the name that its sender claims": (
+            "scheduler/steer.c",
+            '*item->user && *m->by ? effects_printf(s->out, "%s(%s)", item->user, m->by)',
+            "*item->user && *m->by ? m->by",
+            f"{OWNERS} Owners.test_history_says_who_it_was",
+        ),
+        "that identity is off is not told": (
+            "scheduler/scheduler_io.c",
+            "    if (!r && !io->access->required)\n",
+            "    if (false)\n",
+            f"{OWNERS} Owners.test_off_is_told",
+        ),
+    },
     "An answer counts only from the agents of the step's actor": {
         "tokens of one call have the same digits": (
             FUNCTIONS,
@@ -2277,8 +2424,8 @@ RULES = {
     "The same Submit again is ALREADY, another one with its id CONFLICT; who asks, and how he is told, does not count": {
         "a job's id is given to another job": (
             FUNCTIONS,
-            "  if call('HGET', job.key, 'digest') ~= digest then\n",
-            "  if false then\n",
+            "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
+            "  if is_others(p, job.id, owner) then\n",
             "tests/integration/test_functions.py Functions.test_the_same_again",
         ),
         "a newer reply_to is not taken over": (
@@ -2530,8 +2677,8 @@ RULES = {
     "Who sends what is wrong is told so, and nothing comes of it": {
         "another job by an id that is taken is taken for it": (
             FUNCTIONS,
-            "  if call('HGET', job.key, 'digest') ~= digest then\n",
-            "  if false then\n",
+            "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
+            "  if is_others(p, job.id, owner) then\n",
         ),
         "what cannot be read is thrown away": (
             "scheduler/scheduler.c",
@@ -2544,8 +2691,8 @@ RULES = {
     "Who asks page by page is told of everything, in order, as it is": {
         "a page of a history begins an entry late": (
             "scheduler/history.c",
-            "op->job, from, most);",
-            "op->job, from + 1, most);",
+            "op->job, from, most,",
+            "op->job, from + 1, most,",
         ),
         "a page of a list leaves out its last": (
             "common/model/listing.c",

@@ -282,6 +282,12 @@ static void random_define(struct both *b, uint32_t i)
     call_both(b, NULL);
 }
 
+/* Whose job it must be, where that is asked for. */
+static const char *any_owner(struct both *b)
+{
+    return timeline_chance(&b->t, 800000) ? NULL : timeline_chance(&b->t, 500000) ? "ann" : "bob";
+}
+
 static void random_submit(struct both *b)
 {
     uint32_t i = (uint32_t)timeline_between(&b->t, 0, PLAN_DEFINITIONS - 1);
@@ -304,7 +310,8 @@ static void random_submit(struct both *b)
         .labels = BYTES_EMPTY,
         .index = timeline_chance(&b->t, 300000) ? bytes_str("8:site=a=b4:x=\n:") : BYTES_EMPTY,
         .traceparent = "",
-        .submitter = "",
+        .submitter = timeline_chance(&b->t, 500000) ? "" : "ann",
+        .owner = any_owner(b),
     };
 
     ops_submit(&b->t.arena, 0, 0, &op);
@@ -364,6 +371,7 @@ static void random_steer(struct both *b)
                           .by = "scheduler",
                           .fresh = fresh_token(b, fresh),
                           .definition = timeline_chance(&b->t, 950000) ? "" : "another",
+                          .owner = any_owner(b),
                           .steps = &step};
 
     if (!timeline_chance(&b->t, 300000))
@@ -400,7 +408,7 @@ static void random_look(struct both *b)
         effects_printf(&b->t.arena, "drover:{p0}:%s", one_of(b, indexes, array_size(indexes)));
 
     command(b, (const char *[]){"ZRANGE", key, "0", "-1", "WITHSCORES"}, 5);
-    ops_inspect_job(&b->t.arena, 0, 0, any_job(b), 0, 100, true);
+    ops_inspect_job(&b->t.arena, 0, 0, any_job(b), 0, 100, true, any_owner(b));
     call_both(b, NULL);
 }
 
@@ -425,8 +433,8 @@ static void random_list(struct both *b)
     ops_inspect_workflows(&b->t.arena, 0, 0, timeline_chance(&b->t, 500000) ? "" : "w",
                           (uint32_t)timeline_between(&b->t, 1, 3));
     call_both(b, NULL);
-    ops_inspect_history(&b->t.arena, 0, 0, any_job(b), (uint64_t)timeline_between(&b->t, 0, 20),
-                        10);
+    ops_inspect_history(&b->t.arena, 0, 0, any_job(b), (uint64_t)timeline_between(&b->t, 0, 20), 10,
+                        any_owner(b));
     call_both(b, NULL);
     ops_told(&b->t.arena, 0, 0, "NO_AGENT a",
              (enum ops_cause)timeline_between(&b->t, OPS_CAUSE_ASK, OPS_CAUSE_OVER),

@@ -45,7 +45,7 @@ static int teardown(void **state)
 
 static void begin(struct world *w)
 {
-    assert_int_equal(listing_new(&w->listing, &w->query), 0);
+    assert_int_equal(listing_new(&w->listing, &w->query, NULL), 0);
 }
 
 /* What the next call asks for: "before id since limit phase workflow label…". */
@@ -150,12 +150,12 @@ static void test_cursors(void **state)
 
     for (size_t i = 0; i < array_size(bad); i++) {
         w->query.after = (char *)bad[i];
-        assert_int_equal(listing_new(&w->listing, &w->query), 1);
+        assert_int_equal(listing_new(&w->listing, &w->query, NULL), 1);
         assert_null(w->listing);
     }
     memset(longest + 2, 'a', ID_NAME_MAX + 1);
     w->query.after = longest;
-    assert_int_equal(listing_new(&w->listing, &w->query), 1);
+    assert_int_equal(listing_new(&w->listing, &w->query, NULL), 1);
     longest[ID_NAME_MAX + 2] = '\0';
     begin(w);
 }

@@ -632,8 +632,8 @@ static void call_inspect(struct effects *fx, uint64_t id, const struct workflow 
     ops_inspect_definition(fx, id, 0, w->digest);
     ops_inspect_workflow(fx, id, 0, "w");
     ops_inspect_workflows(fx, id, 0, "w@1", 5);
-    ops_inspect_job(fx, id, 0, "j", 0, 5, true);
-    ops_inspect_history(fx, id, 0, "j", 1, 5);
+    ops_inspect_job(fx, id, 0, "j", 0, 5, true, NULL);
+    ops_inspect_history(fx, id, 0, "j", 1, 5, NULL);
     ops_inspect_notice(fx, id, 0, "j", 7, 1000, (const uint32_t[]){0, 1}, 2);
     ops_inspect_jobs(fx, id, 0,
                      &(struct op_list){.before = INT64_MAX,
@@ -762,7 +762,7 @@ static struct listing *begin_list(const Drover__V1__ListJobs *query)
     unsigned n = memory_left();
 
     memory_fail_at(0);
-    assert_int_equal(listing_new(&l, query), 0);
+    assert_int_equal(listing_new(&l, query, NULL), 0);
     memory_fail_at(n);
     return l;
 }
@@ -1011,7 +1011,7 @@ static void test_templates(void **state)
 static int do_listing(const void *input, struct result *out)
 {
     struct listing *l = NULL;
-    int r = listing_new(&l, input);
+    int r = listing_new(&l, input, NULL);
 
     if (r)
         return l ? -EPROTO : r;

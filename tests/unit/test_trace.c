@@ -160,7 +160,7 @@ static void test_calls(void **state)
     ops_drive(&fx, 1, 0, "j", "", "me", false, NULL, 0);
     ops_renew(&fx, 1, 0, "j", "1.2", 0.5, SECRET, 0, "");
     ops_inspect_definition(&fx, 1, 0, "digest");
-    ops_inspect_history(&fx, 1, 0, "j", 1, 10);
+    ops_inspect_history(&fx, 1, 0, "j", 1, 10, NULL);
     ops_told(&fx, 1, 0, "NO_AGENT a0", OPS_CAUSE_OVER, "");
     ops_suspect(&fx, 1, 0, "digest", "life", OPS_SUSPECT_END);
     ops_settle_owed(&fx, 1, 0, notices, 2);
