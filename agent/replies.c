@@ -360,7 +360,7 @@ void dead_letter(struct agent *a, struct delivery *d, const struct bus_delivery 
     p->reason = or_abort(strdup(reason));
     delivery_hold(d);
     a->stats.dead_letters++;
-    log_warn("dead_letter", LOG_S("reason", reason), LOG_I("bytes", from->body.len));
+    log_often(LOG_WARN, "dead_letter", LOG_S("reason", reason), LOG_I("bytes", from->body.len));
     send_dead(a, p);
 }
 

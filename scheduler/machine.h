@@ -65,6 +65,12 @@
 #define MACHINE_LOOK_MAX_MS 1000
 #define MACHINE_WATCHED_MAX 256 /* requests; those that wait longest give way, and do not count */
 
+/* Of what is larger than the first (see intake.c): bytes that are read at a time, of each queue,
+ * and bytes that wait for that, of all. */
+#define MACHINE_LARGE_BYTES (64 * WIRE_KIB)
+#define MACHINE_READ_BYTES (8 * WIRE_MIB)
+#define MACHINE_UNREAD_BYTES (32 * WIRE_MIB)
+
 struct op;
 typedef void op_fn(struct scheduler *s, struct op *op);
 typedef void op_answered_fn(struct scheduler *s, struct op *op, struct ops_reader *r);
@@ -82,6 +88,12 @@ struct alert {
     char cause[16 + ID_NAME_MAX]; /* "" where the step is a cause of its own */
 };
 
+enum item_large {
+    ITEM_SMALL,
+    ITEM_UNREAD,
+    ITEM_READ,
+};
+
 struct item {
     struct list link; /* in scheduler.items */
     uint64_t handle;  /* 0: nothing to acknowledge */
@@ -92,6 +104,7 @@ struct item {
     bool looks;     /* nor this: whether the store went back, evidence; nobody waits for it */
     char *suspect;  /* delivered before: its digest, owned; else NULL */
     unsigned open;
+    enum item_large large;
     char *reply_to; /* "" for none */
     char *user;     /* of the broker, who has sent it; "" where that is not proven */
     char
@@ -103,7 +116,8 @@ struct item {
 
 struct op {
     struct item *item;
-    struct list link;       /* in scheduler.records[] until the turn's end, .stalled or .suspects */
+    struct list link;       /* in scheduler.records[] until the turn's end, .stalled, .suspects or
+                               an intake's */
     struct heap_node timer; /* in scheduler.timers while it waits to be repeated */
     unsigned open;          /* calls and publishes without an answer */
     unsigned refusals;
@@ -154,7 +168,7 @@ struct op {
     uint32_t n_gone;               /* migrate: of the steps */
     uint64_t seq;                  /* what is owed; look: the mark that was remembered */
     enum ops_suspect suspect;      /* suspect: what is told of it */
-    struct bus_delivery *delivery; /* suspect: one free() */
+    struct bus_delivery *delivery; /* suspect, or waits to be read: one free() */
     uint32_t notices;              /* notice: tries before this one */
     bool with_results;             /* notice: the sinks are known */
     bool asked_earlier;            /* likewise: whether its earlier addresses are to be told ... */
@@ -255,6 +269,12 @@ struct accepted {
     char job[];
 };
 
+/* Large messages of one queue. */
+struct intake {
+    struct list waiting; /* ops */
+    size_t read_bytes;   /* of those that are worked on */
+};
+
 struct scheduler {
     char *name;
     const struct access *access;
@@ -280,10 +300,13 @@ struct scheduler {
     struct pace dispatching;
     struct tempo *tempos;        /* oldest first */
     char life[ID_TOKEN_LEN + 1]; /* of this process */
-    struct list suspects;        /* ops of deliveries that wait until ... */
-    struct item *suspect;        /* ... this one is dealt with; NULL: none is */
-    int64_t suspect_until;       /* then it is no suspect any more */
-    struct list watched;         /* requests ... */
+    struct intake intakes[SCHEDULER_SOURCES];
+    size_t unread_bytes;   /* of large messages that wait */
+    bool crowded;          /* by them: nothing is consumed */
+    struct list suspects;  /* ops of deliveries that wait until ... */
+    struct item *suspect;  /* ... this one is dealt with; NULL: none is */
+    int64_t suspect_until; /* then it is no suspect any more */
+    struct list watched;   /* requests ... */
     unsigned n_watched;
     int64_t look_began; /* ... at the queue of this actor; 0: none is under way */
     char looked[ID_NAME_MAX + 1];
@@ -319,6 +342,18 @@ void item_unref(struct scheduler *s, struct item *item);
 void item_handle(struct scheduler *s, struct item *item, const struct bus_delivery *d);
 
 struct op *op_new(struct scheduler *s, struct item *item, const char *job);
+
+/* A delivery that outlives its callback; the body stays the item's. One free() releases it. */
+struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes body);
+
+/* Intake (intake.c): whether a delivery goes back to the broker instead; a new item of one; reads
+ * it, now or when there is room; it is done with; room may have come; the broker is gone. */
+bool intake_gives_back(struct scheduler *s, const struct bus_delivery *d);
+void intake_came(struct scheduler *s, struct item *item);
+void intake_read(struct scheduler *s, struct item *item, const struct bus_delivery *d);
+void intake_done(struct scheduler *s, const struct item *item);
+void intake_go_on(struct scheduler *s);
+void intake_lost(struct scheduler *s);
 
 /* Makes a store call now; it is repeated as it is until the store has answered. */
 void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *answered);

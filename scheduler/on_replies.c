@@ -136,8 +136,8 @@ static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader
     if (ops_read_renewed(r, &renewed))
         return;
     if (renewed.other_actor)
-        log_warn("progress_of_another_actor", LOG_S("job", op->job),
-                 LOG_S("step", op->progress->step), LOG_S("agent_of", op->item->actor));
+        log_often(LOG_WARN, "progress_of_another_actor", LOG_S("job", op->job),
+                  LOG_S("step", op->progress->step), LOG_S("agent_of", op->item->actor));
     answer.job_id = op->progress->job_id;
     answer.step = op->progress->step;
     answer.token = op->progress->token;
@@ -164,7 +164,12 @@ void on_replies(struct scheduler *s, struct item *item)
     struct problem problem = {0}, first = {0};
     size_t bad = 0;
 
-    for (size_t i = 0; i < m->n_replies; i++) {
+    if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {
+        problem_set(&first, m->n_replies > WIRE_REPLIES_MAX ? "replies" : "progress",
+                    "has more than %d: the rest was not looked at", WIRE_REPLIES_MAX);
+        bad++;
+    }
+    for (size_t i = 0; i < m->n_replies && i < WIRE_REPLIES_MAX; i++) {
         if (wire_check_reply(m, i, &problem)) {
             if (bad++ == 0)
                 first = problem;
@@ -172,7 +177,7 @@ void on_replies(struct scheduler *s, struct item *item)
             reply(s, item, m->replies[i]);
         }
     }
-    for (size_t i = 0; i < m->n_progress; i++) {
+    for (size_t i = 0; i < m->n_progress && i < WIRE_REPLIES_MAX; i++) {
         if (wire_check_progress(m, i, &problem)) {
             if (bad++ == 0)
                 first = problem;

@@ -34,11 +34,13 @@ struct item *item_new(struct scheduler *s, const struct bus_delivery *d)
     }
     list_append(&s->items, &item->link);
     s->stats.open++;
+    intake_came(s, item);
     return item;
 }
 
 static struct item *item_free(struct scheduler *s, struct item *item)
 {
+    intake_done(s, item);
     list_remove(&item->link);
     wire_free(&item->message);
     free(item->reply_to);
@@ -158,11 +160,11 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
         break;
     case OPS_UNKNOWN_JOB:
         s->stats.unknown++;
-        log_info("reply_unknown_job", LOG_S("job", op->job));
+        log_often(LOG_INFO, "reply_unknown_job", LOG_S("job", op->job));
         break;
     case OPS_BEGUN:
-        log_info("request_begun", LOG_S("job", op->job),
-                 LOG_S("token", ops_token_id(s->out, op->record.token)));
+        log_often(LOG_INFO, "request_begun", LOG_S("job", op->job),
+                  LOG_S("token", ops_token_id(s->out, op->record.token)));
         break;
     case OPS_OTHER_STEP:
         item_dead(s, op->item,
@@ -183,9 +185,9 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
         break;
     default:
         s->stats.stale++;
-        log_info("reply_not_recorded", LOG_S("job", op->job),
-                 LOG_S("token", ops_token_id(s->out, op->record.token)),
-                 LOG_S("code", ops_code_name(driven->code)));
+        log_often(LOG_INFO, "reply_not_recorded", LOG_S("job", op->job),
+                  LOG_S("token", ops_token_id(s->out, op->record.token)),
+                  LOG_S("code", ops_code_name(driven->code)));
         break;
     }
     on_driven(s, op, driven, w);
@@ -338,7 +340,7 @@ void item_dead(struct scheduler *s, struct item *item, const char *reason)
 
     op->reason = or_abort(strdup(reason));
     s->stats.dead_letters++;
-    log_warn("dead_letter", LOG_S("reason", reason), LOG_I("bytes", item->body.len));
+    log_often(LOG_WARN, "dead_letter", LOG_S("reason", reason), LOG_I("bytes", item->body.len));
     dead_publish(s, op);
     op_unref(s, op);
 }
@@ -414,6 +416,12 @@ static void op_refused(struct scheduler *s, struct op *op, const struct store_an
     op->refused = true;
     if (answer->result == STORE_OOM && op->on_full && *op->item->reply_to) {
         op->on_full(s, op);
+        op->then = NULL;
+        op_unref(s, op);
+        return;
+    }
+    if (answer->result == STORE_OOM && op->item->large) {
+        item_dead(s, op->item, "STORE_FULL"); /* while it is held, no other large one is read */
         op->then = NULL;
         op_unref(s, op);
         return;
@@ -599,12 +607,15 @@ void item_handle(struct scheduler *s, struct item *item, const struct bus_delive
 
 static void on_delivery(struct scheduler *s, const struct bus_delivery *d)
 {
-    struct item *item = item_new(s, d);
+    struct item *item;
 
+    if (intake_gives_back(s, d))
+        return;
+    item = item_new(s, d);
     if (d->redelivered)
         suspects_add(s, item, d);
     else
-        item_handle(s, item, d);
+        intake_read(s, item, d);
     item_unref(s, item);
 }
 
@@ -687,6 +698,8 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     list_init(&s->accepted);
     list_init(&s->gone);
     list_init(&s->suspects);
+    for (int source = 0; source < SCHEDULER_SOURCES; source++)
+        list_init(&s->intakes[source].waiting);
     list_init(&s->watched);
     id_token(rng_next(&s->rng), s->life);
     *out = s;
@@ -730,6 +743,9 @@ struct scheduler *scheduler_free(struct scheduler *s)
         op_free(s, list_entry(l, struct op, link));
     for (struct list *l; (l = list_pop(&s->suspects));)
         op_free(s, list_entry(l, struct op, link));
+    for (int source = 0; source < SCHEDULER_SOURCES; source++)
+        for (struct list *l; (l = list_pop(&s->intakes[source].waiting));)
+            op_free(s, list_entry(l, struct op, link));
     list_foreach_safe(l, &s->items)
         item_free(s, list_entry(l, struct item, link));
     for (size_t i = 0; i < s->n_registered; i++)
@@ -777,6 +793,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
         on_store_up(s, event->partitions, event->run);
         break;
     case SCHEDULER_BUS_DOWN:
+        intake_lost(s);
         suspects_lost(s);
         watch_lost(s);
         break;
@@ -801,6 +818,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
         dispatch_flush(s);
         break;
     }
+    intake_go_on(s);
     return next_tick(s);
 }
 
@@ -815,4 +833,5 @@ bool scheduler_idle(const struct scheduler *s)
 void scheduler_stats(const struct scheduler *s, struct scheduler_stats *out)
 {
     *out = s->stats;
+    out->unread_bytes = s->unread_bytes;
 }

@@ -24,9 +24,9 @@
  *   ON store up  compare what it shows with what is remembered: a store that went back in time
  *
  * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c (steer.c, migrate.c; the
- * questions in list.c, history.c, catalog.c), suspects.c, notice.c, rollback.c, watch.c. What the
- * store has decided is carried out in driven.c, dispatch.c and event.c; scheduler.c carries work
- * along, see machine.h.
+ * questions in list.c, history.c, catalog.c), intake.c, suspects.c, notice.c, rollback.c, watch.c.
+ * What the store has decided is carried out in driven.c, dispatch.c and event.c; scheduler.c
+ * carries work along, see machine.h.
  */
 #pragma once
 
@@ -50,6 +50,7 @@ enum scheduler_source {
     SCHEDULER_CONTROL,
     SCHEDULER_EXPIRED,
 };
+#define SCHEDULER_SOURCES (SCHEDULER_EXPIRED + 1)
 
 /* EFFECT_ROLE: for the driver. */
 enum scheduler_effect {
@@ -102,6 +103,8 @@ struct scheduler_stats {
     uint64_t store_rollbacks; /* times the store was found to have gone back */
     uint64_t lost;            /* accepted jobs that were gone then */
     uint64_t open;            /* deliveries not acknowledged */
+    uint64_t given_back;      /* large ones, for which there was no room */
+    uint64_t unread_bytes;    /* of large ones that wait to be read */
 };
 
 #define SCHEDULER_UNCONFIRMED 1024

@@ -119,6 +119,10 @@ static const struct driver_machine events = {
 
 static const struct metric figures[] = {
     {"open", METRIC_GAUGE, AT(open), "deliveries that are worked on, not acknowledged yet"},
+    {"unread_bytes", METRIC_GAUGE, AT(unread_bytes),
+     "of messages over 64 KiB that wait to be read"},
+    {"given_back", METRIC_COUNTER, AT(given_back),
+     "messages over 64 KiB given back to the broker, as too many waited"},
     {"submits", METRIC_COUNTER, AT(submits), "Submits received"},
     {"created", METRIC_COUNTER, AT(created), "jobs recorded"},
     {"already", METRIC_COUNTER, AT(already), "Submits of a job that was recorded before"},

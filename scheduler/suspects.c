@@ -28,8 +28,7 @@ static size_t append(char *to, size_t at, const char *text)
     return at + size;
 }
 
-/* The body stays the item's. One free() releases it. */
-static struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes body)
+struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes body)
 {
     static const size_t texts[] = {
         offsetof(struct bus_delivery, content_type),
@@ -114,7 +113,7 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
     }
     s->suspect_until = s->now + MACHINE_SUSPECT_MS;
     if (lives < MACHINE_SUSPECT_LIVES) {
-        item_handle(s, item, op->delivery);
+        intake_read(s, item, op->delivery);
         return;
     }
     log_error("poison", LOG_S("digest", op->job), LOG_I("lives", lives));

@@ -141,3 +141,16 @@ void log_write(enum log_level level, const char *event, const struct log_field *
     if (!line.failed && write(log_config.fd, line.data, line.len) < 0)
         return; /* there is nobody left to tell */
 }
+
+bool log_admits(struct log_bound *bound, const char *event)
+{
+    int64_t second = clock_monotonic_ms() / 1000;
+
+    if (bound->second != second) {
+        if (bound->lines > LOG_OFTEN_MAX)
+            log_warn("log_left_out", LOG_S("event", event),
+                     LOG_I("lines", (int64_t)(bound->lines - LOG_OFTEN_MAX)));
+        *bound = (struct log_bound){.second = second};
+    }
+    return ++bound->lines <= LOG_OFTEN_MAX;
+}

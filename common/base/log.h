@@ -19,6 +19,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/log_field.h"
 
@@ -66,6 +67,25 @@ static inline bool log_enabled(enum log_level level)
             log_write(level, event, log_fields_ + 1,                                               \
                       (int)(sizeof(log_fields_) / sizeof(log_fields_[0])) - 1);                    \
         }                                                                                          \
+    } while (0)
+
+#define LOG_OFTEN_MAX 100 /* lines a second of one log_often() */
+
+struct log_bound {
+    int64_t second;
+    uint64_t lines;
+};
+
+/* Whether there is room for one more line in this second. What was left out in the one before is
+ * told: event log_left_out. From one thread. */
+bool log_admits(struct log_bound *bound, const char *event);
+
+/* For what a stranger can bring about as often as he likes. */
+#define log_often(level, event, ...)                                                               \
+    do {                                                                                           \
+        static struct log_bound log_bound_;                                                        \
+        if (log_enabled(level) && log_admits(&log_bound_, event))                                  \
+            log_event(level, event, __VA_ARGS__);                                                  \
     } while (0)
 
 #define log_debug(...) log_event(LOG_DEBUG, __VA_ARGS__)

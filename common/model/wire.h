@@ -61,7 +61,8 @@
 const char *wire_reply_actor(const char *exchange);
 
 #define WIRE_TOKEN_MAX 64
-#define WIRE_BATCH_MAX 8 /* requests that a scheduler puts into one message */
+#define WIRE_REPLIES_MAX 1000 /* replies, and Progress, of one message that count */
+#define WIRE_BATCH_MAX 8      /* requests that a scheduler puts into one message */
 #define WIRE_REASON_MAX 1024
 #define WIRE_BY_MAX 128
 #define WIRE_NOTE_MAX 1024

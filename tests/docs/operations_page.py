@@ -16,7 +16,7 @@ import sys
 
 PAGE = "docs/OPERATIONS.md"
 CONFIG = "common/io/config.c"
-DAEMONS = ("common/io", "common/model", "scheduler", "agent", "supervisor")
+DAEMONS = ("common/base", "common/io", "common/model", "scheduler", "agent", "supervisor")
 METRICS = {  # file -> what the names of its metrics begin with, and who has them
     "common/io/metrics.c": ("", "all"),
     "common/io/vitals.c": ("drover_", "all"),
@@ -31,8 +31,8 @@ EVENTS = re.compile(r"<!-- events -->\n(.*?)<!-- end -->", re.DOTALL)
 SETTING = re.compile(r'\{"([\w.]+)", (\w+), (\w+),(.*?)\.text = "([^"]*)"\}', re.DOTALL)
 WORDS = re.compile(r"static const char \*const (\w+)\[\] = \{([^}]*), NULL\};")
 LOGGED = re.compile(
-    r'\b(?:log_(?:debug|info|warn|error)|trace_event|trace_run)'
-    r'\(\s*(?:[^",()]*\? )?"(\w+)"(?: : "(\w+)")?'
+    r'\b(?:log_(?:debug|info|warn|error)|log_often|trace_event|trace_run)'
+    r'\(\s*(?:LOG_\w+, )?(?:[^",()]*\? )?"(\w+)"(?: : "(\w+)")?'
 )
 METRIC = re.compile(r'\{"(\w+)", METRIC_(\w+), AT\([\w.]+\),\s*"([^"]*)"\}')
 PROCESS_METRIC = re.compile(r'\(out, "((?:drover|process)_\w+)", "(\w+)",\s*"([^"]*)"')

@@ -480,7 +480,7 @@ class Functions(unittest.TestCase):
         self.record("P")
         self.record("T", 1)
         self.assertEqual("W", self.step(1)[2])
-        answer = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0)
+        answer = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "", "", "", 0)
         self.assertEqual(["DONE", "1 A PARKED"], [answer[0], answer[3].rpartition(" ")[0]])
         self.assertEqual(["P", "1"], self.step(1)[2:5:2])
         self.assertIn(f"{JOB} {answer[3].split()[-1]}", self.index("owed"))
@@ -777,7 +777,7 @@ class Functions(unittest.TestCase):
         line = ["r", "0 0 0 0 0 0 0 0 0 0 PP||0 1 00|||0", "0", f"{LONG}|0 0 00||||a|x", "xa", 0]
         for digest, version, registered in (("good", 1, 1), ("evil", 1, 0), ("evil2", 2, 0), ("free", 0, 0)):
             name = "order" if version else "other"
-            self.assertEqual("DEFINED", self.call("define", digest, name, version, 1, "", 1, registered,
+            self.assertEqual("DEFINED", self.call("define", digest, name, version, 1, "blob", 1, registered,
                                                   "job", "P 1 0", *line)[0])
         self.assertEqual("NAME_TAKEN", self.submit_call(definition="evil")[0])
         self.assertEqual("NAME_TAKEN", self.submit_call(definition="evil2")[0])
@@ -1067,7 +1067,7 @@ class Functions(unittest.TestCase):
             return "record", "me", "A", JOB, root, redelivered, FRESH[1], 0, "", "", "", 0, "", "", ""
 
         def steer(redelivered):
-            return "steer", JOB, "enable", "once", 0, 0, "-", "me", FRESH[2], redelivered, ""
+            return "steer", JOB, "enable", "once", 0, 0, "-", "me", FRESH[2], redelivered, "", ""
 
         def drive(redelivered):
             return "drive", JOB, FRESH[3], "me", redelivered, 1
@@ -1659,7 +1659,7 @@ class Functions(unittest.TestCase):
         self.assertEqual(["UNKNOWN"], self.call("inspect", "history", JOB, 1, 9))
         self.submit(LONG)
         self.assertEqual("UNSUPPORTED", self.steer("dance"))
-        moved = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "another", "", 0)
+        moved = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "another", "", "", 0)
         self.assertEqual("MOVED", moved[0])
 
     def test_history_has_a_cap(self):

@@ -241,7 +241,7 @@ STORE_OPERATIONS = {
         function("drive", "driven", NONCE, "me", 1, 0)],
         {SCHEDULER}),
     "carry out commands: `steer`": ([
-        function("steer", "steered", "cancel", "c", 0, 0, "", "me", NONCE, 0, "")], {SCHEDULER}),
+        function("steer", "steered", "cancel", "c", 0, 0, "", "me", NONCE, 0, "", "")], {SCHEDULER}),
     "drop notices: `settle_owed`": ([function("settle_owed", "bare", 1)], {SCHEDULER}),
     "tell of alerts: `told`": ([
         function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),

@@ -1808,6 +1808,62 @@ RULES = {
             f"{SUPERVISOR} test_goodbye",
         ),
     },
+    "What is large waits until there is memory for it": {
+        "all that is large is read at once": (
+            "scheduler/intake.c",
+            "    return in->read_bytes == 0 ||",
+            "    return true || in->read_bytes == 0 ||",
+            f"{INTAKE} test_large_messages_wait",
+        ),
+        "one queue's large messages stop those of another": (
+            "scheduler/intake.c",
+            "    struct intake *in = &s->intakes[item->source];\n    struct op *op;\n\n    if (!item->large",
+            "    struct intake *in = &s->intakes[0];\n    struct op *op;\n\n    if (!item->large",
+            f"{INTAKE} test_large_messages_wait",
+        ),
+        "without end large messages wait here": (
+            "scheduler/intake.c",
+            "    if (d->body.len <= MACHINE_LARGE_BYTES ||",
+            "    if (true || d->body.len <= MACHINE_LARGE_BYTES ||",
+            f"{INTAKE} test_large_messages_go_back",
+        ),
+        "what was given back comes at once": (
+            "scheduler/intake.c",
+            "    if (!s->crowded)\n        consume(s, false);\n",
+            "",
+            f"{INTAKE} test_large_messages_go_back",
+        ),
+        "nothing is consumed any more": (
+            "scheduler/intake.c",
+            "    if (s->crowded && s->unread_bytes <= MACHINE_UNREAD_BYTES / 2)\n",
+            "    if (false)\n",
+            f"{INTAKE} test_large_messages_go_back",
+        ),
+        "large Submits are held while the store is full": (
+            "scheduler/scheduler.c",
+            "    if (answer->result == STORE_OOM && op->item->large) {",
+            "    if (false) {",
+            f"{INTAKE} test_store_full",
+        ),
+        "a stranger fills the log": (
+            "common/base/log.c",
+            "    return ++bound->lines <= LOG_OFTEN_MAX;",
+            "    return ++bound->lines <= 100 * LOG_OFTEN_MAX;",
+            "tests/unit/test_base test_log_often",
+        ),
+        "that the log was cut is not told": (
+            "common/base/log.c",
+            "        if (bound->lines > LOG_OFTEN_MAX)\n",
+            "        if (false)\n",
+            "tests/unit/test_base test_log_often",
+        ),
+        "a message holds as many replies as one likes": (
+            "scheduler/on_replies.c",
+            "    if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {",
+            "    if (false) {",
+            f"{INTAKE} test_too_many_replies",
+        ),
+    },
     "A job is its owner's": {
         "whoever repeats a Submit takes the job over": (
             FUNCTIONS,

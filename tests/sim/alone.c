@@ -166,6 +166,10 @@ void alone_step(struct alone *w, struct scheduler_event event)
             publish(w, &out.items[i]);
         else if (out.items[i].type == EFFECT_ACK)
             say(w, "ack", bytes_str(""));
+        else if (out.items[i].type == EFFECT_REQUEUE)
+            say(w, "given back", bytes_str(""));
+        else if (out.items[i].type == EFFECT_CONSUME)
+            say(w, out.items[i].wanted ? "consume" : "pause", bytes_str(""));
         else if (out.items[i].type == EFFECT_ROLE && out.items[i].role.what == SCHEDULER_LOOK)
             say(w, "look ", bytes_str(out.items[i].role.object));
     }

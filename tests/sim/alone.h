@@ -4,7 +4,8 @@
  *
  * What it says is kept as text, one thing after the other: "request s1" (a step, or all of those
  * that travel together), "reply {…}" and "dead REASON {…}" (bodies as they are, so ask in JSON),
- * "event {…}", "alert REASON", "look QUEUE", "ack". The broker takes all of it, or what outcome
+ * "event {…}", "alert REASON", "look QUEUE", "ack",
+ * "given back", "pause", "consume". The broker takes all of it, or what outcome
  * says.
  */
 #pragma once

@@ -847,6 +847,27 @@ static void test_log_level(void **state)
     assert_int_equal(level, LOG_ERROR);
 }
 
+/* Of a second that is over, what was left out is told; in each, so many lines are let through. */
+static void test_log_often(void **state)
+{
+    struct log_pipe *p = *state;
+    struct log_bound bound = {.second = -1, .lines = LOG_OFTEN_MAX + 50};
+    int64_t seconds = clock_monotonic_ms() / 1000;
+    int64_t admitted = 0;
+
+    log_to(p, LOG_TEXT);
+    assert_true(log_admits(&bound, "knock"));
+    assert_string_equal(log_read(p) + CLOCK_ISO_LEN,
+                        " warn scheduler log_left_out event=knock lines=50\n");
+    while (log_admits(&bound, "knock"))
+        admitted++;
+    seconds = clock_monotonic_ms() / 1000 - seconds + 1;
+    assert_in_range(admitted, LOG_OFTEN_MAX - 1, seconds * LOG_OFTEN_MAX);
+    assert_false(
+        log_admits(&(struct log_bound){.second = bound.second, .lines = LOG_OFTEN_MAX}, "knock") &&
+        clock_monotonic_ms() / 1000 == bound.second);
+}
+
 static void test_log_cuts_long_lines(void **state)
 {
     struct log_pipe *p = *state;
@@ -974,6 +995,7 @@ int main(void)
         log_unit_test(test_log_text_quotes),
         log_unit_test(test_log_json),
         log_unit_test(test_log_level),
+        log_unit_test(test_log_often),
         log_unit_test(test_log_cuts_long_lines),
         log_unit_test(test_log_drops_what_cannot_be_written),
         log_unit_test(test_log_lines_of_threads_stay_whole),

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Intake: how much of what was delivered is worked on at a time
+ *
+ * The prefetch bounds messages, not bytes, and a message takes up to WIRE_MEMORY_FACTOR times its
+ * size once it is read. So of the large ones few are read at a time, for each queue; the others
+ * wait as they came, in their order. Where too many bytes wait, the rest goes back to the broker,
+ * and nothing more is consumed until half of them is read.
+ */
+#include <stdlib.h>
+
+#include "scheduler/machine.h"
+
+static void consume(struct scheduler *s, bool wanted)
+{
+    s->crowded = !wanted;
+    effects_add(s->out, EFFECT_CONSUME, 0)->wanted = wanted;
+}
+
+bool intake_gives_back(struct scheduler *s, const struct bus_delivery *d)
+{
+    if (d->body.len <= MACHINE_LARGE_BYTES || s->unread_bytes + d->body.len <= MACHINE_UNREAD_BYTES)
+        return false;
+    s->stats.given_back++;
+    effects_add(s->out, EFFECT_REQUEUE, d->handle);
+    if (!s->crowded)
+        consume(s, false);
+    return true;
+}
+
+void intake_came(struct scheduler *s, struct item *item)
+{
+    if (item->body.len <= MACHINE_LARGE_BYTES)
+        return;
+    item->large = ITEM_UNREAD;
+    s->unread_bytes += item->body.len;
+}
+
+/* One of them may always be read. */
+static bool has_room(const struct intake *in, const struct item *item)
+{
+    return in->read_bytes == 0 || in->read_bytes + item->body.len <= MACHINE_READ_BYTES;
+}
+
+static void read_item(struct scheduler *s, struct item *item, const struct bus_delivery *d)
+{
+    if (item->large == ITEM_UNREAD) {
+        item->large = ITEM_READ;
+        s->unread_bytes -= item->body.len;
+        s->intakes[item->source].read_bytes += item->body.len;
+    }
+    item_handle(s, item, d);
+}
+
+void intake_read(struct scheduler *s, struct item *item, const struct bus_delivery *d)
+{
+    struct intake *in = &s->intakes[item->source];
+    struct op *op;
+
+    if (!item->large || (list_empty(&in->waiting) && has_room(in, item))) {
+        read_item(s, item, d);
+        return;
+    }
+    op = op_new(s, item, "");
+    op->delivery = delivery_copy(d, item->body);
+    list_append(&in->waiting, &op->link);
+}
+
+void intake_done(struct scheduler *s, const struct item *item)
+{
+    if (item->large == ITEM_UNREAD)
+        s->unread_bytes -= item->body.len;
+    else if (item->large == ITEM_READ)
+        s->intakes[item->source].read_bytes -= item->body.len;
+}
+
+static struct op *next(struct intake *in)
+{
+    struct op *op;
+
+    if (list_empty(&in->waiting))
+        return NULL;
+    op = list_entry(in->waiting.next, struct op, link);
+    if (!has_room(in, op->item))
+        return NULL;
+    list_remove(&op->link);
+    return op;
+}
+
+void intake_go_on(struct scheduler *s)
+{
+    struct op *op;
+
+    for (int source = 0; source < SCHEDULER_SOURCES; source++) {
+        while ((op = next(&s->intakes[source]))) {
+            read_item(s, op->item, op->delivery);
+            op_unref(s, op); /* what intake_read() holds */
+        }
+    }
+    if (s->crowded && s->unread_bytes <= MACHINE_UNREAD_BYTES / 2)
+        consume(s, true);
+}
+
+void intake_lost(struct scheduler *s)
+{
+    for (int source = 0; source < SCHEDULER_SOURCES; source++) {
+        for (struct list *l; (l = list_pop(&s->intakes[source].waiting));) {
+            struct op *op = list_entry(l, struct op, link);
+
+            op->item->handle = 0; /* the broker has it again */
+            op_unref(s, op);
+        }
+    }
+}
