@@ -45,7 +45,7 @@ def submission(number, start_at=0):
     return [
         f"job-{number:06d}", f"digest{number}", "", "hello", "0", f"{number:016x}", "bench",
         "A" if number % 10 == 0 else "D", str(start_at), "0", "job", "0", "", "", "8:rare=yes" if rare else "",
-        "", "input", "x" * 100, "labels", "", "traceparent", "", "submitter", "", "format", "",
+        "", "0", "0", "0", "input", "x" * 100, "labels", "", "traceparent", "", "submitter", "", "format", "",
     ]
 
 

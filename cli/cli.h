@@ -26,6 +26,8 @@ enum cli_exit {
     CLI_INTERRUPTED = 130, /* as a shell does: 128 + SIGINT */
 };
 
+#define CLI_RETRY_LATER_MS 1000 /* before what a scheduler would not take now is sent again */
+
 /* The commands. Return: the exit code. */
 int cli_submit(const struct args *args);
 int cli_run(const struct args *args);

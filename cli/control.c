@@ -55,7 +55,16 @@ int control_ask(struct session *s, const Drover__V1__Control *m, int64_t deadlin
         .answer = WIRE_ANSWER,
     };
 
-    return session_ask(s, &question, deadline, answer);
+    for (;;) {
+        int r = session_ask(s, &question, deadline, answer);
+
+        if (r || answer->answer->code != DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER)
+            return r;
+        wire_free(answer);
+        r = session_wait(s, clock_monotonic_ms() + CLI_RETRY_LATER_MS);
+        if (r)
+            return r;
+    }
 }
 
 int control_look(struct session *s, const char *job, int64_t deadline, struct wire_message *answer)

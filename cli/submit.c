@@ -11,8 +11,6 @@
 #include "cli/view.h"
 #include "model/json.h"
 
-#define RETRY_LATER_MS 1000
-
 int submit_job(struct session *s, const Drover__V1__Submit *job, int64_t deadline,
                struct wire_message *receipt)
 {
@@ -31,7 +29,7 @@ int submit_job(struct session *s, const Drover__V1__Submit *job, int64_t deadlin
         if (receipt->receipt->code != DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER)
             return 0;
         wire_free(receipt);
-        r = session_wait(s, clock_monotonic_ms() + RETRY_LATER_MS);
+        r = session_wait(s, clock_monotonic_ms() + CLI_RETRY_LATER_MS);
         if (r)
             return r;
     }

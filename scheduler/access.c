@@ -168,6 +168,18 @@ bool access_control(const struct access *a, const char *user, const Drover__V1__
            check_workflow(a, user, m->migrate->workflow, "migrate.workflow", problem);
 }
 
+struct access_limits access_limits(const struct access *a, const char *user)
+{
+    const struct access_submitter *s = submitter_of(a, user);
+
+    if (!a->required || is_operator(a, user) || words_have(a->supervisors, user))
+        return (struct access_limits){0};
+    return s ? s->limits
+             : (struct access_limits){.rate = ACCESS_RATE,
+                                      .jobs = ACCESS_JOBS,
+                                      .bytes = (int64_t)ACCESS_MEGABYTES << 20};
+}
+
 const char *access_owner(const struct access *a, const char *user)
 {
     return a->required && !is_operator(a, user) ? user : NULL;

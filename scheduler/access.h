@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/cleanup.h"
 #include "base/status.h"
@@ -19,11 +20,23 @@
 /* Users that have no group of their own. */
 #define ACCESS_OTHERS "*"
 
+/* What one user may take of a scheduler, and of the store; 0: as much as it likes. */
+struct access_limits {
+    int64_t rate;  /* of one scheduler, units a second: see allowance.c */
+    int64_t jobs;  /* in the store */
+    int64_t bytes; /* of their inputs */
+};
+
+#define ACCESS_RATE 1000
+#define ACCESS_JOBS 1000000
+#define ACCESS_MEGABYTES 1024 /* of 2^20 bytes */
+
 /* A group of security.submitters. All texts are owned. */
 struct access_submitter {
     char *user;       /* or ACCESS_OTHERS */
     char **workflows; /* that it may start, by name; ends with NULL; empty: all of them */
     char *replies;    /* what the names of its queues begin with; NULL: the user and a dot */
+    struct access_limits limits;
 };
 
 struct access {
@@ -48,6 +61,10 @@ bool access_submit(const struct access *a, const char *user, const Drover__V1__S
                    struct problem *problem);
 bool access_control(const struct access *a, const char *user, const Drover__V1__Control *m,
                     struct problem *problem);
+
+/* Those of the user's group, or the default; none for operators, supervisors, and where identity is
+ * not required. */
+struct access_limits access_limits(const struct access *a, const char *user);
 
 /* Whose jobs @user may ask about and command: its own; NULL: all. */
 const char *access_owner(const struct access *a, const char *user);

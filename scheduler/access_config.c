@@ -19,7 +19,9 @@ static int check_names(char *const *names, const config_setting_t *group, struct
 
 static int read_submitter(struct access *a, const config_setting_t *group, struct problem *problem)
 {
-    static const char *const known[] = {"user", "workflows", "replies", NULL};
+    static const char *const known[] = {"user", "workflows", "replies", "rate",
+                                        "jobs", "megabytes", NULL};
+    int64_t megabytes = ACCESS_MEGABYTES;
     struct access_submitter *s = &a->submitters[a->n_submitters++];
     int r = tree_keys(group, known, problem);
 
@@ -31,6 +33,14 @@ static int read_submitter(struct access *a, const config_setting_t *group, struc
         r = tree_text(group, "replies", &s->replies, problem);
     if (!r)
         r = tree_texts(group, "workflows", &s->workflows, problem);
+    s->limits = (struct access_limits){.rate = ACCESS_RATE, .jobs = ACCESS_JOBS};
+    if (!r)
+        r = tree_int(group, "rate", 0, INT32_MAX, &s->limits.rate, problem);
+    if (!r)
+        r = tree_int(group, "jobs", 0, INT32_MAX, &s->limits.jobs, problem);
+    if (!r)
+        r = tree_int(group, "megabytes", 0, INT32_MAX, &megabytes, problem);
+    s->limits.bytes = megabytes << 20;
     return r ? r : check_names(s->workflows, group, problem);
 }
 

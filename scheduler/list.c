@@ -35,6 +35,8 @@ static void list_answered(struct scheduler *s, struct op *op, struct ops_reader 
         log_error("store_answer_broken", LOG_S("what", "list"));
         return;
     }
+    if (more)
+        allowance_spend(s, op->item->user, ALLOWANCE_SEARCH);
     if (!more && ++op->partition == s->partitions)
         list_answer(s, op);
     else

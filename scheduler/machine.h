@@ -275,6 +275,14 @@ struct intake {
     size_t read_bytes;   /* of those that are worked on */
 };
 
+/* What a user may still take, see allowance.c. */
+struct allowance {
+    UT_hash_handle hh;
+    int64_t at;   /* when that was ... */
+    int64_t left; /* thousandths of units; below 0: overdrawn */
+    char user[];
+};
+
 struct scheduler {
     char *name;
     const struct access *access;
@@ -298,8 +306,12 @@ struct scheduler {
     struct list stalled;      /* ops with requests that wait for room */
     struct list batches;      /* requests that leave with the next flush */
     struct pace dispatching;
-    struct tempo *tempos;        /* oldest first */
-    char life[ID_TOKEN_LEN + 1]; /* of this process */
+    struct tempo *tempos;         /* oldest first */
+    char life[ID_TOKEN_LEN + 1];  /* of this process */
+    struct allowance *allowances; /* oldest first */
+    int64_t horizon_ms;           /* 0: none */
+    unsigned full_at;             /* percent of the store's memory ... */
+    bool store_full;              /* ... which it has reached */
     struct intake intakes[SCHEDULER_SOURCES];
     size_t unread_bytes;   /* of large messages that wait */
     bool crowded;          /* by them: nothing is consumed */
@@ -345,6 +357,15 @@ struct op *op_new(struct scheduler *s, struct item *item, const char *job);
 
 /* A delivery that outlives its callback; the body stays the item's. One free() releases it. */
 struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes body);
+
+/* Allowance (allowance.c): whether a user may ask for something, "" being one of them; it has taken
+ * so many units. */
+bool allowance_admits(struct scheduler *s, const char *user);
+void allowance_spend(struct scheduler *s, const char *user, size_t units);
+void allowances_free(struct scheduler *s);
+#define ALLOWANCE_BYTES 4096 /* of a message, for a unit */
+#define ALLOWANCE_ITEMS 100  /* of an answer of the store, likewise */
+#define ALLOWANCE_SEARCH 25  /* units of a call that has looked at as many jobs as it may */
 
 /* Intake (intake.c): whether a delivery goes back to the broker instead; a new item of one; reads
  * it, now or when there is room; it is done with; room may have come; the broker is gone. */

@@ -10,6 +10,12 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
+/* Of what a user may have, the part of one partition. */
+static int64_t share(const struct scheduler *s, int64_t most)
+{
+    return (most + s->partitions - 1) / s->partitions;
+}
+
 static void submit_call(struct scheduler *s, struct op *op)
 {
     ops_submit(s->out, op_call_id(s, op), op->partition, &op->submit);
@@ -42,10 +48,19 @@ static void reject(struct scheduler *s, struct op *op, const char *field, const 
         item_dead(s, op->item, effects_printf(s->out, "INVALID %s %s", field, reason));
 }
 
+static void refuse_for_now(struct scheduler *s, struct op *op, const char *field,
+                           const char *reason)
+{
+    s->stats.retry_later++;
+    if (*op->item->reply_to)
+        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER, field, reason, NULL, 0);
+    else
+        item_dead(s, op->item, effects_printf(s->out, "LIMIT %s %s", field, reason));
+}
+
 static void retry_later(struct scheduler *s, struct op *op)
 {
-    receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER, "",
-            "the store is out of memory and takes no new work now", NULL, 0);
+    refuse_for_now(s, op, "", "the store is out of memory and takes no new work now");
 }
 
 static void submit_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
@@ -78,6 +93,16 @@ static void on_submitted(struct scheduler *s, struct op *op, const struct ops_dr
                     ? "this id is taken by a job with other content, or of another user"
                     : "this id is taken by a job with other content",
                 NULL, driven->now);
+        return;
+    case OPS_TOO_FAR:
+        reject(s, op, "start_at", "is further ahead than scheduler.horizon allows");
+        return;
+    case OPS_TOO_MANY:
+        refuse_for_now(s, op, "user_id",
+                       effects_printf(s->out,
+                                      "%s has as many jobs, or bytes of input, in the store as it "
+                                      "may (security.submitters)",
+                                      op->item->user));
         return;
     case OPS_NAME_TAKEN:
         reject(s, op, "definition.name",
@@ -147,6 +172,7 @@ static void index_append(struct buf *out, const Drover__V1__Submit *m)
 static void set_submit(struct op *op, const struct scheduler *s, const struct bus_delivery *d)
 {
     const Drover__V1__Submit *m = op->item->message.submit;
+    const struct access_limits limits = access_limits(s->access, op->item->user);
 
     submission_digest(m, op->workflow, op->submission);
     payload_append(&op->buf, m->input);
@@ -175,8 +201,48 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
         .traceparent = m->traceparent,
         .submitter = op->item->user,
         .owner = s->access->required ? op->item->user : NULL,
+        .horizon = s->horizon_ms,
+        .most_jobs = share(s, limits.jobs),
+        .most_bytes = share(s, limits.bytes),
         .json = op->item->json,
     };
+}
+
+static void record_job(struct scheduler *s, struct op *op)
+{
+    if (op->workflow && !definition_find(s, op->workflow->digest)) {
+        definition_keep(s, op->workflow);
+        definition_store(s, op, submit);
+    } else {
+        submit(s, op);
+    }
+}
+
+/* Until there is room. */
+static void hold(struct scheduler *s, struct op *op)
+{
+    op->call = hold;
+    if (s->store_full) {
+        op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
+        return;
+    }
+    record_job(s, op);
+    op_unref(s, op); /* what the timer held */
+}
+
+/* Well before the store is out of memory, so that what is under way has room to end. */
+static void begin(struct scheduler *s, struct op *op)
+{
+    if (!s->store_full) {
+        record_job(s, op);
+    } else if (op->on_full && *op->item->reply_to) {
+        op->on_full(s, op);
+    } else if (op->item->large) {
+        item_dead(s, op->item, "STORE_FULL");
+    } else {
+        op->open++;
+        hold(s, op);
+    }
 }
 
 void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery *d)
@@ -194,12 +260,7 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
     } else {
         set_submit(op, s, d);
         op->on_full = d->redelivered ? NULL : retry_later; /* it may be recorded already */
-        if (op->workflow && !definition_find(s, op->workflow->digest)) {
-            definition_keep(s, op->workflow);
-            definition_store(s, op, submit);
-        } else {
-            submit(s, op);
-        }
+        begin(s, op);
     }
     op_unref(s, op);
 }

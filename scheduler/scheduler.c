@@ -11,6 +11,10 @@
 #include "model/reply_to.h"
 #include "scheduler/machine.h"
 
+/* In place of what wire_decode() says of a message: repeat it later; its sender may not. */
+#define LIMIT "LIMIT"
+#define DENIED "DENIED"
+
 /* ---- items ---- */
 
 struct item *item_new(struct scheduler *s, const struct bus_delivery *d)
@@ -458,6 +462,8 @@ static void on_answer(struct scheduler *s, uint64_t id, const struct store_answe
         } else if (answer->result != STORE_OK) {
             op_refused(s, op, answer);
         } else {
+            if (op->item->source == SCHEDULER_CONTROL)
+                allowance_spend(s, op->item->user, 1 + answer->n / ALLOWANCE_ITEMS);
             op->answered(s, op, &r);
             op_unref(s, op);
         }
@@ -510,19 +516,21 @@ static char *name_said(const char *name)
     return (char *)(sane ? name : "");
 }
 
-static void reject_submit(struct scheduler *s, struct op *op, const char *field, const char *reason)
+static void reject_submit(struct scheduler *s, struct op *op, bool later, const char *field,
+                          const char *reason)
 {
     Drover__V1__Receipt m = DROVER__V1__RECEIPT__INIT;
 
     if (op->item->message.base)
         m.job_id = name_said(op->item->message.submit->job_id);
-    m.code = DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED;
+    m.code = later ? DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER
+                   : DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED;
     m.field = (char *)field;
     m.reason = (char *)reason;
     op_reply(s, op, &m.base);
 }
 
-static void reject_control(struct scheduler *s, struct op *op, const char *field,
+static void reject_control(struct scheduler *s, struct op *op, bool later, const char *field,
                            const char *reason, const char *message_id)
 {
     const Drover__V1__Control *asked = op->item->message.control;
@@ -530,7 +538,8 @@ static void reject_control(struct scheduler *s, struct op *op, const char *field
 
     m.job_id = name_said(asked ? asked->job_id : "");
     m.command_id = name_said(asked ? asked->command_id : message_id);
-    m.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID;
+    m.code = later ? DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER
+                   : DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID;
     m.reason = (char *)effects_printf(s->out, "%s%s%s", field, *field ? ": " : "", reason);
     op_reply(s, op, &m.base);
 }
@@ -541,6 +550,7 @@ static void on_refused(struct scheduler *s, struct item *item, const struct bus_
 {
     const char *reason = *problem->reason ? problem->reason : what;
     bool answers = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
+    bool later = strcmp(what, LIMIT) == 0;
     struct op *op;
 
     if (!answers || !*item->reply_to) {
@@ -550,11 +560,14 @@ static void on_refused(struct scheduler *s, struct item *item, const struct bus_
         return;
     }
     op = op_new(s, item, "");
-    s->stats.rejected++;
-    if (item->source == SCHEDULER_SUBMIT)
-        reject_submit(s, op, problem->field, reason);
+    if (later)
+        s->stats.retry_later++;
     else
-        reject_control(s, op, problem->field, reason, d->message_id);
+        s->stats.rejected++;
+    if (item->source == SCHEDULER_SUBMIT)
+        reject_submit(s, op, later, problem->field, reason);
+    else
+        reject_control(s, op, later, problem->field, reason, d->message_id);
     op_unref(s, op);
 }
 
@@ -575,6 +588,23 @@ static bool set_reply_to(struct scheduler *s, struct item *item, struct problem 
     return allowed;
 }
 
+/* Whether its sender has taken so much of late that it has to wait. What is large is not even read
+ * then. */
+static const char *over_limit(struct scheduler *s, const struct item *item, struct problem *problem)
+{
+    bool counts = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
+
+    if (!counts || allowance_admits(s, item->user)) {
+        if (counts)
+            allowance_spend(s, item->user, 1 + item->body.len / ALLOWANCE_BYTES);
+        return NULL;
+    }
+    problem_set(problem, "user_id",
+                "%s has taken as much as it may (security.submitters): repeat it later",
+                item->user);
+    return LIMIT;
+}
+
 /* Whether its sender may ask for this. */
 static bool is_allowed(const struct scheduler *s, const struct item *item, struct problem *problem)
 {
@@ -588,11 +618,13 @@ static bool is_allowed(const struct scheduler *s, const struct item *item, struc
 void item_handle(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
     struct problem problem = {0};
-    const char *bad = decode(item, d, &problem);
+    const char *limit = over_limit(s, item, &problem);
+    const char *bad = limit && item->large ? limit : decode(item, d, limit ? NULL : &problem);
 
     item->json = item->message.base ? item->message.json : d->body.len > 0 && *d->body.data == '{';
+    bad = limit ? limit : bad;
     if (!set_reply_to(s, item, bad ? NULL : &problem) || (!bad && !is_allowed(s, item, &problem)))
-        bad = bad ? bad : "DENIED";
+        bad = bad ? bad : DENIED;
     if (bad)
         on_refused(s, item, d, bad, &problem);
     else if (d->source == SCHEDULER_SUBMIT)
@@ -689,6 +721,8 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     s->rng = *seed;
     s->nonces = *config->nonces;
     s->access = config->access ? config->access : &everybody;
+    s->horizon_ms = config->horizon_ms;
+    s->full_at = config->full_at ? config->full_at : 100;
     s->most_unconfirmed = config->most_unconfirmed;
     s->transient = config->transient;
     s->recording.few = s->dispatching.few = config->few;
@@ -754,6 +788,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     dispatch_free(s);
     watch_lost(s);
     asked_free(s);
+    allowances_free(s);
     rollback_free(s);
     heap_deinit(&s->timers);
     free(s->registered);
@@ -810,6 +845,10 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
     case SCHEDULER_QUEUE:
         watch_answered(s, event->queue.messages, event->queue.consumers);
         break;
+    case SCHEDULER_MEMORY:
+        s->store_full =
+            event->memory.most > 0 && event->memory.used / s->full_at >= event->memory.most / 100;
+        break;
     case SCHEDULER_TICK:
         on_timers(s);
         suspects_tick(s);
@@ -834,4 +873,5 @@ void scheduler_stats(const struct scheduler *s, struct scheduler_stats *out)
 {
     *out = s->stats;
     out->unread_bytes = s->unread_bytes;
+    out->store_full = s->store_full;
 }

@@ -66,6 +66,7 @@ enum scheduler_event_type {
     SCHEDULER_ANSWER,  /* of the store call with this id */
     SCHEDULER_OUTCOME, /* of the publish with this id */
     SCHEDULER_QUEUE,   /* what the last SCHEDULER_LOOK has found */
+    SCHEDULER_MEMORY,  /* how full the store is */
     SCHEDULER_TICK,    /* a turn ends, or the time that scheduler_step() returned has come */
 };
 
@@ -86,6 +87,10 @@ struct scheduler_event {
             uint32_t messages; /* ready; without consumers where there is no such queue */
             uint32_t consumers;
         } queue;
+        struct {
+            uint64_t used; /* bytes ... */
+            uint64_t most; /* ... and the store's maxmemory; 0: none is set */
+        } memory;
     };
 };
 
@@ -103,6 +108,8 @@ struct scheduler_stats {
     uint64_t store_rollbacks; /* times the store was found to have gone back */
     uint64_t lost;            /* accepted jobs that were gone then */
     uint64_t open;            /* deliveries not acknowledged */
+    uint64_t retry_later;     /* Submits and Controls refused for now */
+    uint64_t store_full;      /* 1: no new jobs are taken, as there is little room for them */
     uint64_t given_back;      /* large ones, for which there was no room */
     uint64_t unread_bytes;    /* of large ones that wait to be read */
 };
@@ -119,6 +126,8 @@ struct scheduler_config {
                                 NULL: none */
     const struct nonces *nonces; /* for tokens; copied */
     const struct access *access; /* kept; NULL: everybody may do everything */
+    int64_t horizon_ms;          /* in which a job must start; 0: any time */
+    unsigned full_at; /* percent of the store's memory at which no job is taken; 0: 100 */
 };
 
 /**

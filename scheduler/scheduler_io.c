@@ -11,12 +11,15 @@
 #include "scheduler/access_config.h"
 #include "scheduler/alert_io.h"
 
+#define LOOK_MS 1000 /* between two looks at how full the store is */
+
 struct scheduler_io {
     struct scheduler *machine;
     struct access *access;
     struct driver *driver;
     struct alert_io *alerts;      /* NULL: no command is set */
     struct scheduler_stats stats; /* as last read */
+    uv_timer_t look;              /* at how full the store is */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
@@ -92,6 +95,22 @@ static void on_queue(void *context, uint32_t messages, uint32_t consumers)
     driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
 }
 
+static void on_memory(void *context, uint64_t used, uint64_t most)
+{
+    struct scheduler_io *io = context;
+    const struct scheduler_event e = {.type = SCHEDULER_MEMORY,
+                                      .memory = {.used = used, .most = most}};
+
+    driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct scheduler_io *io = timer->data;
+
+    store_memory(driver_store(io->driver), on_memory, io);
+}
+
 static void on_role(void *context, const struct effect *effect)
 {
     struct scheduler_io *io = context;
@@ -119,6 +138,10 @@ static const struct driver_machine events = {
 
 static const struct metric figures[] = {
     {"open", METRIC_GAUGE, AT(open), "deliveries that are worked on, not acknowledged yet"},
+    {"retry_later", METRIC_COUNTER, AT(retry_later),
+     "Submits and Controls refused for now: the store is full, or their user has had enough"},
+    {"store_full", METRIC_GAUGE, AT(store_full),
+     "1: the store has less room than scheduler.full_at leaves, and no new job is taken"},
     {"unread_bytes", METRIC_GAUGE, AT(unread_bytes),
      "of messages over 64 KiB that wait to be read"},
     {"given_back", METRIC_COUNTER, AT(given_back),
@@ -211,6 +234,8 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                           .json_actors = config->scheduler.json_actors,
                           .nonces = &nonces,
                           .access = io->access,
+                          .horizon_ms = config->scheduler.horizon_ms,
+                          .full_at = (unsigned)config->scheduler.full_at,
                       },
                       seed);
     if (!r && *config->scheduler.workflows)
@@ -219,15 +244,20 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
         r = alert_io_new(&io->alerts, loop, config->scheduler.alert_command, ALERT_LIMIT_MS);
     if (r)
         return r;
-    return driver_new(&io->driver, loop,
-                      &(struct driver_config){.machine = &events,
-                                              .machine_object = io->machine,
-                                              .context = io,
-                                              .bus = &bus,
-                                              .store = &store,
-                                              .health = driver_health_config(config),
-                                              .metrics = &metrics,
-                                              .figures = read_figures});
+    r = driver_new(&io->driver, loop,
+                   &(struct driver_config){.machine = &events,
+                                           .machine_object = io->machine,
+                                           .context = io,
+                                           .bus = &bus,
+                                           .store = &store,
+                                           .health = driver_health_config(config),
+                                           .metrics = &metrics,
+                                           .figures = read_figures});
+    if (r)
+        return r;
+    uv_timer_init(loop, &io->look);
+    io->look.data = io;
+    return uv_timer_start(&io->look, on_look, LOOK_MS, LOOK_MS);
 }
 
 static void on_alerts_closed(void *context)
@@ -237,15 +267,22 @@ static void on_alerts_closed(void *context)
     io->on_stopped(io->ctx);
 }
 
+static void on_look_closed(uv_handle_t *timer)
+{
+    struct scheduler_io *io = timer->data;
+
+    if (io->alerts)
+        alert_io_close(io->alerts, on_alerts_closed, io);
+    else
+        io->on_stopped(io->ctx);
+}
+
 static void on_closed(void *context)
 {
     struct scheduler_io *io = context;
 
     scheduler_io_dump(io);
-    if (io->alerts)
-        alert_io_close(io->alerts, on_alerts_closed, io);
-    else
-        io->on_stopped(io->ctx);
+    uv_close((uv_handle_t *)&io->look, on_look_closed);
 }
 
 void scheduler_io_stop(struct scheduler_io *io, int timeout_ms, void (*on_stopped)(void *ctx),

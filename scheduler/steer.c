@@ -51,14 +51,14 @@ static char state_of_command(const Drover__V1__Control *m)
     return m->resolve->state == DROVER__V1__STATE__STATE_ACTIVE ? 'A' : 'D';
 }
 
-/* Who gives the command, as one word, and why. Of a user whom the broker has proven what the sender
- * says of itself stands behind: "shop(me@here)". */
+/* Who gives the command, as one word, and why. Where users are proven theirs is the name, and what
+ * the sender says of itself stands behind: "shop(me@here)". */
 static const char *who_and_why(struct scheduler *s, const struct item *item)
 {
     const Drover__V1__Control *m = item->message.control;
-    const char *said = *item->user && *m->by ? effects_printf(s->out, "%s(%s)", item->user, m->by)
-                       : *item->user         ? item->user
-                                             : m->by;
+    const char *said = !s->access->required ? m->by
+                       : *m->by             ? effects_printf(s->out, "%s(%s)", item->user, m->by)
+                                            : item->user;
     char *text = effects_text(s->out, bytes_str(said));
 
     for (char *c = text; *c; c++)

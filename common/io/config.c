@@ -214,6 +214,11 @@ static const struct setting settings[] = {
     {"scheduler.definitions", WORD, CONFIG_SCHEDULER, AT(scheduler.definitions), "any",
      .words = definitions,
      .text = "registered: a Submit names a registered workflow, and brings no definition along"},
+    {"scheduler.horizon", DURATION, CONFIG_SCHEDULER, AT(scheduler.horizon_ms), "400d", 0,
+     36500 * DAY,
+     .text = "how far ahead the start of a job may be; 0: as far as one likes"},
+    {"scheduler.full_at", INTEGER, CONFIG_SCHEDULER, AT(scheduler.full_at), "90", 1, 100,
+     .text = "percent of Redis' maxmemory from which on no new job is taken"},
 
     {"supervisor.period", DURATION, CONFIG_SUPERVISOR, AT(supervisor.period_ms), "1s", 50, MINUTE,
      .text = "the longest time between two looks at what is due"},

@@ -115,6 +115,8 @@ struct config {
         const char *alert_command; /* path of a program */
         const char *json_actors;   /* names, with a space between them */
         int definitions;           /* enum config_definitions */
+        int64_t horizon_ms;        /* 0: none */
+        int64_t full_at;           /* percent of the store's maxmemory */
     } scheduler;
     struct {
         int64_t period_ms;

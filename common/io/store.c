@@ -39,7 +39,7 @@ struct call {
     store_cb cb;      /* NULL: a WAIT for replicas */
     void *ctx;
     uint64_t deadline;           /* as uv_now() */
-    const char *function;        /* a constant; for the failpoint */
+    const char *function;        /* a constant; for the failpoint; NULL: no call of ours */
     struct store_answer *answer; /* of one that is held; owned */
 };
 
@@ -69,12 +69,14 @@ struct store {
     enum state state;
     struct link *link; /* NULL where there is none */
     struct exam exam;
-    uint32_t partitions; /* as when it was up last; 0 before */
-    struct list calls;   /* sent or about to be, oldest first: Redis answers in order */
-    struct list held;    /* answered, and replicas are waited for: older than calls */
-    bool unconfirmed;    /* replicas were not waited for since the last call */
-    bool behind;         /* they were in vain, and that was told */
-    struct list lost;    /* to be answered STORE_UNKNOWN in the next turn */
+    uint32_t partitions;       /* as when it was up last; 0 before */
+    struct list calls;         /* sent or about to be, oldest first: Redis answers in order */
+    struct list held;          /* answered, and replicas are waited for: older than calls */
+    bool unconfirmed;          /* replicas were not waited for since the last call */
+    bool behind;               /* they were in vain, and that was told */
+    store_memory_cb memory_cb; /* NULL: nobody asks how full the server is */
+    void *memory_ctx;
+    struct list lost; /* to be answered STORE_UNKNOWN in the next turn */
     uv_timer_t timer;
     uv_idle_t turn; /* active while something waits for the next turn: keeps the loop awake */
     uv_getaddrinfo_t lookup;
@@ -417,9 +419,10 @@ static void on_reply(struct store *s, const struct resp_reply *reply)
     }
     if (reply->error)
         answer.result = resp_is_error(reply, "OOM") ? STORE_OOM : STORE_ERROR;
-    if (failpoint("store", call->function, "after", reply->items, reply->n) == FAILPOINT_RETURN)
+    if (call->function &&
+        failpoint("store", call->function, "after", reply->items, reply->n) == FAILPOINT_RETURN)
         answer = (struct store_answer){.result = STORE_UNKNOWN};
-    if (s->config.replicas > 0)
+    if (call->function && s->config.replicas > 0)
         hold(s, call, &answer);
     else
         finish(call, &answer);
@@ -772,6 +775,54 @@ int store_call(struct store *s, uint32_t partition, const char *function, const 
     list_append(sent ? &s->calls : &s->lost, &take(call)->node);
     turn_set(s);
     return 0;
+}
+
+/* ---- how full the server is ---- */
+
+static uint64_t number_of(const char *text, const char *name)
+{
+    char value[64];
+    int64_t number = 0;
+
+    exam_info(text, name, value, sizeof(value));
+    (void)bytes_to_i64(bytes_str(value), &number);
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+static void on_memory(void *ctx, const struct store_answer *answer)
+{
+    struct store *s = ctx;
+    store_memory_cb cb = take(s->memory_cb);
+    CLEANUP(free)
+    char *text = answer->result == STORE_OK && answer->n == 1 ? bytes_dup(answer->items[0]) : NULL;
+
+    if (text && cb && s->state == UP)
+        cb(s->memory_ctx, number_of(text, "used_memory"), number_of(text, "maxmemory"));
+}
+
+void store_memory(struct store *s, store_memory_cb cb, void *ctx)
+{
+    CLEANUP(free) struct call *call = NULL;
+    size_t before;
+
+    if (s->state != UP || s->memory_cb)
+        return;
+    call = call_new(s, NULL, on_memory, s);
+    before = s->link->out.len;
+    resp_command(&s->link->out, 2);
+    resp_puts(&s->link->out, "INFO");
+    resp_puts(&s->link->out, "memory");
+    if (!call || s->link->out.failed) {
+        s->link->out.failed = false;
+        s->link->out.len = before;
+        return;
+    }
+    s->memory_cb = cb;
+    s->memory_ctx = ctx;
+    if (!uv_is_active((uv_handle_t *)&s->timer))
+        timer_set(s, (uint64_t)s->config.call_timeout_ms);
+    list_append(&s->calls, &take(call)->node);
+    turn_set(s);
 }
 
 bool store_up(const struct store *s)

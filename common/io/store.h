@@ -76,6 +76,12 @@ int store_new(struct store **out, uv_loop_t *loop, const struct store_config *co
 int store_call(struct store *s, uint32_t partition, const char *function, const struct bytes *args,
                int n, store_cb cb, void *ctx);
 
+typedef void (*store_memory_cb)(void *ctx, uint64_t used, uint64_t most);
+
+/* Asks how much memory the server uses, and may use (maxmemory, 0: no bound). @cb runs on the loop
+ * thread, or never where there is no answer, or the last question has none yet. */
+void store_memory(struct store *s, store_memory_cb cb, void *ctx);
+
 bool store_up(const struct store *s);
 
 /* Known once it was up, also while it is down again; 0 before. */

@@ -82,7 +82,7 @@ static void ask_info(const struct exam *e, struct buf *command)
 }
 
 /* The value of a line "name:value", cut to fit; "" where there is none. */
-static const char *info(const char *text, const char *name, char *out, size_t size)
+const char *exam_info(const char *text, const char *name, char *out, size_t size)
 {
     size_t len = strlen(name);
 
@@ -98,7 +98,7 @@ static const char *info(const char *text, const char *name, char *out, size_t si
     return out;
 }
 
-#define INFO(text, name) info((text), (name), (char[64]){0}, 64)
+#define INFO(text, name) exam_info((text), (name), (char[64]){0}, 64)
 
 static enum exam_verdict judge_server(struct exam *e, const char *text)
 {
@@ -147,7 +147,7 @@ static enum exam_verdict judge_info(struct exam *e, const struct resp_reply *rep
         refuse(e, "Redis is still loading its data");
         return EXAM_WAIT;
     }
-    info(resp_text(reply), "run_id", e->run, sizeof(e->run));
+    exam_info(resp_text(reply), "run_id", e->run, sizeof(e->run));
     verdict = judge_server(e, resp_text(reply));
     return verdict == EXAM_PASSED ? judge_keeping(e, resp_text(reply)) : verdict;
 }

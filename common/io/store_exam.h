@@ -56,6 +56,9 @@ struct exam {
     char why[320];
 };
 
+/* The value of a line "<name>:<value>" of an answer to INFO, in @out; "" where there is none. */
+const char *exam_info(const char *text, const char *name, char *out, size_t size);
+
 /**
  * exam_begin() - start on a new connection
  * @config:  kept, not copied

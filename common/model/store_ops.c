@@ -205,7 +205,7 @@ void ops_label(struct buf *out, const char *name, const char *value)
 
 void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op)
 {
-    struct args a = args_new(fx, 26);
+    struct args a = args_new(fx, 29);
 
     put_str(&a, op->job);
     put_str(&a, op->digest);
@@ -223,6 +223,9 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     put_str(&a, op->correlation);
     put(&a, op->index);
     put_owner(&a, op->owner);
+    put_int(&a, op->horizon);
+    put_int(&a, op->most_jobs);
+    put_int(&a, op->most_bytes);
     put_str(&a, "input");
     put(&a, op->input);
     put_str(&a, "labels");
@@ -500,6 +503,8 @@ static const char *const code_names[OPS_CODES_] = {
     [OPS_OTHER_STEP] = "OTHER_STEP",
     [OPS_OTHER_ACTOR] = "OTHER_ACTOR",
     [OPS_NAME_TAKEN] = "NAME_TAKEN",
+    [OPS_TOO_FAR] = "TOO_FAR",
+    [OPS_TOO_MANY] = "TOO_MANY",
     [OPS_DATA_FULL] = "DATA_FULL",
     [OPS_SUPERSEDED] = "SUPERSEDED",
     [OPS_WRONG_STATE] = "WRONG_STATE",

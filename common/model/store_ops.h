@@ -39,6 +39,8 @@ enum ops_code {
     OPS_BEGUN,       /* a request that came back, and an agent has begun it; not recorded */
     OPS_OTHER_STEP,  /* a reply that names another step of the job than its token; not recorded */
     OPS_NAME_TAKEN,  /* a definition that came along has the name of a registered workflow */
+    OPS_TOO_FAR,     /* a start_at beyond the horizon */
+    OPS_TOO_MANY,    /* its owner has as many jobs, or bytes, as it may */
     OPS_OTHER_ACTOR, /* a reply that the agents of another actor have sent; not recorded */
     OPS_DATA_FULL,   /* input and results of the job would exceed 64 MiB; not recorded */
     OPS_SUPERSEDED,
@@ -88,6 +90,9 @@ struct op_submit {
     const char *traceparent;
     const char *submitter; /* the user that has sent it, as the broker says; "" for none */
     const char *owner;     /* whose a job of this id must be, to be the same; NULL: any */
+    int64_t horizon;       /* ms from now on in which it must start; 0: any */
+    int64_t most_jobs;     /* that the owner may have in the partition; 0: any number */
+    int64_t most_bytes;    /* likewise, of their inputs */
     bool json;             /* answer in JSON */
 };
 

@@ -38,6 +38,7 @@
 --   p leader        string "<supervisor> <until> <lease>"
 --   p clock         string "<seen> <quiet until> <steps back> <jumped at> <by> <swept>", see watch_clock()
 --   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
+--   p users         hash   user -> bytes of input of its jobs, where jobs have owners
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
@@ -1591,7 +1592,7 @@ local function put_said(data, name, value)
   end
 end
 
--- What a Submit says of a job stands behind it, as (field value)…, from a[17] on; the labels in a[15].
+-- What a Submit says of a job stands behind it, as (field value)…, from a[20] on; the labels in a[15].
 local function write_data(job, full_name, complete_by, a)
   local data = {}
   put_said(data, 'reply_to', a[13])
@@ -1599,7 +1600,7 @@ local function write_data(job, full_name, complete_by, a)
   put_said(data, 'complete_by', complete_by ~= '0' and complete_by or '')
   put_said(data, 'workflow', full_name)
   put_said(data, 'index', a[15])
-  for k = 17, #a, 2 do
+  for k = 20, #a, 2 do
     put_said(data, a[k], a[k + 1])
     if a[k + 1] ~= '' then
       job.changed.bytes = a[k] == 'input' and int(#a[k + 1]) or job.changed.bytes
@@ -1652,8 +1653,15 @@ local function takes_a_name(p, digest, full_name)
   return name and call('HGET', p .. 'workflows', name) and call('HGET', p .. 'workflows', full_name) ~= digest
 end
 
+-- Whether a user has as many jobs, or bytes of input, in this partition as it may; 0: it may have any number.
+local function has_enough(p, owner, jobs, bytes, input)
+  return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs
+    or bytes > 0 and (tonumber(call('HGET', p .. 'users', owner) or '0') or 0) + input > bytes
+end
+
 -- submit: job digest definition workflow redelivered fresh by desired start_at complete_by events
---         priority reply_to correlation labels owner (field value)… for data
+--         priority reply_to correlation labels owner horizon jobs bytes (field value)… for data
+-- horizon: ms from now beyond which no job may start; jobs, bytes: that the owner may have here; 0: no bound
 function submit(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local id, fresh, by, desired, start_at = a[1], a[6], a[7], a[8], tonumber(a[9])
@@ -1661,6 +1669,14 @@ function submit(keys, a)
     return submit_again(p, load(p, id, now, '0'), a[2], a[5], a[13], a[14], a[16])
   elseif a[10] ~= '0' and tonumber(a[10]) <= now and not is_quiet(p, now) then
     put_code(out, 'EXPIRED', now)
+    return out
+  end
+  local owner, horizon, input = a[16] or '', tonumber(a[17] or '0'), a[20] == 'input' and #a[21] or 0
+  if horizon > 0 and start_at > now + horizon then
+    put_code(out, 'TOO_FAR', now)
+    return out
+  elseif owner ~= '' and has_enough(p, owner, tonumber(a[18]), tonumber(a[19]), input) then
+    put_code(out, 'TOO_MANY', now)
     return out
   end
   local found = find_definition(p, a[3], a[4])
@@ -1687,6 +1703,9 @@ function submit(keys, a)
     job.phase, job.due = 'PENDING', start_at
   end
   enter(job, d[3] or '', a[15])
+  if owner ~= '' and input > 0 then
+    call('HINCRBY', p .. 'users', owner, input)
+  end
   write_first(job, a[2], a[12], complete_by)
   write_data(job, d[3] or '', complete_by, a)
   note(job, 'created', found, by)
@@ -3240,9 +3259,15 @@ local function forget_job(p, id)
   if digest then
     release_definition(p, digest)
   end
-  local data = call('HMGET', p .. 'data:' .. id, 'workflow', 'index')
+  local data = call('HMGET', p .. 'data:' .. id, 'workflow', 'index', 'input')
   for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do
     call('ZREM', index, id)
+  end
+  for _, label in ipairs(texts_of(data[2] or '')) do
+    local owner = match(label, '^=(.*)$') -- of a job that was counted
+    if owner and data[3] and call('HINCRBY', p .. 'users', owner, int(-#data[3])) <= 0 then
+      call('HDEL', p .. 'users', owner)
+    end
   end
   call('UNLINK', key, p .. 'data:' .. id, p .. 'hist:' .. id)
   call('ZREM', p .. 'settled', id)

@@ -91,10 +91,11 @@ class Functions(unittest.TestCase):
         self.assertEqual("DEFINED", self.call(
             "define", name, "", 0, len(steps), "", 1, 0, "job", f"{on_deadline} {tries} {complete_within}", *lines)[0])
 
-    def submit_call(self, digest="d", start_at=0, complete_by=0, reply_to="", labels="", owner="", definition="d", job=JOB):
+    def submit_call(self, digest="d", start_at=0, complete_by=0, reply_to="", labels="", owner="", definition="d", job=JOB,
+                    limits=(0, 0, 0), data=()):
         """The answer. @owner: who has submitted it, and whose a job of this id must be."""
         return self.call("submit", job, digest, definition, "", 0, FRESH[0], "me", "A", start_at, complete_by, "", 0,
-                         reply_to, "", labels, owner, "submitter", owner)
+                         reply_to, "", labels, owner, *limits, *data, "submitter", owner)
 
     def submit(self, *steps, start_at=0, complete_by=0, labels="", **definition):
         """A job of these steps, which do not depend on each other; all of them are out."""
@@ -126,6 +127,12 @@ class Functions(unittest.TestCase):
         """What its alerts are about."""
         *_, n, _ = map(int, answer[2].split())
         return [words.split()[2] for words in answer[3:3 + n]]
+
+    def forget_all(self):
+        """Jobs that have ended, once what they owe is told."""
+        for owed in self.index("owed"):
+            self.call("settle_owed", *owed.split())
+        self.call("forget", 0, 10)
 
     def retry_all(self):
         return self.steer("retry", "")
@@ -771,6 +778,41 @@ class Functions(unittest.TestCase):
         self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "bob")[0])
         self.assertEqual("torn", self.job("n")[0])
         self.assertEqual("DONE", self.steer("kill"))
+
+    def test_no_start_beyond_the_horizon(self):
+        self.define("d", LONG)
+        now = self.redis.time()[0] * 1000
+        self.assertEqual("TOO_FAR", self.submit_call(start_at=now + 120000, limits=(60000, 0, 0))[0])
+        self.assertFalse(self.job("created")[0])
+        self.assertEqual("CREATED", self.submit_call(start_at=now + 30000, limits=(60000, 0, 0))[0])
+        self.assertEqual("CREATED", self.submit_call(start_at=FAR // 100, job="two")[0], "where there is none")
+
+    def test_jobs_that_a_user_may_have(self):
+        """So many, until one of them is forgotten; what is there already is ALREADY."""
+        self.define("d", LONG)
+        ann, bob = {"owner": "ann", "labels": "4:=ann"}, {"owner": "bob", "labels": "4:=bob"}
+        two = (0, 2, 0)
+        self.assertEqual(["CREATED", "CREATED", "TOO_MANY", "ALREADY"],
+                         [self.submit_call(job=job, limits=two, **ann)[0] for job in ("a", "b", "c", "a")])
+        self.assertEqual("CREATED", self.submit_call(job="c", limits=two, **bob)[0])
+        self.call("steer", "a", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "")
+        self.forget_all()
+        self.assertEqual("CREATED", self.submit_call(job="d", limits=two, **ann)[0])
+
+    def test_bytes_that_a_user_may_have(self):
+        """Of inputs: those of a job count until it is forgotten."""
+        self.define("d", LONG)
+        ann = {"owner": "ann", "labels": "4:=ann", "limits": (0, 0, 100)}
+        self.assertEqual("CREATED", self.submit_call(job="a", data=("input", "x" * 60), **ann)[0])
+        self.assertEqual("TOO_MANY", self.submit_call(job="b", data=("input", "x" * 41), **ann)[0])
+        self.assertEqual("CREATED", self.submit_call(job="c", data=("input", "x" * 40), **ann)[0])
+        self.assertEqual("100", self.redis.hget(KEYS + "users", "ann"))
+        self.call("steer", "a", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "")
+        self.forget_all()
+        self.assertEqual("40", self.redis.hget(KEYS + "users", "ann"))
+        self.call("steer", "c", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "")
+        self.forget_all()
+        self.assertFalse(self.redis.exists(KEYS + "users"))
 
     def test_name_of_a_registered_workflow(self):
         """A definition that comes along with a job may have it only where it is one of its versions."""

@@ -17,6 +17,7 @@ ROLLBACK = "tests/sim/test_rollback"
 INTAKE = "tests/sim/test_intake"
 SUPERVISOR = "tests/sim/test_supervisor"
 SUSPECTS = "tests/sim/test_suspects"
+LIMITS = "tests/sim/test_limits"
 TOLD = "tests/sim/test_told"
 WATCH = "tests/sim/test_watch"
 DISPATCH = "tests/sim/test_dispatch"
@@ -1808,42 +1809,42 @@ RULES = {
             f"{SUPERVISOR} test_goodbye",
         ),
     },
-    "What is large waits until there is memory for it": {
+    "What a stranger can take has a bound": {
         "all that is large is read at once": (
             "scheduler/intake.c",
             "    return in->read_bytes == 0 ||",
             "    return true || in->read_bytes == 0 ||",
-            f"{INTAKE} test_large_messages_wait",
+            f"{LIMITS} test_large_messages_wait",
         ),
         "one queue's large messages stop those of another": (
             "scheduler/intake.c",
             "    struct intake *in = &s->intakes[item->source];\n    struct op *op;\n\n    if (!item->large",
             "    struct intake *in = &s->intakes[0];\n    struct op *op;\n\n    if (!item->large",
-            f"{INTAKE} test_large_messages_wait",
+            f"{LIMITS} test_large_messages_wait",
         ),
         "without end large messages wait here": (
             "scheduler/intake.c",
             "    if (d->body.len <= MACHINE_LARGE_BYTES ||",
             "    if (true || d->body.len <= MACHINE_LARGE_BYTES ||",
-            f"{INTAKE} test_large_messages_go_back",
+            f"{LIMITS} test_large_messages_go_back",
         ),
         "what was given back comes at once": (
             "scheduler/intake.c",
             "    if (!s->crowded)\n        consume(s, false);\n",
             "",
-            f"{INTAKE} test_large_messages_go_back",
+            f"{LIMITS} test_large_messages_go_back",
         ),
         "nothing is consumed any more": (
             "scheduler/intake.c",
             "    if (s->crowded && s->unread_bytes <= MACHINE_UNREAD_BYTES / 2)\n",
             "    if (false)\n",
-            f"{INTAKE} test_large_messages_go_back",
+            f"{LIMITS} test_large_messages_go_back",
         ),
         "large Submits are held while the store is full": (
             "scheduler/scheduler.c",
             "    if (answer->result == STORE_OOM && op->item->large) {",
             "    if (false) {",
-            f"{INTAKE} test_store_full",
+            f"{LIMITS} test_store_full",
         ),
         "a stranger fills the log": (
             "common/base/log.c",
@@ -1861,7 +1862,85 @@ RULES = {
             "scheduler/on_replies.c",
             "    if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {",
             "    if (false) {",
-            f"{INTAKE} test_too_many_replies",
+            f"{LIMITS} test_too_many_replies",
+        ),
+        "new jobs are taken until the store is out of memory": (
+            "scheduler/on_submit.c",
+            "    if (!s->store_full) {",
+            "    if (true) {",
+            f"{LIMITS} test_nearly_full",
+        ),
+        "a full store is full for ever": (
+            "scheduler/scheduler.c",
+            "        s->store_full =\n            event",
+            "        s->store_full |=\n            event",
+            f"{LIMITS} test_nearly_full",
+        ),
+        "a user takes all of a scheduler's time": (
+            "scheduler/allowance.c",
+            "    return !a || a->left > 0;",
+            "    return true;",
+            f"{LIMITS} test_rate",
+        ),
+        "a question costs no more than its message": (
+            "scheduler/scheduler.c",
+            "            if (op->item->source == SCHEDULER_CONTROL)\n                allowance_spend(",
+            "            if (false)\n                allowance_spend(",
+            f"{LIMITS} test_rate",
+        ),
+        "a user saves up for a day": (
+            "scheduler/allowance.c",
+            "    if (a->left > SECONDS * rate * 1000)\n",
+            "    if (false)\n",
+            f"{LIMITS} test_rate",
+        ),
+        "an operator is stopped": (
+            "scheduler/access.c",
+            "    if (!a->required || is_operator(a, user) || words_have(a->supervisors, user))\n",
+            "    if (!a->required || words_have(a->supervisors, user))\n",
+            f"{LIMITS} test_rate",
+        ),
+        "a supervisor is stopped": (
+            "scheduler/access.c",
+            "    if (!a->required || is_operator(a, user) || words_have(a->supervisors, user))\n",
+            "    if (!a->required || is_operator(a, user))\n",
+            f"{LIMITS} test_rate_of_what_nobody_waits_for",
+        ),
+        "what is large is read though its user has had enough": (
+            "scheduler/scheduler.c",
+            "limit && item->large ? limit : decode(",
+            "decode(",
+            f"{LIMITS} test_rate_of_what_nobody_waits_for",
+        ),
+        "a user has any number of jobs": (
+            FUNCTIONS,
+            "  return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs\n    or bytes > 0",
+            "  return bytes > 0",
+            f"{LIMITS} test_jobs",
+        ),
+        "each partition has room for all jobs of a user": (
+            "scheduler/on_submit.c",
+            "    return (most + s->partitions - 1) / s->partitions;",
+            "    return most;",
+            f"{LIMITS} test_jobs",
+        ),
+        "a user's inputs are of any size": (
+            FUNCTIONS,
+            "    or bytes > 0 and (tonumber(",
+            "    or false and (tonumber(",
+            "tests/integration/test_functions.py Functions.test_bytes_that_a_user_may_have",
+        ),
+        "inputs of jobs that are forgotten count on": (
+            FUNCTIONS,
+            "    if owner and data[3] and call('HINCRBY'",
+            "    if false and call('HINCRBY'",
+            "tests/integration/test_functions.py Functions.test_bytes_that_a_user_may_have",
+        ),
+        "a job may start in a thousand years": (
+            FUNCTIONS,
+            "  if horizon > 0 and start_at > now + horizon then",
+            "  if false then",
+            "tests/integration/test_functions.py Functions.test_no_start_beyond_the_horizon",
         ),
     },
     "A job is its owner's": {
@@ -1999,8 +2078,8 @@ RULES = {
         ),
         "a history has the name that its sender claims": (
             "scheduler/steer.c",
-            '*item->user && *m->by ? effects_printf(s->out, "%s(%s)", item->user, m->by)',
-            "*item->user && *m->by ? m->by",
+            "!s->access->required ? m->by",
+            "!s->access->required || *m->by ? m->by",
             f"{OWNERS} Owners.test_history_says_who_it_was",
         ),
         "that identity is off is not told": (

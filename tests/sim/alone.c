@@ -200,11 +200,16 @@ static void begin(struct alone *w)
 
     rng_seed(&rng, (uint64_t)w->now + 1);
     nonces_seed(&nonces, (uint64_t)w->now + 1);
-    assert_int_equal(scheduler_new(&w->scheduler,
-                                   &(struct scheduler_config){"alone", SCHEDULER_UNCONFIRMED, false,
-                                                              0, "one jay", &nonces},
-                                   &rng),
-                     0);
+    assert_int_equal(
+        scheduler_new(&w->scheduler,
+                      &(struct scheduler_config){.name = "alone",
+                                                 .most_unconfirmed = SCHEDULER_UNCONFIRMED,
+                                                 .json_actors = "one jay",
+                                                 .nonces = &nonces,
+                                                 .access = w->access,
+                                                 .full_at = 90},
+                      &rng),
+        0);
     alone_step(w, (struct scheduler_event){
                       .type = SCHEDULER_STORE_UP, .partitions = PARTITIONS, .run = "first"});
 }

@@ -47,8 +47,9 @@ struct alone {
     bool silent;                    /* nothing has an outcome, until alone_confirm() */
     char token[WIRE_TOKEN_MAX + 1]; /* of the last request, ... */
     char actor[ID_NAME_MAX + 1];    /* ... and to whom it went */
-    struct buf reply;               /* the last */
-    struct buf told;                /* "queue/correlation " of each reply */
+    const struct access *access; /* from the next restart on; NULL: everybody may do everything */
+    struct buf reply;            /* the last */
+    struct buf told;             /* "queue/correlation " of each reply */
     struct buf story;
 };
 

@@ -679,6 +679,15 @@ static void do_zscore(struct simredis *r, lua_State *lua, const struct bytes *a,
         lua_pushboolean(lua, false);
 }
 
+static void do_zcard(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
+{
+    const struct simredis_value *zset;
+
+    arity(lua, n == 1);
+    zset = lookup(r, lua, a[0], KIND_ZSET);
+    lua_pushinteger(lua, zset ? (lua_Integer)zset->n : 0);
+}
+
 static void do_zrank(struct simredis *r, lua_State *lua, const struct bytes *a, int n)
 {
     const struct simredis_value *zset;
@@ -880,6 +889,7 @@ static const struct command {
     {"LTRIM", do_ltrim, true},
     {"ZADD", do_zadd, true},
     {"ZREM", do_zrem, true},
+    {"ZCARD", do_zcard, false},
     {"ZSCORE", do_zscore, false},
     {"ZRANK", do_zrank, false},
     {"ZCOUNT", do_zcount, false},

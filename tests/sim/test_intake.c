@@ -285,125 +285,6 @@ static void test_store_refuses(void **state)
     assert_int_equal(stats.open, 0);
 }
 
-static char large[MACHINE_READ_BYTES / 2 - 1000]; /* two are read at a time */
-
-static void deliver_large(struct alone *w, enum scheduler_source source)
-{
-    memset(large, '{', sizeof(large));
-    alone_deliver(w, (struct bus_delivery){.source = source,
-                                           .reply_to = "me",
-                                           .body = bytes_of(large, sizeof(large))});
-}
-
-#define REFUSED_SUBMIT                                                                             \
-    "reply {\"code\":\"RECEIPT_CODE_REJECTED\",\"reason\":\"has far more parts than content\"}"
-#define REFUSED_CONTROL                                                                            \
-    "reply {\"code\":\"ANSWER_CODE_INVALID\",\"reason\":\"has far more parts than content\"}"
-
-/* Few of them are read at a time, of each queue; small ones do not wait for them. */
-static void test_large_messages_wait(void **state)
-{
-    struct alone *w = *state;
-    struct scheduler_stats stats;
-
-    w->silent = true;
-    for (int i = 0; i < 4; i++)
-        deliver_large(w, SCHEDULER_SUBMIT);
-    alone_expect(w, REFUSED_SUBMIT ", " REFUSED_SUBMIT);
-    scheduler_stats(w->scheduler, &stats);
-    assert_int_equal(stats.unread_bytes, 2 * sizeof(large));
-    alone_submit(w, SUBMIT("j"));
-    alone_expect(w, "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_CREATED\",\"steps\":1,"
-                    "\"recordedAt\":\"1700000000008\"}, request a");
-    deliver_large(w, SCHEDULER_CONTROL);
-    alone_expect(w, REFUSED_CONTROL);
-    alone_confirm(w);
-    alone_expect(w, "ack, " REFUSED_SUBMIT ", ack, " REFUSED_SUBMIT ", ack, ack");
-    scheduler_stats(w->scheduler, &stats);
-    assert_int_equal(stats.unread_bytes, 0);
-    alone_confirm(w);
-    alone_expect(w, "ack, ack");
-    assert_true(scheduler_idle(w->scheduler));
-}
-
-/* What there is no room for goes back, and nothing more is wanted until half has been read. */
-static void test_large_messages_go_back(void **state)
-{
-    enum {
-        WAITING = MACHINE_UNREAD_BYTES / sizeof(large)
-    };
-    struct alone *w = *state;
-    struct scheduler_stats stats;
-
-    w->silent = true;
-    for (unsigned i = 0; i < 2 + WAITING; i++)
-        deliver_large(w, SCHEDULER_SUBMIT);
-    w->story.len = 0;
-    deliver_large(w, SCHEDULER_SUBMIT);
-    alone_expect(w, "given back, pause");
-    deliver_large(w, SCHEDULER_REPLIES);
-    alone_expect(w, "given back");
-    alone_submit(w, SUBMIT("j")); /* it was under way already */
-    alone_expect(w, "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_CREATED\",\"steps\":1,"
-                    "\"recordedAt\":\"1700000000024\"}, request a");
-    scheduler_stats(w->scheduler, &stats);
-    assert_int_equal(stats.given_back, 2);
-    alone_confirm(w);
-    assert_null(strstr(buf_str(&w->story), "consume"));
-    w->story.len = 0;
-    alone_confirm(w);
-    assert_non_null(strstr(buf_str(&w->story), "consume"));
-    w->story.len = 0;
-    deliver_large(w, SCHEDULER_SUBMIT);
-    assert_null(strstr(buf_str(&w->story), "given back"));
-    alone_step(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
-    scheduler_stats(w->scheduler, &stats);
-    assert_int_equal(stats.unread_bytes, 0);
-    w->story.len = 0;
-}
-
-/* No large Submit is held while the store is full: until there is room none would be read. */
-static void test_store_full(void **state)
-{
-    struct alone *w = *state;
-    CLEANUP(buf_deinit) struct buf json = {0};
-
-    w->instead = (struct alone_answer){"submit", STORE_OOM, "OOM"};
-    w->times = 1;
-    buf_puts(&json, "{\"jobId\": \"k\", \"workflow\": \"w\", \"input\": {\"text\": \"");
-    memset(buf_reserve(&json, MACHINE_LARGE_BYTES), 'x', MACHINE_LARGE_BYTES);
-    json.len += MACHINE_LARGE_BYTES;
-    buf_puts(&json, "\"}}");
-    alone_deliver(w, (struct bus_delivery){.body = buf_bytes(&json)});
-    alone_expect(w, "dead STORE_FULL, ack");
-    w->times = 1;
-    alone_deliver(w, (struct bus_delivery){.body = bytes_str(SUBMIT("j"))});
-    alone_expect(w, "");
-    alone_pass(w, 1000);
-    alone_expect(w, "request a, ack");
-}
-
-/* More replies than one message may hold: the first of them count. */
-static void test_too_many_replies(void **state)
-{
-    struct alone *w = *state;
-    CLEANUP(buf_deinit) struct buf json = {0};
-
-    submitted(w);
-    buf_printf(&json,
-               "{\"replies\": [{\"jobId\": \"j\", \"step\": \"a\", \"token\": \"%s\", " DONE "}",
-               w->token);
-    for (int i = 0; i < WIRE_REPLIES_MAX; i++)
-        buf_puts(&json, ", {}");
-    buf_puts(&json, "], \"progress\": [{}]}");
-    alone_replies(w, buf_str(&json));
-    assert_non_null(strstr(buf_str(&w->story),
-                           "dead INVALID replies has more than 1000: the rest was "
-                           "not looked at"));
-    assert_non_null(strstr(buf_str(&w->story), "OUTCOME_SUCCEEDED"));
-    w->story.len = 0;
-}
-
 /* The result would be one too many for what a job may keep: that is a failure of the step. */
 static void test_job_too_large(void **state)
 {
@@ -970,10 +851,6 @@ int main(void)
         TEST(test_expired),
         TEST(test_unknown_ids),
         TEST(test_store_refuses),
-        TEST(test_large_messages_wait),
-        TEST(test_large_messages_go_back),
-        TEST(test_store_full),
-        TEST(test_too_many_replies),
         TEST(test_job_too_large),
         TEST(test_submitted_otherwise),
         TEST(test_commands_refused),

@@ -162,6 +162,7 @@ static void random_command(struct both *b)
         "ZADD k s n s n",
         "ZREM k n n",
         "ZSCORE k n",
+        "ZCARD k",
         "ZRANK k n",
         "ZCOUNT k b b",
         "ZRANGE k i i",

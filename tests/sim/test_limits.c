@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a stranger can take of a scheduler, and of the store
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "alone.h"
+#include "scheduler/machine.h"
+
+#define SUBMIT(id)                                                                                 \
+    "{\"jobId\": \"" id "\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": "           \
+    "\"hand\"}]}}"
+#define DONE "\"achieved\": \"STATE_ACTIVE\""
+
+/* ---- memory: of large messages, of entries ---- */
+
+static char large[MACHINE_READ_BYTES / 2 - 1000]; /* two are read at a time */
+
+static void deliver_large(struct alone *w, enum scheduler_source source)
+{
+    memset(large, '{', sizeof(large));
+    alone_deliver(w, (struct bus_delivery){.source = source,
+                                           .reply_to = "me",
+                                           .body = bytes_of(large, sizeof(large))});
+}
+
+#define REFUSED_SUBMIT                                                                             \
+    "reply {\"code\":\"RECEIPT_CODE_REJECTED\",\"reason\":\"has far more parts than content\"}"
+#define REFUSED_CONTROL                                                                            \
+    "reply {\"code\":\"ANSWER_CODE_INVALID\",\"reason\":\"has far more parts than content\"}"
+
+/* Few of them are read at a time, of each queue; small ones do not wait for them. */
+static void test_large_messages_wait(void **state)
+{
+    struct alone *w = *state;
+    struct scheduler_stats stats;
+
+    w->silent = true;
+    for (int i = 0; i < 4; i++)
+        deliver_large(w, SCHEDULER_SUBMIT);
+    alone_expect(w, REFUSED_SUBMIT ", " REFUSED_SUBMIT);
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.unread_bytes, 2 * sizeof(large));
+    alone_submit(w, SUBMIT("j"));
+    alone_expect(w, "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_CREATED\",\"steps\":1,"
+                    "\"recordedAt\":\"1700000000008\"}, request a");
+    deliver_large(w, SCHEDULER_CONTROL);
+    alone_expect(w, REFUSED_CONTROL);
+    alone_confirm(w);
+    alone_expect(w, "ack, " REFUSED_SUBMIT ", ack, " REFUSED_SUBMIT ", ack, ack");
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.unread_bytes, 0);
+    alone_confirm(w);
+    alone_expect(w, "ack, ack");
+    assert_true(scheduler_idle(w->scheduler));
+}
+
+/* What there is no room for goes back, and nothing more is wanted until half has been read. */
+static void test_large_messages_go_back(void **state)
+{
+    enum {
+        WAITING = MACHINE_UNREAD_BYTES / sizeof(large)
+    };
+    struct alone *w = *state;
+    struct scheduler_stats stats;
+
+    w->silent = true;
+    for (unsigned i = 0; i < 2 + WAITING; i++)
+        deliver_large(w, SCHEDULER_SUBMIT);
+    w->story.len = 0;
+    deliver_large(w, SCHEDULER_SUBMIT);
+    alone_expect(w, "given back, pause");
+    deliver_large(w, SCHEDULER_REPLIES);
+    alone_expect(w, "given back");
+    alone_submit(w, SUBMIT("j")); /* it was under way already */
+    alone_expect(w, "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_CREATED\",\"steps\":1,"
+                    "\"recordedAt\":\"1700000000024\"}, request a");
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.given_back, 2);
+    alone_confirm(w);
+    assert_null(strstr(buf_str(&w->story), "consume"));
+    w->story.len = 0;
+    alone_confirm(w);
+    assert_non_null(strstr(buf_str(&w->story), "consume"));
+    w->story.len = 0;
+    deliver_large(w, SCHEDULER_SUBMIT);
+    assert_null(strstr(buf_str(&w->story), "given back"));
+    alone_step(w, (struct scheduler_event){.type = SCHEDULER_BUS_DOWN});
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.unread_bytes, 0);
+    w->story.len = 0;
+}
+
+/* No large Submit is held while the store is full: until there is room none would be read. */
+static void test_store_full(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf json = {0};
+
+    w->instead = (struct alone_answer){"submit", STORE_OOM, "OOM"};
+    w->times = 1;
+    buf_puts(&json, "{\"jobId\": \"k\", \"workflow\": \"w\", \"input\": {\"text\": \"");
+    memset(buf_reserve(&json, MACHINE_LARGE_BYTES), 'x', MACHINE_LARGE_BYTES);
+    json.len += MACHINE_LARGE_BYTES;
+    buf_puts(&json, "\"}}");
+    alone_deliver(w, (struct bus_delivery){.body = buf_bytes(&json)});
+    alone_expect(w, "dead STORE_FULL, ack");
+    w->times = 1;
+    alone_deliver(w, (struct bus_delivery){.body = bytes_str(SUBMIT("j"))});
+    alone_expect(w, "");
+    alone_pass(w, 1000);
+    alone_expect(w, "request a, ack");
+}
+
+/* More replies than one message may hold: the first of them count. */
+static void test_too_many_replies(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(buf_deinit) struct buf json = {0};
+
+    alone_submit(w, SUBMIT("j"));
+    w->story.len = 0;
+    buf_printf(&json,
+               "{\"replies\": [{\"jobId\": \"j\", \"step\": \"a\", \"token\": \"%s\", " DONE "}",
+               w->token);
+    for (int i = 0; i < WIRE_REPLIES_MAX; i++)
+        buf_puts(&json, ", {}");
+    buf_puts(&json, "], \"progress\": [{}]}");
+    alone_replies(w, buf_str(&json));
+    assert_non_null(strstr(buf_str(&w->story),
+                           "dead INVALID replies has more than 1000: the rest was "
+                           "not looked at"));
+    assert_non_null(strstr(buf_str(&w->story), "OUTCOME_SUCCEEDED"));
+    w->story.len = 0;
+}
+
+/* ---- a store that is nearly full ---- */
+
+static void fill(struct alone *w, uint64_t used, uint64_t most)
+{
+    alone_step(w, (struct scheduler_event){.type = SCHEDULER_MEMORY,
+                                           .memory = {.used = used, .most = most}});
+}
+
+/* No new job is taken, well before there is no room for those that are under way. Who cannot be
+ * told waits, but for what is large. */
+static void test_nearly_full(void **state)
+{
+    struct alone *w = *state;
+    struct scheduler_stats stats;
+
+    fill(w, 89, 100);
+    alone_submit(w, SUBMIT("i"));
+    alone_expect(w, "reply {\"jobId\":\"i\",\"code\":\"RECEIPT_CODE_CREATED\",\"steps\":1,"
+                    "\"recordedAt\":\"1700000000000\"}, request a, ack");
+    fill(w, 90, 100);
+    alone_submit(w, SUBMIT("j"));
+    alone_expect(w, "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_RETRY_LATER\",\"reason\":\"the "
+                    "store is out of memory and takes no new work now\"}, ack");
+    alone_serve(w, "i", "a", DONE);
+    assert_non_null(strstr(buf_str(&w->story), "OUTCOME_SUCCEEDED"));
+    w->story.len = 0;
+    alone_deliver(w, (struct bus_delivery){.body = bytes_str(SUBMIT("k"))});
+    alone_pass(w, 5000);
+    alone_expect(w, "");
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.store_full, 1);
+    assert_int_equal(stats.retry_later, 1);
+    fill(w, 90, 0); /* no maxmemory any more */
+    alone_pass(w, 1000);
+    alone_expect(w, "request a, ack");
+    assert_true(scheduler_idle(w->scheduler));
+}
+
+/* ---- what a user may take ---- */
+
+static struct access_submitter groups[] = {
+    {.user = (char *)"ann",
+     .workflows = (char *[]){NULL},
+     .replies = (char *)"me",
+     .limits = {.rate = 10, .jobs = 3}},
+    {.user = (char *)ACCESS_OTHERS, .workflows = (char *[]){NULL}, .limits = {.rate = 1}},
+};
+static struct access owners = {.required = true,
+                               .operators = (char *)"op",
+                               .supervisors = (char *)"sup",
+                               .submitters = groups,
+                               .n_submitters = array_size(groups)};
+
+static void with_owners(struct alone *w)
+{
+    w->access = &owners;
+    alone_restart(w);
+}
+
+static void say_as(struct alone *w, const char *user, enum scheduler_source source,
+                   const char *reply_to, const char *json)
+{
+    alone_deliver(
+        w, (struct bus_delivery){
+               .source = source, .user_id = user, .reply_to = reply_to, .body = bytes_str(json)});
+}
+
+#define LIST "{\"commandId\": \"c\", \"listJobs\": {}}"
+
+static bool lists(struct alone *w, const char *user)
+{
+    bool done;
+
+    say_as(w, user, SCHEDULER_CONTROL, strcmp(user, "ann") == 0 ? "me" : "amq.gen-1", LIST);
+    done = strstr(buf_str(&w->story), "ANSWER_CODE_DONE") != NULL;
+    assert_true(done || strstr(buf_str(&w->story), "ANSWER_CODE_RETRY_LATER"));
+    w->story.len = 0;
+    return done;
+}
+
+/* So much a second, and what was saved in two; operators as much as they like. A list costs one for
+ * its message, and one for each of the store's two partitions. */
+static void test_rate(void **state)
+{
+    struct alone *w = *state;
+    int done = 0;
+
+    with_owners(w);
+    while (lists(w, "ann"))
+        done++;
+    assert_in_range(done, 7, 8); /* 20 units, and what comes with the time that this takes */
+    for (int i = 0; i < 50; i++)
+        assert_true(lists(w, "op"));
+    alone_pass(w, 500);
+    assert_true(lists(w, "ann"));
+    assert_true(lists(w, "ann"));
+    assert_false(lists(w, "ann"));
+    alone_pass(w, 60000);
+    for (done = 0; lists(w, "ann");)
+        done++;
+    assert_in_range(done, 7, 8);
+}
+
+/* What cannot be told is kept for a person; what is large is not even read. */
+static void test_rate_of_what_nobody_waits_for(void **state)
+{
+    static char text[MACHINE_LARGE_BYTES + 2];
+    struct alone *w = *state;
+
+    with_owners(w);
+    while (lists(w, "ann"))
+        ;
+    say_as(w, "ann", SCHEDULER_SUBMIT, NULL, SUBMIT("j"));
+    alone_expect(w, "dead LIMIT user_id ann has taken as much as it may (security.submitters): "
+                    "repeat it later, ack");
+    memset(text, '{', sizeof(text) - 1);
+    say_as(w, "ann", SCHEDULER_SUBMIT, "me", text);
+    alone_expect(
+        w, "reply {\"code\":\"RECEIPT_CODE_RETRY_LATER\",\"field\":\"user_id\",\"reason\":"
+           "\"ann has taken as much as it may (security.submitters): repeat it later\"}, ack");
+    for (int i = 0; i < 5; i++)
+        say_as(w, "sup", SCHEDULER_CONTROL, NULL, "{\"jobId\": \"j\", \"recover\": {}}");
+    alone_expect(w, "ack, ack, ack, ack, ack");
+}
+
+/* Of two partitions, so three is two in each. */
+static void test_jobs(void **state)
+{
+    struct alone *w = *state;
+    unsigned created = 0, later = 0;
+    char json[300];
+
+    with_owners(w);
+    for (int i = 0; i < 12; i++) {
+        snprintf(json, sizeof(json),
+                 "{\"jobId\": \"j%d\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": "
+                 "\"hand\"}]}}",
+                 i);
+        alone_pass(w, 1000);
+        say_as(w, "ann", SCHEDULER_SUBMIT, "me", json);
+        created += strstr(buf_str(&w->story), "CODE_CREATED") != NULL;
+        later +=
+            strstr(buf_str(&w->story), "ann has as many jobs, or bytes of input, in the store as "
+                                       "it may") != NULL;
+        w->story.len = 0;
+    }
+    assert_int_equal(created, 4);
+    assert_int_equal(later, 8);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, alone_setup, alone_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_large_messages_wait),
+        TEST(test_large_messages_go_back),
+        TEST(test_store_full),
+        TEST(test_too_many_replies),
+        TEST(test_nearly_full),
+        TEST(test_rate),
+        TEST(test_rate_of_what_nobody_waits_for),
+        TEST(test_jobs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
