@@ -33,6 +33,8 @@ import pathlib
 import re
 import secrets
 
+# Of each user that is not Drover's own.
+LIMITS = {"max-connections": 1000, "max-channels": 2000}
 HERE = pathlib.Path(__file__).resolve().parent
 CLIENT = re.compile(r"[A-Za-z0-9_-]{1,64}")  # without dots: a queue "a.b.x" is named after "a", too
 ACTOR = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -113,13 +115,13 @@ def definitions(directory, actors, agents, clients, shared_agent):
         out["bindings"] += [task_binding(actor), reply_binding(actor)]
     for name, served in agents.items():
         user = f"drover-agent-{name}"
-        out["users"].append({"name": user, "tags": ""})
+        out["users"].append({"name": user, "tags": "", "limits": LIMITS})
         out["permissions"].append(agent_rights(user, served))
     taken = {user["name"] for user in out["users"]}
     for user in clients:
         if user in taken:
             raise SystemExit(f"there is a user {user} already: another name for the client")
-        out["users"].append({"name": user, "tags": ""})
+        out["users"].append({"name": user, "tags": "", "limits": LIMITS})
         out["permissions"].append(client_rights(user))
     for user in out["users"]:
         user["password_hash"] = rabbitmq_hash(password(directory / f"rabbitmq-{user['name']}"))

@@ -11,11 +11,24 @@
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "io/child.h"
+
+/* Whose alerts may wait, and some that only have to be told how many were left out. */
+#define ALERTS_ABOUT_MAX (2 * ALERTS_WAITING)
 
 struct waiting {
     struct list link;
     char event[];
+};
+
+/* Alerts about one. It is here as long as some wait, or were left out and that is to be told. */
+struct about {
+    struct list link; /* in alert_io.abouts, the next one first */
+    struct list waiting;
+    unsigned n;
+    uint64_t left_out;
+    char name[];
 };
 
 /* One run of the program. */
@@ -33,8 +46,9 @@ struct alert_io {
     uv_loop_t *loop;
     const char *command;
     int limit_ms;
-    struct list waiting;
-    unsigned n_waiting;
+    struct list abouts;
+    unsigned n_abouts;
+    unsigned n_waiting; /* alerts, of all */
     struct run *running;
     void (*on_closed)(void *ctx);
     void *ctx;
@@ -151,32 +165,146 @@ static void run_start(struct alert_io *a, struct waiting *alert)
     feed(run);
 }
 
-static void run_next(struct alert_io *a)
-{
-    struct list *next = a->running ? NULL : list_pop(&a->waiting);
+/* ---- who is next ---- */
 
-    if (!next)
-        return;
-    a->n_waiting--;
-    run_start(a, list_entry(next, struct waiting, link));
-}
-
-void alert_io_run(struct alert_io *a, const char *event)
+static struct waiting *waiting_new(const char *event)
 {
     size_t size = strlen(event) + 1;
+    struct waiting *alert = or_abort(malloc(sizeof(*alert) + size));
+
+    list_init(&alert->link);
+    memcpy(alert->event, event, size);
+    return alert;
+}
+
+static struct about *about_find(struct alert_io *a, const char *name)
+{
+    list_foreach(l, &a->abouts) {
+        struct about *about = list_entry(l, struct about, link);
+
+        if (strcmp(about->name, name) == 0)
+            return about;
+    }
+    return NULL;
+}
+
+static struct about *about_new(struct alert_io *a, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct about *about = or_abort(calloc(1, sizeof(*about) + size));
+
+    memcpy(about->name, name, size);
+    list_init(&about->waiting);
+    list_append(&a->abouts, &about->link);
+    a->n_abouts++;
+    return about;
+}
+
+static void about_free(struct alert_io *a, struct about *about)
+{
+    list_remove(&about->link);
+    a->n_abouts--;
+    free(about);
+}
+
+static struct waiting *left_out_new(const struct about *about)
+{
+    CLEANUP(buf_deinit) struct buf event = {0};
+
+    buf_puts(&event, "{\"kind\":\"EVENT_KIND_ALERT\",\"reason\":\"ALERTS_LEFT_OUT\",\"labels\":"
+                     "[{\"name\":\"about\",\"value\":");
+    buf_json(&event, about->name, strlen(about->name));
+    buf_puts(&event, "},{\"name\":\"alerts\",\"value\":\"");
+    buf_put_int(&event, (int64_t)about->left_out);
+    buf_puts(&event, "\"}]}");
+    (void)buf_or_abort(&event);
+    return waiting_new(buf_str(&event));
+}
+
+/* The next alert of the one whose turn it is, who is the last then. */
+static struct waiting *take_turn(struct alert_io *a)
+{
+    struct about *about = list_entry(list_pop(&a->abouts), struct about, link);
+    struct list *first = list_pop(&about->waiting);
     struct waiting *alert;
+
+    list_append(&a->abouts, &about->link);
+    if (first) {
+        alert = list_entry(first, struct waiting, link);
+        about->n--;
+        a->n_waiting--;
+    } else {
+        alert = left_out_new(about);
+        about->left_out = 0;
+    }
+    if (about->n == 0 && about->left_out == 0)
+        about_free(a, about);
+    return alert;
+}
+
+static void run_next(struct alert_io *a)
+{
+    if (!a->running && !list_empty(&a->abouts))
+        run_start(a, take_turn(a));
+}
+
+/* ---- too many ---- */
+
+/* Whoever has most of them. */
+static struct about *about_most(struct alert_io *a)
+{
+    struct about *most = NULL;
+
+    list_foreach(l, &a->abouts) {
+        struct about *about = list_entry(l, struct about, link);
+
+        if (!most || about->n > most->n)
+            most = about;
+    }
+    return most;
+}
+
+static void leave_out(struct alert_io *a, struct about *about, struct list *alert)
+{
+    list_remove(alert);
+    free(list_entry(alert, struct waiting, link));
+    about->n--;
+    a->n_waiting--;
+    about->left_out++;
+    log_often(LOG_ERROR, "alert_command_busy", LOG_I("waiting", a->n_waiting),
+              LOG_S("about", about->name));
+}
+
+/* The last one of those that have most is left out: of several the one that it is about. */
+static void make_room(struct alert_io *a, struct about *latest)
+{
+    struct about *most = about_most(a);
+
+    if (a->n_waiting <= ALERTS_WAITING)
+        return;
+    if (latest->n == most->n)
+        most = latest;
+    leave_out(a, most, most->waiting.prev);
+}
+
+void alert_io_run(struct alert_io *a, const char *about_name, const char *event)
+{
+    struct about *about;
 
     if (a->on_closed)
         return;
-    if (a->n_waiting >= ALERTS_WAITING) {
-        log_error("alert_command_busy", LOG_I("waiting", a->n_waiting));
+    about = about_find(a, about_name);
+    if (!about && a->n_abouts >= ALERTS_ABOUT_MAX) {
+        log_often(LOG_ERROR, "alert_command_busy", LOG_I("waiting", a->n_waiting),
+                  LOG_S("about", about_name));
         return;
     }
-    alert = or_abort(malloc(sizeof(*alert) + size));
-    list_init(&alert->link);
-    memcpy(alert->event, event, size);
-    list_append(&a->waiting, &alert->link);
+    if (!about)
+        about = about_new(a, about_name);
+    list_append(&about->waiting, &waiting_new(event)->link);
+    about->n++;
     a->n_waiting++;
+    make_room(a, about);
     run_next(a);
 }
 
@@ -191,7 +319,7 @@ int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command, in
     a->loop = loop;
     a->command = command;
     a->limit_ms = limit_ms;
-    list_init(&a->waiting);
+    list_init(&a->abouts);
     uv_timer_init(loop, &a->later);
     a->later.data = a;
     *out = a;
@@ -212,8 +340,13 @@ struct alert_io *alert_io_free(struct alert_io *a)
 {
     if (!a)
         return NULL;
-    for (struct list *l; (l = list_pop(&a->waiting));)
-        free(list_entry(l, struct waiting, link));
+    while (!list_empty(&a->abouts)) {
+        struct about *about = list_entry(a->abouts.next, struct about, link);
+
+        for (struct list *l; (l = list_pop(&about->waiting));)
+            free(list_entry(l, struct waiting, link));
+        about_free(a, about);
+    }
     free(a);
     return NULL;
 }

@@ -159,19 +159,45 @@ static void alert_again(struct scheduler *s, struct op *op)
     op_unref(s, op); /* what the timer held */
 }
 
-void alert_tell(struct scheduler *s, struct op *op)
+static void tell_now(struct scheduler *s, struct op *op, struct bytes submitter)
 {
     Drover__V1__JobEvent m;
     struct effect *e;
+    struct scheduler_alert *alert = effects_alloc(s->out, sizeof(*alert));
 
     alert_event(&m, op);
     s->stats.alerts++;
-    log_warn("alert", LOG_S("reason", m.reason), LOG_S("job", op->job), LOG_S("step", m.step),
-             LOG_S("actor", actor_of(op->workflow, op->alert)));
+    log_often(LOG_WARN, "alert", LOG_S("reason", m.reason), LOG_S("job", op->job),
+              LOG_S("step", m.step), LOG_S("actor", actor_of(op->workflow, op->alert)));
     alert_send(s, op);
     e = effects_add(s->out, EFFECT_ROLE, 0);
     e->role.what = SCHEDULER_ALERT;
-    e->role.object = effects_text(s->out, wire_pack(s->out, &m.base, true));
+    alert->about = effects_text(s->out, submitter.len > 0 ? submitter : bytes_str(m.workflow));
+    alert->event = effects_text(s->out, wire_pack(s->out, &m.base, true));
+    e->role.object = alert;
+}
+
+static void look_call(struct scheduler *s, struct op *op)
+{
+    ops_inspect_job(s->out, op_call_id(s, op), id_partition(op->job, s->partitions), op->job, 0, 0,
+                    false, NULL);
+}
+
+static void look_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    struct ops_job job;
+    bool known = ops_read_job(r, s->out, &job) == 0;
+
+    tell_now(s, op, known ? job.submitter : BYTES_EMPTY);
+}
+
+/* Where jobs have owners their alerts share the command by those. */
+void alert_tell(struct scheduler *s, struct op *op)
+{
+    if (s->access->required && *op->job)
+        op_call(s, op, look_call, look_answered);
+    else
+        tell_now(s, op, BYTES_EMPTY);
 }
 
 static void told_call(struct scheduler *s, struct op *op)

@@ -54,9 +54,14 @@ enum scheduler_source {
 
 /* EFFECT_ROLE: for the driver. */
 enum scheduler_effect {
-    SCHEDULER_ALERT, /* object: a text, the JobEvent of an alert in JSON; valid until the reset */
+    SCHEDULER_ALERT, /* object: a struct scheduler_alert; valid until the reset */
     SCHEDULER_LOOK,  /* object: a text, the name of a queue; SCHEDULER_QUEUE follows, unless the
                         connection is lost before */
+};
+
+struct scheduler_alert {
+    const char *about; /* whose job it is, or else of which workflow; "" where nobody knows */
+    const char *event; /* a JobEvent in JSON */
 };
 
 enum scheduler_event_type {

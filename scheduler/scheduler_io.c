@@ -111,6 +111,11 @@ static void on_look(uv_timer_t *timer)
     store_memory(driver_store(io->driver), on_memory, io);
 }
 
+static void run_alert(struct scheduler_io *io, const struct scheduler_alert *alert)
+{
+    alert_io_run(io->alerts, alert->about, alert->event);
+}
+
 static void on_role(void *context, const struct effect *effect)
 {
     struct scheduler_io *io = context;
@@ -118,7 +123,7 @@ static void on_role(void *context, const struct effect *effect)
     if (effect->role.what == SCHEDULER_LOOK)
         bus_look(driver_bus(io->driver), effect->role.object, on_queue, io);
     else if (io->alerts)
-        alert_io_run(io->alerts, effect->role.object);
+        run_alert(io, effect->role.object);
 }
 
 static const struct driver_machine events = {

@@ -137,9 +137,10 @@ class Owners(unittest.TestCase):
         servers.wait_for(daemon.up, f"{role} to be up")
         return daemon
 
-    def begin(self, definitions="registered", identity="required", **security):
+    def begin(self, definitions="registered", identity="required", alert_command="", **security):
         self.scheduler = self.daemon(
-            "scheduler", scheduler={"workflows": self.workflows, "definitions": definitions},
+            "scheduler", scheduler={"workflows": self.workflows, "definitions": definitions,
+                                    "alert_command": alert_command},
             security={"identity": identity, "operators": OPERATOR, **security})
         self.admin = self.connect(ADMIN).channel()
         for queue in ("drover.dead", "drover.task.payments"):
@@ -349,6 +350,26 @@ class Owners(unittest.TestCase):
         servers.wait_for(lambda: self.admin.queue_declare("shop-inbox", passive=True).method.message_count, "the Receipt")
         self.ann.channel.queue_delete(f"{ANN}.inbox")
         self.admin.queue_delete("shop-inbox")
+
+    # --- alerts ---
+
+    def test_alerts_share_the_command_by_owner(self):
+        """Ann's one is told soon, though bob's hundreds came before; and how many of his were left out is told."""
+        told, command = self.directory / "told", self.directory / "page"
+        told.unlink(missing_ok=True)
+        told.touch()
+        command.write_text(f"#!/bin/sh\n{{ cat; echo; }} >>{told}\nsleep 0.02\n")
+        command.chmod(0o755)
+        self.begin(definitions="any", alert_command=str(command))
+        steps = [wire.step(f"s{i}", f"absent-{i}") for i in range(400)]
+        self.bob.submit(self.job, definition=wire.Workflow(steps=steps))
+        servers.wait_for(lambda: "absent" in self.scheduler.log.read_text(), "the first alert")
+        self.ann.submit(f"{self.job}-2", definition=wire.Workflow(steps=[wire.step("fire", "fire-brigade")]))
+        lines = servers.wait_for(
+            lambda: (text := told.read_text()) and '"step":"fire"' in text and "ALERTS_LEFT_OUT" in text and text.split("\n"),
+            "both alerts")
+        (left_out,) = [line for line in lines if "ALERTS_LEFT_OUT" in line]
+        self.assertIn(f'"value":"{BOB}"', left_out)
 
     # --- where it is off ---
 

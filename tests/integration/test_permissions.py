@@ -555,6 +555,18 @@ class Permissions(unittest.TestCase):
             done = subprocess.run([*command, *words], capture_output=True, text=True)
             self.assertEqual((2, True), (done.returncode, "two agents called" in done.stderr))
 
+    def test_limits_of_the_broker(self):
+        """Those of the definitions are in force: of the vhost, of users, and of queues."""
+        self.assertIn("max-queues", self.rabbit.rabbitmqctl("list_vhost_limits", "-p", VHOST))
+        for user in (DEMO_AGENT, SHOP, CLIENT, OPERATOR):
+            self.assertIn("max-channels", self.rabbit.rabbitmqctl("list_user_limits", "--user", user))
+        listed = self.rabbit.rabbitmqctl("list_queues", "-q", "-p", VHOST, "name", "policy").splitlines()
+        policies = dict(line.split("\t") for line in listed if line.startswith("drover."))
+        expected = {"drover.submit": "drover-entrances", "drover.control": "drover-entrances",
+                    "drover.replies": "drover-entrances", "drover.dead": "drover-dead", "drover.expired": "drover",
+                    "drover.task.demo": "drover", "drover.task.hand": "drover"}
+        self.assertEqual(expected, {name: policies[name] for name in expected})
+
     def test_clients_of_other_names(self):
         """One whose queues would be those of others, or who is there already, is refused."""
         command = [sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir", self.directory / "other"]

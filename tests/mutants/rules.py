@@ -1858,6 +1858,24 @@ RULES = {
             "        if (false)\n",
             "tests/unit/test_base test_log_often",
         ),
+        "one user's alerts keep another's from being told": (
+            "scheduler/alert_io.c",
+            "        if (!most || about->n > most->n)\n",
+            "        if (!most || about->n < most->n)\n",
+            "tests/unit/test_alert_io test_turns",
+        ),
+        "alerts are told in the order in which they came": (
+            "scheduler/alert_io.c",
+            "    list_append(&a->abouts, &about->link);\n    if (first) {",
+            "    list_append(a->abouts.next, &about->link);\n    if (first) {",
+            "tests/unit/test_alert_io test_turns",
+        ),
+        "nobody hears how many alerts were left out": (
+            "scheduler/alert_io.c",
+            "    if (about->n == 0 && about->left_out == 0)\n",
+            "    if (about->n == 0)\n",
+            "tests/unit/test_alert_io test_turns",
+        ),
         "a message holds as many replies as one likes": (
             "scheduler/on_replies.c",
             "    if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {",

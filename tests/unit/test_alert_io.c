@@ -62,7 +62,7 @@ static void run(struct world *w, const char *script, int limit_ms)
     fchmod(fileno(file), 0755);
     fclose(file);
     assert_int_equal(alert_io_new(&w->alerts, &w->loop, w->program, limit_ms), 0);
-    alert_io_run(w->alerts, "{\"reason\":\"PARKED\"}");
+    alert_io_run(w->alerts, "shop", "{\"reason\":\"PARKED\"}");
 }
 
 static const char *told(const struct world *w)
@@ -142,6 +142,26 @@ static void test_ends_with_the_scheduler(void **state)
 
 /* ---- life ---- */
 
+/* Whoever has most of them keeps nobody else's from being told, and hears how many were left out.
+ */
+static void test_turns(void **state)
+{
+    struct world *w = *state;
+
+    run(w, "exec >>$told; cat; echo", LIMIT_MS * 100);
+    for (int i = 0; i < 150; i++)
+        alert_io_run(w->alerts, "mallory", "m");
+    alert_io_run(w->alerts, "clinic", "fire");
+    alert_io_run(w->alerts, "", "nobody");
+    until(w,
+          strstr(told(w), "ALERTS_LEFT_OUT") && strchr(strstr(told(w), "ALERTS_LEFT_OUT"), '\n'));
+    assert_true(strncmp(told(w), "{\"reason\":\"PARKED\"}\nm\nfire\nnobody\nm\nm\n", 37) == 0);
+    assert_non_null(strstr(told(w),
+                           "\n{\"kind\":\"EVENT_KIND_ALERT\",\"reason\":\"ALERTS_LEFT_OUT\","
+                           "\"labels\":[{\"name\":\"about\",\"value\":\"mallory\"},"
+                           "{\"name\":\"alerts\",\"value\":\"52\"}]}\n"));
+}
+
 static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
@@ -181,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_what_it_gets),
         TEST(test_its_group_is_killed),
+        TEST(test_turns),
         TEST(test_ends_with_the_scheduler),
     };
 
