@@ -36,6 +36,9 @@
  * slow broker may have each of them wait. */
 #define MACHINE_MOMENT_MS 1000
 #define MACHINE_LONG_MOMENT_MS (10 * MACHINE_MOMENT_MS)
+#define MACHINE_ISOLATED_AGAIN_MS                                                                  \
+    60000                             /* between two alerts about publishes that were given up     \
+                                       */
 #define MACHINE_REFUSED_AGAIN_MS 1000 /* before what the broker would not have is sent again */
 #define MACHINE_REPEAT_MS 200         /* before a call that the store refused is made again */
 #define MACHINE_SUSPECT_MS 100        /* then this life has survived it */
@@ -314,6 +317,7 @@ struct scheduler {
     bool store_full;              /* ... which it has reached */
     struct intake intakes[SCHEDULER_SOURCES];
     size_t unread_bytes;   /* of large messages that wait */
+    int64_t isolated_told; /* when it was told last that a publish was given up; 0: never */
     bool crowded;          /* by them: nothing is consumed */
     struct list suspects;  /* ops of deliveries that wait until ... */
     struct item *suspect;  /* ... this one is dealt with; NULL: none is */

@@ -799,6 +799,19 @@ struct scheduler *scheduler_free(struct scheduler *s)
     return NULL;
 }
 
+/* Each is in drover.dead; that there are any is told once a minute. */
+static void on_isolated(struct scheduler *s, const char *job)
+{
+    struct item *item;
+
+    if (s->isolated_told && s->now < s->isolated_told + MACHINE_ISOLATED_AGAIN_MS)
+        return;
+    s->isolated_told = s->now;
+    item = item_new(s, NULL);
+    alert_of_store(s, item, job, "ISOLATED", s->looked_at);
+    item_unref(s, item);
+}
+
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -848,6 +861,9 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
     case SCHEDULER_MEMORY:
         s->store_full =
             event->memory.most > 0 && event->memory.used / s->full_at >= event->memory.most / 100;
+        break;
+    case SCHEDULER_ISOLATED:
+        on_isolated(s, event->isolated.job);
         break;
     case SCHEDULER_TICK:
         on_timers(s);

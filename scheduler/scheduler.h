@@ -68,11 +68,12 @@ enum scheduler_event_type {
     SCHEDULER_STORE_UP, /* the store is there (again) */
     SCHEDULER_BUS_DOWN, /* what was delivered and not acknowledged will be delivered again */
     SCHEDULER_DELIVERY,
-    SCHEDULER_ANSWER,  /* of the store call with this id */
-    SCHEDULER_OUTCOME, /* of the publish with this id */
-    SCHEDULER_QUEUE,   /* what the last SCHEDULER_LOOK has found */
-    SCHEDULER_MEMORY,  /* how full the store is */
-    SCHEDULER_TICK,    /* a turn ends, or the time that scheduler_step() returned has come */
+    SCHEDULER_ANSWER,   /* of the store call with this id */
+    SCHEDULER_OUTCOME,  /* of the publish with this id */
+    SCHEDULER_QUEUE,    /* what the last SCHEDULER_LOOK has found */
+    SCHEDULER_MEMORY,   /* how full the store is */
+    SCHEDULER_ISOLATED, /* the broker closes the connection over a publish, which was given up */
+    SCHEDULER_TICK,     /* a turn ends, or the time that scheduler_step() returned has come */
 };
 
 struct scheduler_event {
@@ -96,6 +97,9 @@ struct scheduler_event {
             uint64_t used; /* bytes ... */
             uint64_t most; /* ... and the store's maxmemory; 0: none is set */
         } memory;
+        struct {
+            const char *job; /* that it was about; "" for none */
+        } isolated;
     };
 };
 

@@ -76,6 +76,14 @@ static int64_t on_outcome(void *machine, int64_t now, uint64_t id, enum bus_outc
                 out);
 }
 
+static int64_t on_isolated(void *machine, int64_t now, const char *key, const char *job,
+                           struct effects *out)
+{
+    return step(machine, now,
+                (struct scheduler_event){.type = SCHEDULER_ISOLATED, .isolated = {.job = job}},
+                out);
+}
+
 static int64_t on_tick(void *machine, int64_t now, struct effects *out)
 {
     return step(machine, now, (struct scheduler_event){.type = SCHEDULER_TICK}, out);
@@ -132,6 +140,7 @@ static const struct driver_machine events = {
     .delivery = on_delivery,
     .answer = on_answer,
     .outcome = on_outcome,
+    .isolated = on_isolated,
     .tick = on_tick,
     .idle = is_idle,
     .role = on_role,

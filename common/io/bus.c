@@ -181,6 +181,12 @@ static struct outgoing *outgoing_new(const struct bus_message *from)
     return out;
 }
 
+static void outgoing_free(struct outgoing *m)
+{
+    free(m->isolated);
+    free(m);
+}
+
 static int publish(struct bus *bus, const struct bus_message *m, uint64_t id)
 {
     struct outgoing *out = outgoing_new(m);
@@ -384,11 +390,13 @@ static void report_settled(struct bus *bus, struct list *settled)
         bus->stats.waiting--;
         bus->stats.confirmed += m->outcome == BUS_CONFIRMED;
         bus->stats.returned += m->outcome == BUS_RETURNED;
+        if (m->isolated && bus->callbacks.on_isolated)
+            bus->callbacks.on_isolated(bus->ctx, &m->message, m->isolated);
         if (m->id && bus->callbacks.on_outcome)
             bus->callbacks.on_outcome(bus->ctx, m->id, m->outcome);
         if (m->outcome == BUS_NACKED && strcmp(m->message.exchange, BUS_PULSE_EXCHANGE) == 0)
             count_refusal(bus);
-        free(m);
+        outgoing_free(m);
     }
 }
 
@@ -682,7 +690,7 @@ struct bus *bus_free(struct bus *bus)
         return NULL;
     assert(bus->state == BUS_CLOSED);
     while ((node = list_pop(&bus->open)))
-        free(list_entry(node, struct outgoing, open));
+        outgoing_free(list_entry(node, struct outgoing, open));
     while ((node = list_pop(&bus->deliveries)))
         free(list_entry(node, struct incoming, node));
     publisher_deinit(&bus->publisher);

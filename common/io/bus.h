@@ -19,6 +19,8 @@
  *  - It reconnects for ever, with capped and jittered backoff, and subscribes again.
  *  - A message that makes the broker close the channel (no such exchange, no right to it) is found
  *    out and refused (BUS_NACKED); the others are sent again.
+ *  - So is one over which it closes the connection, for all others that leave by it: it is told
+ *    (on_isolated), refused, and never sent again.
  *  - That a connection is up proves little: its thread may hang, the broker may have forgotten the
  *    consumers. A pulse does: it goes out where publishes go and comes in where deliveries come.
  *
@@ -80,6 +82,9 @@ struct bus_callbacks {
                                                        must act; it keeps trying all the same */
     void (*on_delivery)(void *ctx, struct bus_delivery *d); /* moves ownership */
     void (*on_outcome)(void *ctx, uint64_t id, enum bus_outcome outcome);
+    /* The broker has closed the connection over this one again and again, and over no other: it is
+     * not sent any more. Before its on_outcome, BUS_NACKED; valid during the call only. */
+    void (*on_isolated)(void *ctx, const struct bus_message *m, const char *why);
     void (*on_blocked)(void *ctx, bool blocked);  /* memory or disk alarm at the broker */
     void (*on_pulse)(void *ctx, int64_t took_us); /* a pulse has come back */
     void (*on_batch_end)(void *ctx); /* every delivery and outcome that was there was handed over */

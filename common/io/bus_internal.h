@@ -66,6 +66,7 @@ struct outgoing {
     bool suspect; /* was on the wire when the broker closed over a publish ... */
     int closings; /* ... the connection, so many times */
     enum bus_outcome outcome;
+    char *isolated; /* why the broker closed over it, again and again; NULL: it did not; owned */
     struct bus_message message; /* points into text */
     char text[];
 };

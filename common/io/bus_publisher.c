@@ -579,8 +579,11 @@ static void blame(struct publisher *p)
         return;
     if (!channel && m->closings >= CLOSINGS_DIRECT)
         shun(p, &m->message);
-    if (channel || m->closings >= (is_direct(&m->message) ? CLOSINGS_DIRECT : CLOSINGS_OTHER))
-        refuse(p, m);
+    if (!channel && m->closings < (is_direct(&m->message) ? CLOSINGS_DIRECT : CLOSINGS_OTHER))
+        return;
+    if (!channel)
+        m->isolated = strdup(p->link.why); /* without memory it is refused without a word */
+    refuse(p, m);
 }
 
 static void publisher_lost(struct link *link)

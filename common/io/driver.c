@@ -228,6 +228,34 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
         driver_perform(d, d->machine->outcome(d->object, driver_now(), id, outcome, &d->out));
 }
 
+/* All that there is of it, for a person; but not of what was to go there itself. */
+static void on_isolated(void *ctx, const struct bus_message *m, const char *why)
+{
+    struct driver *d = ctx;
+    char reason[512];
+    struct bus_message dead = *m;
+
+    log_error("publish_isolated", LOG_S("exchange", m->exchange), LOG_S("key", m->key),
+              LOG_S("job", m->job), LOG_S("why", why));
+    if (strcmp(m->exchange, "drover.dead") == 0 || m->transient)
+        return;
+    snprintf(reason, sizeof(reason), "ISOLATED %s %s: %s", *m->exchange ? m->exchange : "reply_to",
+             m->key, why);
+    dead.exchange = "drover.dead";
+    dead.key = "";
+    dead.reply_to = NULL;
+    dead.actor = NULL;
+    dead.expires = false;
+    dead.ask_after = dead.not_after = 0;
+    dead.reason = reason;
+    dead.mandatory = true;
+    if (bus_publish(d->bus, &dead, 0))
+        abort();
+    if (d->machine->isolated && !d->closing)
+        driver_perform(d, d->machine->isolated(d->object, driver_now(), m->key,
+                                               m->job ? m->job : "", &d->out));
+}
+
 static void send_pulse(struct driver *d)
 {
     if (bus_pulse(d->bus))
@@ -281,6 +309,7 @@ static int open_bus(struct driver *d)
         .on_refused = on_bus_refused,
         .on_delivery = on_delivery,
         .on_outcome = on_outcome,
+        .on_isolated = on_isolated,
         .on_blocked = on_blocked,
         .on_pulse = on_pulse,
         .on_batch_end = tick,

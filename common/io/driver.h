@@ -42,6 +42,10 @@ struct driver_machine {
                       struct effects *out);
     int64_t (*outcome)(void *machine, int64_t now, uint64_t id, enum bus_outcome outcome,
                        struct effects *out);
+    /* The broker has closed the connection over this publish until it was given up: it is in
+     * drover.dead now. @key: where it was to go; @job: "" for none */
+    int64_t (*isolated)(void *machine, int64_t now, const char *key, const char *job,
+                        struct effects *out);
     int64_t (*tick)(void *machine, int64_t now, struct effects *out);
     int64_t (*stop)(void *machine, int64_t now, struct effects *out);
     bool (*idle)(const void *machine); /* nothing under way: a stopping process may leave */

@@ -261,6 +261,13 @@ class BadInput(Case):
         refused = self.c.schedulers[0].records("bus_publish_refused")
         self.assertLessEqual(len(lost), 3)
         self.assertEqual(bool(lost), bool(refused))
+        if lost:  # the first one is given up, told, and kept with the cause; the others are not even sent
+            said, letter = self.client.dead_letter()
+            self.assertRegex(said, "^ISOLATED reply_to amq.rabbitmq.reply-to.* 5[0-9][0-9] ")
+            self.assertEqual("lonely", wire.Receipt.FromString(letter).job_id)
+            (told,) = self.c.schedulers[0].records("publish_isolated")
+            self.assertEqual(GONE_NODE, told["key"])
+            self.assertIn("ISOLATED", [r["reason"] for r in self.c.schedulers[0].records("alert")])
 
     def test_reply_to_a_queue_that_is_gone(self):
         """B2.F16 B10.F16: the job is unaffected; the notice is tried five times in an hour, then it is a
