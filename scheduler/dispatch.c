@@ -103,13 +103,69 @@ static unsigned room_of(const struct scheduler *s, const Drover__V1__StepRequest
     return (unsigned)(room < most ? room : most);
 }
 
+/* ---- queues ---- */
+
+static struct actor *actor_find(const struct scheduler *s, const char *name)
+{
+    struct actor *a;
+
+    HASH_FIND_STR(s->actors, name, a);
+    return a;
+}
+
+static void actor_add(struct scheduler *s, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct actor *a;
+
+    if (actor_find(s, name))
+        return;
+    a = or_abort(malloc(sizeof(*a) + size));
+    memcpy(a->name, name, size);
+    HASH_ADD_STR(s->actors, name, a);
+}
+
+void dispatch_actors(struct scheduler *s, const struct workflow *w)
+{
+    for (uint32_t i = 0; i < w->n_steps; i++) {
+        actor_add(s, w->steps[i].forward.actor);
+        actor_add(s, w->steps[i].revert.actor);
+    }
+}
+
+/* A queue stays in the broker for ever, so those who bring definitions along have some made only.
+ */
+static bool may_declare(struct scheduler *s, const char *actor)
+{
+    if (actor_find(s, actor))
+        return true;
+    if (s->other_actors == 0) {
+        s->stats.undeclared++;
+        return false;
+    }
+    s->other_actors--;
+    actor_add(s, actor);
+    return true;
+}
+
+static void actors_free(struct scheduler *s)
+{
+    struct actor *a, *next;
+
+    HASH_ITER(hh, s->actors, a, next) {
+        HASH_DEL(s->actors, a);
+        free(a);
+    }
+}
+
 /* ---- messages ---- */
 
 static void address(struct scheduler *s, struct bus_message *message, const char *actor,
                     int64_t not_after, bool asked)
 {
     message->exchange = "drover.tasks";
-    message->key = message->actor = effects_str(s->out, actor);
+    message->key = effects_str(s->out, actor);
+    message->actor = may_declare(s, actor) ? message->key : NULL;
     message->not_after = not_after;
     message->ask_after = s->now + (asked ? MACHINE_LONG_MOMENT_MS : MACHINE_MOMENT_MS);
     message->expires = true;
@@ -267,6 +323,7 @@ void dispatch_free(struct scheduler *s)
 {
     struct tempo *t, *next;
 
+    actors_free(s);
     HASH_ITER(hh, s->tempos, t, next) {
         HASH_DEL(s->tempos, t);
         free(t);

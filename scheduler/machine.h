@@ -278,6 +278,12 @@ struct intake {
     size_t read_bytes;   /* of those that are worked on */
 };
 
+/* An actor whose task queue is declared by this scheduler. */
+struct actor {
+    UT_hash_handle hh;
+    char name[];
+};
+
 /* What a user may still take, see allowance.c. */
 struct allowance {
     UT_hash_handle hh;
@@ -311,6 +317,8 @@ struct scheduler {
     struct pace dispatching;
     struct tempo *tempos;         /* oldest first */
     char life[ID_TOKEN_LEN + 1];  /* of this process */
+    struct actor *actors;         /* of registered workflows, and others, ... */
+    unsigned other_actors;        /* ... so many more of which may come */
     struct allowance *allowances; /* oldest first */
     int64_t horizon_ms;           /* 0: none */
     unsigned full_at;             /* percent of the store's memory ... */
@@ -450,6 +458,8 @@ enum dispatch_how {
 void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, size_t size,
               int64_t not_after, enum dispatch_how how);
 void dispatch_flush(struct scheduler *s);
+/* The actors of a registered workflow: their queues are declared. */
+void dispatch_actors(struct scheduler *s, const struct workflow *w);
 void dispatch_free(struct scheduler *s);
 /* Watched requests (watch.c): a new one; it is confirmed, and belongs to the scheduler; its queue
  * was looked at; the broker is gone, and with it what is known of its queues; when watch_tick() is

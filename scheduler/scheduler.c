@@ -697,6 +697,7 @@ int scheduler_register(struct scheduler *s, struct workflow *w)
         return -ENOMEM;
     s->registered = list;
     s->registered[s->n_registered++] = workflow_ref(w);
+    dispatch_actors(s, w);
     return 0;
 }
 
@@ -722,6 +723,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     s->nonces = *config->nonces;
     s->access = config->access ? config->access : &everybody;
     s->horizon_ms = config->horizon_ms;
+    s->other_actors = config->declared_actors;
     s->full_at = config->full_at ? config->full_at : 100;
     s->most_unconfirmed = config->most_unconfirmed;
     s->transient = config->transient;

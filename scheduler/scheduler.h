@@ -117,6 +117,7 @@ struct scheduler_stats {
     uint64_t store_rollbacks; /* times the store was found to have gone back */
     uint64_t lost;            /* accepted jobs that were gone then */
     uint64_t open;            /* deliveries not acknowledged */
+    uint64_t undeclared;      /* requests to actors beyond declared_actors */
     uint64_t retry_later;     /* Submits and Controls refused for now */
     uint64_t store_full;      /* 1: no new jobs are taken, as there is little room for them */
     uint64_t given_back;      /* large ones, for which there was no room */
@@ -135,8 +136,10 @@ struct scheduler_config {
                                 NULL: none */
     const struct nonces *nonces; /* for tokens; copied */
     const struct access *access; /* kept; NULL: everybody may do everything */
-    int64_t horizon_ms;          /* in which a job must start; 0: any time */
-    unsigned full_at; /* percent of the store's memory at which no job is taken; 0: 100 */
+    unsigned declared_actors; /* whose task queues are declared though no registered workflow names
+                                 them */
+    int64_t horizon_ms;       /* in which a job must start; 0: any time */
+    unsigned full_at;         /* percent of the store's memory at which no job is taken; 0: 100 */
 };
 
 /**

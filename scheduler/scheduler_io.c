@@ -152,6 +152,8 @@ static const struct driver_machine events = {
 
 static const struct metric figures[] = {
     {"open", METRIC_GAUGE, AT(open), "deliveries that are worked on, not acknowledged yet"},
+    {"undeclared", METRIC_COUNTER, AT(undeclared),
+     "requests to actors whose queue is not declared: see scheduler.declared_actors"},
     {"retry_later", METRIC_COUNTER, AT(retry_later),
      "Submits and Controls refused for now: the store is full, or their user has had enough"},
     {"store_full", METRIC_GAUGE, AT(store_full),
@@ -248,6 +250,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                           .json_actors = config->scheduler.json_actors,
                           .nonces = &nonces,
                           .access = io->access,
+                          .declared_actors = (unsigned)config->scheduler.declared_actors,
                           .horizon_ms = config->scheduler.horizon_ms,
                           .full_at = (unsigned)config->scheduler.full_at,
                       },

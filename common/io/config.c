@@ -217,6 +217,9 @@ static const struct setting settings[] = {
     {"scheduler.horizon", DURATION, CONFIG_SCHEDULER, AT(scheduler.horizon_ms), "400d", 0,
      36500 * DAY,
      .text = "how far ahead the start of a job may be; 0: as far as one likes"},
+    {"scheduler.declared_actors", INTEGER, CONFIG_SCHEDULER, AT(scheduler.declared_actors), "100",
+     0, 100000,
+     .text = "task queues that a scheduler declares for actors which its workflows do not name"},
     {"scheduler.full_at", INTEGER, CONFIG_SCHEDULER, AT(scheduler.full_at), "90", 1, 100,
      .text = "percent of Redis' maxmemory from which on no new job is taken"},
 

@@ -116,6 +116,7 @@ struct config {
         const char *json_actors;   /* names, with a space between them */
         int definitions;           /* enum config_definitions */
         int64_t horizon_ms;        /* 0: none */
+        int64_t declared_actors;   /* that no registered workflow names */
         int64_t full_at;           /* percent of the store's maxmemory */
     } scheduler;
     struct {

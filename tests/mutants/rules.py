@@ -1858,6 +1858,18 @@ RULES = {
             "        if (false)\n",
             "tests/unit/test_base test_log_often",
         ),
+        "a job has a queue made for each actor that it names": (
+            "scheduler/dispatch.c",
+            "    if (s->other_actors == 0) {",
+            "    if (false) {",
+            f"{LIMITS} test_declared_actors",
+        ),
+        "actors of registered workflows have no queues": (
+            "scheduler/scheduler.c",
+            "    dispatch_actors(s, w);\n",
+            "",
+            f"{LIMITS} test_declared_actors_of_workflows",
+        ),
         "one user's alerts keep another's from being told": (
             "scheduler/alert_io.c",
             "        if (!most || about->n > most->n)\n",

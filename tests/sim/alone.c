@@ -133,6 +133,7 @@ static void publish(struct alone *w, const struct effect *e)
     if (strcmp(m->exchange, "drover.tasks") == 0) {
         say_request(w, m->body);
         snprintf(w->actor, sizeof(w->actor), "%s", m->key);
+        w->declared += m->actor != NULL;
         outcome = w->unroutable ? BUS_RETURNED : w->waited ? BUS_WAITED : BUS_CONFIRMED;
     } else if (strcmp(m->exchange, "drover.events") == 0) {
         say_event(w, m->body);
@@ -207,6 +208,7 @@ static void begin(struct alone *w)
                                                  .json_actors = "one jay",
                                                  .nonces = &nonces,
                                                  .access = w->access,
+                                                 .declared_actors = 2,
                                                  .full_at = 90},
                       &rng),
         0);

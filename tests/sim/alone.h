@@ -47,6 +47,7 @@ struct alone {
     bool silent;                    /* nothing has an outcome, until alone_confirm() */
     char token[WIRE_TOKEN_MAX + 1]; /* of the last request, ... */
     char actor[ID_NAME_MAX + 1];    /* ... and to whom it went */
+    unsigned declared;              /* requests whose queue is declared before */
     const struct access *access; /* from the next restart on; NULL: everybody may do everything */
     struct buf reply;            /* the last */
     struct buf told;             /* "queue/correlation " of each reply */

@@ -168,11 +168,14 @@ static void birth(struct pair *w, enum peer peer)
 
     rng_seed(&rng, (uint64_t)w->now + peer);
     nonces_seed(&nonces, (uint64_t)w->now + peer);
-    assert_int_equal(scheduler_new(&w->peers[peer],
-                                   &(struct scheduler_config){"AB", SCHEDULER_UNCONFIRMED, false, 0,
-                                                              NULL, &nonces},
-                                   &rng),
-                     0);
+    assert_int_equal(
+        scheduler_new(&w->peers[peer],
+                      &(struct scheduler_config){.name = "AB",
+                                                 .most_unconfirmed = SCHEDULER_UNCONFIRMED,
+                                                 .nonces = &nonces,
+                                                 .declared_actors = UINT_MAX},
+                      &rng),
+        0);
     pair_connect(w, peer);
 }
 

@@ -106,8 +106,11 @@ static void scheduler_born(struct process *p)
 
     nonces_seed(&nonces, rng.s[0]);
     ok(scheduler_new(&p->scheduler,
-                     &(struct scheduler_config){p->name, w->plan->most_unconfirmed, false,
-                                                w->plan->few, NULL, &nonces},
+                     &(struct scheduler_config){.name = p->name,
+                                                .most_unconfirmed = w->plan->most_unconfirmed,
+                                                .few = w->plan->few,
+                                                .nonces = &nonces,
+                                                .declared_actors = UINT_MAX},
                      &rng));
     for (uint32_t i = 0; i < w->plan->n_definitions; i++) {
         if (w->definitions[i].registered)

@@ -292,6 +292,46 @@ static void test_jobs(void **state)
     assert_int_equal(later, 8);
 }
 
+/* ---- queues ---- */
+
+/* A scheduler has some made for actors that only jobs name, and those that its workflows name. */
+static void test_declared_actors(void **state)
+{
+    struct alone *w = *state;
+    struct scheduler_stats stats;
+
+    alone_submit(w, "{\"jobId\": \"j\", \"definition\": {\"steps\": ["
+                    "{\"name\": \"a\", \"actor\": \"a\"}, {\"name\": \"b\", \"actor\": \"b\"}, "
+                    "{\"name\": \"c\", \"actor\": \"c\"}, {\"name\": \"d\", \"actor\": \"a\"}]}}");
+    w->story.len = 0;
+    assert_int_equal(w->declared, 3);
+    scheduler_stats(w->scheduler, &stats);
+    assert_int_equal(stats.undeclared, 1);
+}
+
+static void test_declared_actors_of_workflows(void **state)
+{
+    struct alone *w = *state;
+    CLEANUP(workflow_unref) struct workflow *registered = NULL;
+    CLEANUP(wire_free) struct wire_message m = {0};
+
+    assert_int_equal(
+        wire_decode(
+            WIRE_SUBMIT,
+            bytes_str("{\"jobId\": \"x\", \"definition\": {\"name\": \"w\", \"version\": 1, "
+                      "\"steps\": [{\"name\": \"a\", \"actor\": \"a\", \"revert\": {\"actor\": "
+                      "\"b\"}}, {\"name\": \"c\", \"actor\": \"c\"}]}}"),
+            NULL, &m, NULL),
+        0);
+    assert_int_equal(workflow_new(&registered, m.submit->definition, "", NULL), 0);
+    assert_int_equal(scheduler_register(w->scheduler, registered), 0);
+    alone_submit(w, "{\"jobId\": \"j\", \"definition\": {\"steps\": ["
+                    "{\"name\": \"a\", \"actor\": \"a\"}, {\"name\": \"b\", \"actor\": \"b\"}, "
+                    "{\"name\": \"c\", \"actor\": \"c\"}, {\"name\": \"d\", \"actor\": \"d\"}]}}");
+    w->story.len = 0;
+    assert_int_equal(w->declared, 4);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, alone_setup, alone_teardown)
 
 int main(void)
@@ -305,6 +345,8 @@ int main(void)
         TEST(test_rate),
         TEST(test_rate_of_what_nobody_waits_for),
         TEST(test_jobs),
+        TEST(test_declared_actors),
+        TEST(test_declared_actors_of_workflows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,11 +112,14 @@ static void birth(struct world *w)
     scheduler_free(w->scheduler);
     rng_seed(&rng, ++w->seed);
     nonces_seed(&nonces, w->seed);
-    assert_int_equal(scheduler_new(&w->scheduler,
-                                   &(struct scheduler_config){"s", SCHEDULER_UNCONFIRMED, false, 0,
-                                                              NULL, &nonces},
-                                   &rng),
-                     0);
+    assert_int_equal(
+        scheduler_new(&w->scheduler,
+                      &(struct scheduler_config){.name = "s",
+                                                 .most_unconfirmed = SCHEDULER_UNCONFIRMED,
+                                                 .nonces = &nonces,
+                                                 .declared_actors = UINT_MAX},
+                      &rng),
+        0);
     feed(w, (struct scheduler_event){.type = SCHEDULER_STORE_UP, .partitions = 2, .run = "run"});
 }
 
