@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@
 #define KILL_GRACE_MAX_MS (60 * MINUTE_MS)
 #define EXIT_CODE_MAX 255
 #define HTTP_LEASE_RETRIES 2
+#define FILES_DEFAULT 1024
+#define PROCESSES_DEFAULT 256
 #define HTTP_TIMEOUT_MAX_MS POLICY_DURATION_MAX_MS
 #define BREAKER_FAILURES 5
 #define BREAKER_FAILURES_MAX 1000
@@ -77,12 +80,35 @@ static int check_env(const config_setting_t *group, char *const *env, struct pro
     return 0;
 }
 
+/* Processes are counted by user: where that is the agent's, others are among them. */
+static int read_limits(const struct agent_served *served, struct agent_action *action,
+                       const config_setting_t *group, struct problem *problem)
+{
+    const struct passwd *user = served->user ? getpwnam(served->user) : NULL;
+    int64_t megabytes = 0;
+    int r;
+
+    action->other_user = user != NULL;
+    action->uid = user ? user->pw_uid : 0;
+    action->gid = user ? user->pw_gid : 0;
+    action->files = FILES_DEFAULT;
+    action->processes = user ? PROCESSES_DEFAULT : 0;
+    r = tree_int(group, "files", 0, INT32_MAX, &action->files, problem);
+    if (!r)
+        r = tree_int(group, "processes", 0, INT32_MAX, &action->processes, problem);
+    if (!r)
+        r = tree_int(group, "megabytes", 0, INT32_MAX, &megabytes, problem);
+    action->memory = megabytes << 20;
+    return r;
+}
+
 static int read_exec(const struct agent_served *served, struct agent_action *action,
                      const config_setting_t *group, struct problem *problem)
 {
     static const char *const keys[] = {
-        "name",       "command",     "stdin", "env", "permanent_exit_codes",
-        "kill_grace", "result_type", NULL};
+        "name",       "command",     "stdin", "env",       "permanent_exit_codes",
+        "kill_grace", "result_type", "files", "processes", "megabytes",
+        NULL};
     int r = tree_keys(group, keys, problem);
 
     action->kill_grace_ms = KILL_GRACE_MS;
@@ -101,6 +127,8 @@ static int read_exec(const struct agent_served *served, struct agent_action *act
         r = read_exit_codes(group, action->permanent, problem);
     if (!r)
         r = tree_duration(group, "kill_grace", KILL_GRACE_MAX_MS, &action->kill_grace_ms, problem);
+    if (!r)
+        r = read_limits(served, action, group, problem);
     if (!r)
         r = tree_text(group, "result_type", &action->result_type, problem);
     if (!r && action->result_type && strlen(action->result_type) > WIRE_CONTENT_TYPE_MAX)
@@ -342,11 +370,26 @@ static int read_breaker(struct agent_served *served, const config_setting_t *gro
     return r;
 }
 
+static int read_user(struct agent_served *served, const config_setting_t *group,
+                     struct problem *problem)
+{
+    const config_setting_t *at = config_setting_get_member(group, "user");
+    int r = at ? tree_text(group, "user", &served->user, problem) : 0;
+
+    if (!at || r)
+        return r;
+    if (served->handler != &handler_exec)
+        return tree_problem(at, problem, "only the handler \"exec\" runs programs");
+    if (!getpwnam(served->user))
+        return tree_problem(at, problem, "there is no user '%s' on this system", served->user);
+    return 0;
+}
+
 static int read_actor(struct agent_setup *setup, const config_setting_t *at,
                       struct problem *problem)
 {
-    static const char *const keys[] = {"name",  "handler", "lease_retries", "ack",
-                                       "batch", "breaker", "actions",       NULL};
+    static const char *const keys[] = {"name", "handler", "lease_retries", "ack", "batch",
+                                       "user", "breaker", "actions",       NULL};
     struct agent_served *served = &setup->actors[setup->n_actors++];
     const struct kind *kind = NULL;
     int64_t lease_retries = 0, batch = WIRE_BATCH_MAX;
@@ -371,6 +414,8 @@ static int read_actor(struct agent_setup *setup, const config_setting_t *at,
         r = tree_choice(at, "ack", "late", "early", &early, problem);
     if (!r)
         r = tree_int(at, "batch", 1, WIRE_BATCH_MAX, &batch, problem);
+    if (!r)
+        r = read_user(served, at, problem);
     if (!r)
         r = read_breaker(served, at, problem);
     served->actor.batch = (unsigned)batch;
@@ -451,6 +496,7 @@ static void free_served(struct agent_served *served)
     }
     free(served->actions);
     free((char *)served->actor.name);
+    free(served->user);
 }
 
 struct agent_setup *agent_setup_free(struct agent_setup *setup)

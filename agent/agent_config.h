@@ -6,6 +6,7 @@
  *         actors = (
  *             { name = "payments"; handler = "exec";
  *               lease_retries = 0;          # further tries within one lease
+ *               user = "charger";           # as whom its programs run, where the agent is root
  *               ack = "late";               # or "early": when the handler starts
  *               batch = 8;                  # requests in one message, where they are short
  *               actions = (
@@ -15,6 +16,7 @@
  *                     env = ["MODE=live"];
  *                     permanent_exit_codes = [2];
  *                     kill_grace = "1s";    # from SIGTERM to SIGKILL
+ *                     files = 1024; processes = 64; megabytes = 512; # limits of the program
  *                     result_type = "application/json"; } ); },
  *             { name = "stock"; handler = "http";    # the keys of an action: http_request.h
  *               breaker = { failures = 5; open = "5s"; open_max = "1m"; };
@@ -27,6 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "agent/agent.h"
 #include "agent/http_request.h"
@@ -47,12 +50,19 @@ struct agent_action {
     bool permanent[256];
     int64_t kill_grace_ms;
     char *result_type;
+    bool other_user; /* it runs as: */
+    uid_t uid;
+    gid_t gid;
+    int64_t files;     /* limits of the program; 0: the agent's own */
+    int64_t processes; /* of its user */
+    int64_t memory;    /* bytes of address space */
 
     struct http_action *http;
 };
 
 struct agent_served {
     struct agent_actor actor;
+    char *user; /* as whom its programs run; NULL: as the agent's */
     const struct handler *handler;
     struct breaker_config breaker; /* http */
     struct agent_action *actions;

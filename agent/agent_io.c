@@ -319,6 +319,30 @@ static int make_driver(struct agent_io *io, const struct config *config)
                                               .figures = read_figures});
 }
 
+/* What cannot be had here is told. Return: 0 or -EPERM. */
+static int check_users(const struct agent_setup *setup)
+{
+    bool shared = false;
+
+    for (size_t i = 0; i < setup->n_actors; i++) {
+        const struct agent_served *served = &setup->actors[i];
+
+        if (served->user && geteuid() != 0) {
+            log_error("user_not_possible", LOG_S("actor", served->actor.name),
+                      LOG_S("user", served->user),
+                      LOG_S("why", "only root can run programs as another user"));
+            return -EPERM;
+        }
+        shared = shared || (served->handler == &handler_exec && !served->user);
+    }
+    if (shared)
+        log_info("programs_share_user",
+                 LOG_S("why",
+                       "programs run as the agent's user: they can send signals to it and to "
+                       "each other; give each actor a user, or an agent of its own"));
+    return 0;
+}
+
 int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *config,
                  const struct rng *seed)
 {
@@ -332,11 +356,13 @@ int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *co
     list_init(&io->runs);
     /* No program that the agent runs gets rights which the agent has not, by a set-user-id bit say.
      */
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
         return -errno;
     r = agent_setup_read(&io->setup, config_root(config), NULL);
     if (r > 0) /* proven before by main() */
         r = -EINVAL;
+    if (!r)
+        r = check_users(io->setup);
     if (!r)
         r = make_queues(io);
     if (!r)

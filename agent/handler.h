@@ -59,6 +59,9 @@ struct handler {
     void (*close)(void);
 };
 
+/* Path of drover-keep, which runs the programs of `exec`; NULL: beside this program. */
+extern const char *handler_exec_keeper;
+
 extern const struct handler handler_builtin;
 extern const struct handler handler_exec;
 extern const struct handler handler_http;

@@ -15,15 +15,17 @@
  *     DROVER_DIRECTION         do, or undo
  *     DROVER_DEADLINE_MS       the time it has
  *
- * The process leads a group (and session) of its own. The group gets SIGTERM kill_grace before the
- * lease ends, SIGKILL at its end, and SIGKILL when the leader has exited: a run is over when its
- * leader is, and leaves nothing behind that could act later. Plain pipes, because many programs
- * cannot open /dev/stdout where it is a socket. Of the agent's own files it gets none.
+ * The process is run by drover-keep (keep.c), which gives it a session of its own, its user and its
+ * limits. Its group gets SIGTERM kill_grace before the lease ends; at its end, and when the process
+ * has exited, all that it has started is killed, wherever that has put itself: a run is over when
+ * its process is, and leaves nothing behind that could act later. Plain pipes, because many
+ * programs cannot open /dev/stdout where it is a socket. Of the agent's own files it gets none.
  */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,7 @@
 #include <unistd.h>
 
 #include "agent/handler.h"
+#include "agent/orphans.h"
 #include "agent/progress_lines.h"
 #include "agent/template.h"
 #include "base/clock.h"
@@ -40,7 +43,9 @@
 
 #define EXIT_DATA_ERROR 65 /* sysexits.h: the input was incorrect */
 #define TAIL_MAX ((size_t)4096)
-#define FILES 4                   /* that the process has: 0, 1, 2, and 3 for its progress */
+#define FILES                                                                                      \
+    5 /* 0, 1, 2, 3 for its progress, and 4, by which drover-keep says that it did not start */
+#define KEEPER "drover-keep"      /* in the folder of this program */
 #define READ_SIZE ((size_t)65536) /* as much as a pipe holds */
 
 static_assert(TAIL_MAX <= WIRE_ERROR_DETAILS_MAX, "details are not cut again");
@@ -56,9 +61,10 @@ struct exec_run {
     struct handler_run head;
     const struct agent_action *action;
     enum phase phase;
-    uv_process_t process;
-    uv_timer_t timer; /* for the next phase */
-    uv_pipe_t in, out, err, told;
+    uv_process_t process; /* the keeper */
+    uv_timer_t timer;     /* for the next phase */
+    struct list active;   /* in keepers */
+    uv_pipe_t in, out, err, told, report;
     unsigned handles; /* to be closed */
     uv_write_t write;
     struct buf request; /* as JSON, for stdin */
@@ -67,8 +73,13 @@ struct exec_run {
     char tail[TAIL_MAX]; /* of stderr */
     size_t tail_len;
     struct progress_lines progress;
-    int error; /* why it was not started */
+    char reported[16]; /* the errno with which the program was not started, as text; "": it was */
+    int error;         /* why it was not started */
 };
+
+const char *handler_exec_keeper;
+
+static struct list keepers = LIST_INIT(keepers); /* runs whose keeper is there */
 
 /* ---- the end ---- */
 
@@ -99,6 +110,7 @@ static void finish(struct exec_run *run, const struct agent_result *result)
     close_once(&run->out);
     close_once(&run->err);
     close_once(&run->told);
+    close_once(&run->report);
 }
 
 static void finish_failed(struct exec_run *run, const char *class, bool permanent,
@@ -171,7 +183,7 @@ static void kill_group(struct exec_run *run)
 {
     run->phase = KILLED;
     uv_timer_stop(&run->timer);
-    child_signal(&run->process, SIGKILL);
+    uv_process_kill(&run->process, SIGUSR1);
 }
 
 static void terminate_group(struct exec_run *run)
@@ -180,7 +192,7 @@ static void terminate_group(struct exec_run *run)
     int64_t wait = run->action->kill_grace_ms < left ? run->action->kill_grace_ms : left;
 
     run->phase = TERMINATED;
-    child_signal(&run->process, SIGTERM);
+    uv_process_kill(&run->process, SIGTERM);
     uv_timer_start(&run->timer, on_timer, (uint64_t)wait, 0);
 }
 
@@ -276,9 +288,16 @@ static void add_progress(struct exec_run *run, const char *data, size_t len)
         run->head.progress(&run->head, run->progress.fraction, run->progress.note);
 }
 
+static void add_report(struct exec_run *run, const char *data, size_t len)
+{
+    snprintf(run->reported, sizeof(run->reported), "%.*s", (int)len, data);
+}
+
 static void add(struct exec_run *run, const void *pipe, const char *data, size_t len)
 {
-    if (pipe == &run->err)
+    if (pipe == &run->report)
+        add_report(run, data, len);
+    else if (pipe == &run->err)
         add_tail(run, data, len);
     else if (pipe == &run->told)
         add_progress(run, data, len);
@@ -318,15 +337,39 @@ static void read_rest(struct exec_run *run, uv_pipe_t *pipe)
     }
 }
 
+static bool is_keeper(pid_t pid)
+{
+    list_foreach(l, &keepers)
+        if (list_entry(l, struct exec_run, active)->process.pid == pid)
+            return true;
+    return false;
+}
+
+/* A program may kill its keeper where both are of one user: what it has started is left to us. */
+static void end_orphans(void)
+{
+    while (orphans_kill(is_keeper) > 0)
+        for (int n = 0; n < 1000 && orphans_reap(is_keeper) == 0; n++)
+            usleep(1000);
+}
+
 static void on_end(uv_process_t *process, int64_t status, int signal)
 {
     struct exec_run *run = process->data;
 
-    child_signal(&run->process, SIGKILL);
+    list_remove(&run->active);
+    if (signal == SIGKILL && run->phase != KILLED)
+        end_orphans();
     read_rest(run, &run->out);
     read_rest(run, &run->err);
     read_rest(run, &run->told);
-    finish_ended(run, (int)status, signal);
+    read_rest(run, &run->report);
+    if (*run->reported) {
+        run->error = -atoi(run->reported);
+        finish_not_started(run);
+    } else {
+        finish_ended(run, (int)status, signal);
+    }
 }
 
 /* ---- the start ---- */
@@ -375,29 +418,75 @@ static int open_pipes(struct exec_run *run, struct child_ends *childs)
         r = open_pipe(&run->err, &childs->fds[2], false);
     if (!r)
         r = open_pipe(&run->told, &childs->fds[3], false);
+    if (!r)
+        r = open_pipe(&run->report, &childs->fds[4], false);
     return r;
+}
+
+/* "-" for none. */
+static const char *number_of(int64_t number, bool given, char room[INT_TEXT_MAX + 1])
+{
+    struct bytes text;
+
+    if (!given)
+        return "-";
+    text = int_text(number, room);
+    memmove(room, text.data, text.len);
+    room[text.len] = '\0';
+    return room;
+}
+
+/* Where the keeper is; "" where the system does not say where we are. */
+static const char *keeper_path(void)
+{
+    static char path[PATH_MAX];
+    ssize_t n = handler_exec_keeper || *path
+                    ? 0
+                    : readlink("/proc/self/exe", path, sizeof(path) - sizeof(KEEPER));
+    char *name = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
+
+    if (name)
+        strcpy(name + 1, KEEPER);
+    return handler_exec_keeper ? handler_exec_keeper : path;
 }
 
 /* Return: 0 or -errno. */
 static int spawn(uv_loop_t *loop, struct exec_run *run, const struct child_ends *childs)
 {
+    const struct agent_action *action = run->action;
     CLEANUP(child_env_deinit) struct child_env env;
     uv_stdio_container_t stdio[FILES];
-    const uv_process_options_t options = {
-        .exit_cb = on_end,
-        .file = run->action->command[0],
-        .args = run->action->command,
-        .stdio_count = FILES,
-        .stdio = stdio,
+    char rooms[6][INT_TEXT_MAX + 1];
+    const char *const keeper[] = {
+        KEEPER,
+        number_of(getpid(), true, rooms[0]),
+        number_of(action->uid, action->other_user, rooms[1]),
+        number_of(action->gid, action->other_user, rooms[2]),
+        number_of(action->files, action->files > 0, rooms[3]),
+        number_of(action->processes, action->processes > 0, rooms[4]),
+        number_of(action->memory, action->memory > 0, rooms[5]),
+        "--",
     };
+    CLEANUP(free) char **words = NULL;
+    uv_process_options_t options = {
+        .exit_cb = on_end, .file = keeper_path(), .stdio_count = FILES, .stdio = stdio};
+    size_t n = 0;
     int r;
 
+    while (action->command[n])
+        n++;
+    words = or_abort(calloc(array_size(keeper) + n + 1, sizeof(*words)));
+    memcpy(words, keeper, sizeof(keeper));
+    memcpy(words + array_size(keeper), action->command, n * sizeof(*words));
+    options.args = words;
     make_environment(&env, run);
     for (size_t i = 0; i < FILES; i++)
         stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = childs->fds[i]};
     r = child_spawn(loop, &run->process, options, &env);
     run->process.data = run;
     run->handles++; /* it is to be closed also where it did not start */
+    if (!r)
+        list_append(&keepers, &run->active);
     return r;
 }
 
@@ -408,14 +497,16 @@ static void init_handles(uv_loop_t *loop, struct exec_run *run)
     uv_pipe_init(loop, &run->out, 0);
     uv_pipe_init(loop, &run->err, 0);
     uv_pipe_init(loop, &run->told, 0);
-    run->timer.data = run->in.data = run->out.data = run->err.data = run->told.data = run;
-    run->handles = 5;
+    uv_pipe_init(loop, &run->report, 0);
+    run->timer.data = run->in.data = run->out.data = run->err.data = run;
+    run->told.data = run->report.data = run;
+    run->handles = 6;
 }
 
 /* Return: 0 or -errno. */
 static int launch(uv_loop_t *loop, struct exec_run *run)
 {
-    struct child_ends childs = {{-1, -1, -1, -1}};
+    struct child_ends childs = {{-1, -1, -1, -1, -1}};
     int r = open_pipes(run, &childs);
 
     if (!r)
@@ -434,6 +525,7 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
 
     run->head = *head;
     list_init(&run->head.link);
+    list_init(&run->active);
     run->action = action;
     progress_lines_init(&run->progress);
     left = time_left(run);
@@ -450,6 +542,7 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     uv_read_start((uv_stream_t *)&run->out, on_room, on_read);
     uv_read_start((uv_stream_t *)&run->err, on_room, on_read);
     uv_read_start((uv_stream_t *)&run->told, on_room, on_read);
+    uv_read_start((uv_stream_t *)&run->report, on_room, on_read);
     return &run->head;
 }
 

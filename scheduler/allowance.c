@@ -1,25 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Allowance: how much of a scheduler's time a user takes
+ * Allowance: how much of a scheduler's time, and of the store's, somebody takes
  *
- * Each user has a bucket, which fills by so many units a second, up to those of two seconds, and
- * may be overdrawn by the last thing that was taken from it. A message costs one unit, and one more
- * for each 4 KiB of it; each store call of a question one, and one more for each hundred items that
- * it answers: about what these take of a scheduler, or of the store.
+ * Each has a bucket, which fills by so many units a second up to some seconds' worth, and may be
+ * overdrawn by the last thing that was taken from it.
+ *
+ * A user's is for Submits and Controls: a message costs one unit, and one more for each 4 KiB of
+ * it; each store call of a question one, and one more for each hundred items that it answers.
+ *
+ * That of an actor's agents is for replies and Progress, one unit each, given back where a step has
+ * waited for it: so honest agents spend nothing, but for what comes too late, and that in bursts,
+ * after an outage.
  */
 #include <stdlib.h>
 
 #include "scheduler/machine.h"
 
-#define ALLOWANCES_MAX 1024 /* users; then the one that has been here longest gets a new bucket */
-#define SECONDS 2
+#define ALLOWANCES_MAX 1024 /* then the one that is here longest gets a new bucket */
+#define USER_SECONDS 2
+#define ACTOR_SECONDS 40
 
-static struct allowance *find(struct scheduler *s, const char *user)
+struct terms {
+    const char *key;
+    int64_t rate; /* units a second; 0: there is no bucket */
+    int64_t seconds;
+};
+
+static struct terms of_user(const struct scheduler *s, const char *user)
 {
-    struct allowance *a;
+    return (struct terms){user, access_limits(s->access, user).rate, USER_SECONDS};
+}
 
-    HASH_FIND_STR(s->allowances, user, a);
-    return a;
+/* Of the agents that publish to drover.replies nobody knows which they are. */
+static struct terms of_actor(struct scheduler *s, const char *actor)
+{
+    return (struct terms){effects_printf(s->out, "\n%s", actor), *actor ? s->bad_replies : 0,
+                          ACTOR_SECONDS};
 }
 
 static void drop(struct scheduler *s, struct allowance *a)
@@ -28,49 +44,81 @@ static void drop(struct scheduler *s, struct allowance *a)
     free(a);
 }
 
-static struct allowance *add(struct scheduler *s, const char *user, int64_t rate)
+static struct allowance *add(struct scheduler *s, const struct terms *t)
 {
-    size_t size = strlen(user) + 1;
+    size_t size = strlen(t->key) + 1;
     struct allowance *a = or_abort(malloc(sizeof(*a) + size));
 
     if (HASH_COUNT(s->allowances) >= ALLOWANCES_MAX)
         drop(s, s->allowances);
-    *a = (struct allowance){.at = s->now, .left = SECONDS * rate * 1000};
-    memcpy(a->user, user, size);
-    HASH_ADD_STR(s->allowances, user, a);
+    *a = (struct allowance){.at = s->now, .left = t->seconds * t->rate * 1000};
+    memcpy(a->key, t->key, size);
+    HASH_ADD_STR(s->allowances, key, a);
     return a;
 }
 
-/* The user's bucket as it is now; NULL: it may take what it likes. */
-static struct allowance *bucket(struct scheduler *s, const char *user)
+/* As it is now; NULL: there is no bound. */
+static struct allowance *bucket(struct scheduler *s, const struct terms *t)
 {
-    int64_t rate = access_limits(s->access, user).rate;
-    struct allowance *a = rate > 0 ? find(s, user) : NULL;
+    int64_t most = t->seconds * t->rate * 1000;
+    struct allowance *a;
 
-    if (rate == 0)
+    if (t->rate == 0)
         return NULL;
+    HASH_FIND_STR(s->allowances, t->key, a);
     if (!a)
-        return add(s, user, rate);
-    a->left += (s->now - a->at) * rate;
+        return add(s, t);
+    a->left += (s->now - a->at) * t->rate;
     a->at = s->now;
-    if (a->left > SECONDS * rate * 1000)
-        a->left = SECONDS * rate * 1000;
+    if (a->left > most)
+        a->left = most;
     return a;
 }
 
-bool allowance_admits(struct scheduler *s, const char *user)
+static bool admits(struct scheduler *s, const struct terms *t)
 {
-    const struct allowance *a = bucket(s, user);
+    const struct allowance *a = bucket(s, t);
 
     return !a || a->left > 0;
 }
 
-void allowance_spend(struct scheduler *s, const char *user, size_t units)
+static void spend(struct scheduler *s, const struct terms *t, int64_t units)
 {
-    struct allowance *a = bucket(s, user);
+    struct allowance *a = bucket(s, t);
 
     if (a)
-        a->left -= (int64_t)units * 1000;
+        a->left -= units * 1000;
+}
+
+bool allowance_admits(struct scheduler *s, const char *user)
+{
+    struct terms t = of_user(s, user);
+
+    return admits(s, &t);
+}
+
+void allowance_spend(struct scheduler *s, const char *user, size_t units)
+{
+    struct terms t = of_user(s, user);
+
+    spend(s, &t, (int64_t)units);
+}
+
+bool allowance_takes_replies(struct scheduler *s, const char *actor, size_t replies)
+{
+    struct terms t = of_actor(s, actor);
+    bool takes = admits(s, &t);
+
+    if (takes)
+        spend(s, &t, (int64_t)replies);
+    return takes;
+}
+
+void allowance_wanted(struct scheduler *s, const char *actor)
+{
+    struct terms t = of_actor(s, actor);
+
+    spend(s, &t, -1);
 }
 
 void allowances_free(struct scheduler *s)

@@ -125,12 +125,17 @@ static void actor_add(struct scheduler *s, const char *name)
     HASH_ADD_STR(s->actors, name, a);
 }
 
-void dispatch_actors(struct scheduler *s, const struct workflow *w)
+static bool is_of_workflows(const struct scheduler *s, const char *actor)
 {
-    for (uint32_t i = 0; i < w->n_steps; i++) {
-        actor_add(s, w->steps[i].forward.actor);
-        actor_add(s, w->steps[i].revert.actor);
+    for (size_t k = 0; k < s->n_registered; k++) {
+        const struct workflow *w = s->registered[k];
+
+        for (uint32_t i = 0; i < w->n_steps; i++)
+            if (strcmp(w->steps[i].forward.actor, actor) == 0 ||
+                strcmp(w->steps[i].revert.actor, actor) == 0)
+                return true;
     }
+    return false;
 }
 
 /* A queue stays in the broker for ever, so those who bring definitions along have some made only.
@@ -139,11 +144,11 @@ static bool may_declare(struct scheduler *s, const char *actor)
 {
     if (actor_find(s, actor))
         return true;
-    if (s->other_actors == 0) {
+    if (!is_of_workflows(s, actor) && s->other_actors-- == 0) {
+        s->other_actors = 0;
         s->stats.undeclared++;
         return false;
     }
-    s->other_actors--;
     actor_add(s, actor);
     return true;
 }

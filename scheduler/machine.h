@@ -36,9 +36,8 @@
  * slow broker may have each of them wait. */
 #define MACHINE_MOMENT_MS 1000
 #define MACHINE_LONG_MOMENT_MS (10 * MACHINE_MOMENT_MS)
-#define MACHINE_ISOLATED_AGAIN_MS                                                                  \
-    60000                             /* between two alerts about publishes that were given up     \
-                                       */
+/* Between two alerts of one process about what others send it. */
+#define MACHINE_TOLD_AGAIN_MS 60000
 #define MACHINE_REFUSED_AGAIN_MS 1000 /* before what the broker would not have is sent again */
 #define MACHINE_REPEAT_MS 200         /* before a call that the store refused is made again */
 #define MACHINE_SUSPECT_MS 100        /* then this life has survived it */
@@ -284,12 +283,12 @@ struct actor {
     char name[];
 };
 
-/* What a user may still take, see allowance.c. */
+/* What somebody may still take, see allowance.c. */
 struct allowance {
     UT_hash_handle hh;
     int64_t at;   /* when that was ... */
     int64_t left; /* thousandths of units; below 0: overdrawn */
-    char user[];
+    char key[];
 };
 
 struct scheduler {
@@ -320,6 +319,8 @@ struct scheduler {
     struct actor *actors;         /* of registered workflows, and others, ... */
     unsigned other_actors;        /* ... so many more of which may come */
     struct allowance *allowances; /* oldest first */
+    int64_t bad_replies;          /* of an actor's agents, a second; 0: any number */
+    int64_t replies_told;         /* when it was told last that there were more; 0: never */
     int64_t horizon_ms;           /* 0: none */
     unsigned full_at;             /* percent of the store's memory ... */
     bool store_full;              /* ... which it has reached */
@@ -374,6 +375,10 @@ struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes bo
  * so many units. */
 bool allowance_admits(struct scheduler *s, const char *user);
 void allowance_spend(struct scheduler *s, const char *user, size_t units);
+/* Whether a message with so many replies of an actor's agents is looked at; a step has waited for
+ * one of them. */
+bool allowance_takes_replies(struct scheduler *s, const char *actor, size_t replies);
+void allowance_wanted(struct scheduler *s, const char *actor);
 void allowances_free(struct scheduler *s);
 #define ALLOWANCE_BYTES 4096 /* of a message, for a unit */
 #define ALLOWANCE_ITEMS 100  /* of an answer of the store, likewise */
@@ -458,8 +463,6 @@ enum dispatch_how {
 void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, size_t size,
               int64_t not_after, enum dispatch_how how);
 void dispatch_flush(struct scheduler *s);
-/* The actors of a registered workflow: their queues are declared. */
-void dispatch_actors(struct scheduler *s, const struct workflow *w);
 void dispatch_free(struct scheduler *s);
 /* Watched requests (watch.c): a new one; it is confirmed, and belongs to the scheduler; its queue
  * was looked at; the broker is gone, and with it what is known of its queues; when watch_tick() is
@@ -494,6 +497,7 @@ void step_events_tell(struct scheduler *s, struct op *op, const struct ops_drive
 void asked_free(struct scheduler *s);
 
 /* About the store, or about a job whose record is gone; told with no more ado. */
+void alert_once_a_minute(struct scheduler *s, int64_t *told, const char *job, const char *reason);
 void alert_of_store(struct scheduler *s, struct item *item, const char *job, const char *reason,
                     int64_t at);
 /* A sweep cannot read this job: told once for as long as that goes on. */

@@ -138,6 +138,8 @@ static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader
     if (renewed.other_actor)
         log_often(LOG_WARN, "progress_of_another_actor", LOG_S("job", op->job),
                   LOG_S("step", op->progress->step), LOG_S("agent_of", op->item->actor));
+    if (renewed.known)
+        allowance_wanted(s, op->item->actor);
     answer.job_id = op->progress->job_id;
     answer.step = op->progress->step;
     answer.token = op->progress->token;
@@ -158,18 +160,41 @@ static void renew(struct scheduler *s, struct item *item, const Drover__V1__Prog
     op_unref(s, op);
 }
 
+static size_t looked_at(size_t n)
+{
+    return n < WIRE_REPLIES_MAX ? n : WIRE_REPLIES_MAX;
+}
+
+/* Whether its agents have of late sent so much that no step has waited for that this is not looked
+ * at: what was good of it is lost, and these steps go on when their leases end. */
+static bool is_flood(struct scheduler *s, const struct item *item)
+{
+    const Drover__V1__Replies *m = item->message.replies;
+    size_t n = looked_at(m->n_replies) + looked_at(m->n_progress);
+
+    if (allowance_takes_replies(s, item->actor, n))
+        return false;
+    s->stats.ignored += n;
+    log_often(LOG_WARN, "replies_ignored", LOG_S("actor", item->actor),
+              LOG_I("replies", (int64_t)n));
+    alert_once_a_minute(s, &s->replies_told, "", "REPLIES_IGNORED");
+    return true;
+}
+
 void on_replies(struct scheduler *s, struct item *item)
 {
     const Drover__V1__Replies *m = item->message.replies;
     struct problem problem = {0}, first = {0};
     size_t bad = 0;
 
+    if (is_flood(s, item))
+        return;
     if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {
         problem_set(&first, m->n_replies > WIRE_REPLIES_MAX ? "replies" : "progress",
                     "has more than %d: the rest was not looked at", WIRE_REPLIES_MAX);
         bad++;
     }
-    for (size_t i = 0; i < m->n_replies && i < WIRE_REPLIES_MAX; i++) {
+    for (size_t i = 0; i < looked_at(m->n_replies); i++) {
         if (wire_check_reply(m, i, &problem)) {
             if (bad++ == 0)
                 first = problem;
@@ -177,7 +202,7 @@ void on_replies(struct scheduler *s, struct item *item)
             reply(s, item, m->replies[i]);
         }
     }
-    for (size_t i = 0; i < m->n_progress && i < WIRE_REPLIES_MAX; i++) {
+    for (size_t i = 0; i < looked_at(m->n_progress); i++) {
         if (wire_check_progress(m, i, &problem)) {
             if (bad++ == 0)
                 first = problem;

@@ -159,6 +159,8 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
     switch (driven->code) {
     case OPS_RECORDED:
         s->stats.recorded++;
+        if (op->reply)
+            allowance_wanted(s, op->item->actor);
         if (op->reply && w)
             tempo_heard(s, w, op->reply);
         break;
@@ -697,7 +699,6 @@ int scheduler_register(struct scheduler *s, struct workflow *w)
         return -ENOMEM;
     s->registered = list;
     s->registered[s->n_registered++] = workflow_ref(w);
-    dispatch_actors(s, w);
     return 0;
 }
 
@@ -723,6 +724,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     s->nonces = *config->nonces;
     s->access = config->access ? config->access : &everybody;
     s->horizon_ms = config->horizon_ms;
+    s->bad_replies = config->bad_replies;
     s->other_actors = config->declared_actors;
     s->full_at = config->full_at ? config->full_at : 100;
     s->most_unconfirmed = config->most_unconfirmed;
@@ -801,19 +803,6 @@ struct scheduler *scheduler_free(struct scheduler *s)
     return NULL;
 }
 
-/* Each is in drover.dead; that there are any is told once a minute. */
-static void on_isolated(struct scheduler *s, const char *job)
-{
-    struct item *item;
-
-    if (s->isolated_told && s->now < s->isolated_told + MACHINE_ISOLATED_AGAIN_MS)
-        return;
-    s->isolated_told = s->now;
-    item = item_new(s, NULL);
-    alert_of_store(s, item, job, "ISOLATED", s->looked_at);
-    item_unref(s, item);
-}
-
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -865,7 +854,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
             event->memory.most > 0 && event->memory.used / s->full_at >= event->memory.most / 100;
         break;
     case SCHEDULER_ISOLATED:
-        on_isolated(s, event->isolated.job);
+        alert_once_a_minute(s, &s->isolated_told, event->isolated.job, "ISOLATED");
         break;
     case SCHEDULER_TICK:
         on_timers(s);

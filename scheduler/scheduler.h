@@ -118,6 +118,7 @@ struct scheduler_stats {
     uint64_t lost;            /* accepted jobs that were gone then */
     uint64_t open;            /* deliveries not acknowledged */
     uint64_t undeclared;      /* requests to actors beyond declared_actors */
+    uint64_t ignored;         /* replies and Progress that were not looked at */
     uint64_t retry_later;     /* Submits and Controls refused for now */
     uint64_t store_full;      /* 1: no new jobs are taken, as there is little room for them */
     uint64_t given_back;      /* large ones, for which there was no room */
@@ -138,6 +139,7 @@ struct scheduler_config {
     const struct access *access; /* kept; NULL: everybody may do everything */
     unsigned declared_actors; /* whose task queues are declared though no registered workflow names
                                  them */
+    int64_t bad_replies;      /* of an actor's agents, a second, that no step waits for; 0: any */
     int64_t horizon_ms;       /* in which a job must start; 0: any time */
     unsigned full_at;         /* percent of the store's memory at which no job is taken; 0: 100 */
 };

@@ -152,6 +152,8 @@ static const struct driver_machine events = {
 
 static const struct metric figures[] = {
     {"open", METRIC_GAUGE, AT(open), "deliveries that are worked on, not acknowledged yet"},
+    {"ignored", METRIC_COUNTER, AT(ignored),
+     "replies and Progress not looked at: see scheduler.bad_replies"},
     {"undeclared", METRIC_COUNTER, AT(undeclared),
      "requests to actors whose queue is not declared: see scheduler.declared_actors"},
     {"retry_later", METRIC_COUNTER, AT(retry_later),
@@ -251,6 +253,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                           .nonces = &nonces,
                           .access = io->access,
                           .declared_actors = (unsigned)config->scheduler.declared_actors,
+                          .bad_replies = config->scheduler.bad_replies,
                           .horizon_ms = config->scheduler.horizon_ms,
                           .full_at = (unsigned)config->scheduler.full_at,
                       },

@@ -115,6 +115,7 @@ struct config {
         const char *alert_command; /* path of a program */
         const char *json_actors;   /* names, with a space between them */
         int definitions;           /* enum config_definitions */
+        int64_t bad_replies;       /* a second; 0: any number */
         int64_t horizon_ms;        /* 0: none */
         int64_t declared_actors;   /* that no registered workflow names */
         int64_t full_at;           /* percent of the store's maxmemory */

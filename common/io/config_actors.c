@@ -17,6 +17,7 @@ static const struct {
             "(agent.consumer_timeout); early: always then"},
     {"batch", "requests that may share a message where they were short of late, 1 to 8; default: "
               "8, but no more than the agent works on at a time"},
+    {"user", "exec: as whom the programs run, each actor as another one; the agent must be root"},
     {"actions", "a list of groups, one for each action; builtin has its own and needs none"},
     {"builtin", "builtin: the one that does an action of another name"},
     {"command", "exec: the program and its arguments; there is no shell"},
@@ -25,6 +26,10 @@ static const struct {
     {"permanent_exit_codes", "exec: those that mean never again, with 65"},
     {"kill_grace", "exec: from SIGTERM to SIGKILL at the end of the lease; default: 1s"},
     {"result_type", "exec: the content type of standard output"},
+    {"files", "exec: that the program may have open; default: 1024; 0: as many as the agent"},
+    {"processes",
+     "exec: that its user may have; default: 256 where user is set, else as many as the agent's"},
+    {"megabytes", "exec: of address space, of 2^20 bytes; default: no limit"},
     {"method", "http: POST (default), GET, HEAD, PUT, PATCH or DELETE"},
     {"url", "http: where to, with names such as ${job} behind the host; needed"},
     {"headers", "http: as \"Name: value\", with names in the value"},

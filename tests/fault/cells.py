@@ -40,8 +40,6 @@ DEPARTURES = {
     "B5.F14": "No dead letter. An agent acknowledges a message that it may have died of before it reads it again, so that its "
     "queue moves; the death costs a lease and is counted, and at `maximum_expiries` the step parks, with an alert. The store "
     "counts deaths already, and of all hosts (`docs/decisions/0016-what-an-agent-can-know-by-itself.md`).",
-    "B6.F20": "S and I, not K: an agent that is killed kills nobody. Its handler runs on beside its successor, and the key of the "
-    "work has it done once.",
     "B10.F16": "A dead letter, not parked: `drover.dead` after five tries in an hour. The job has ended, so that there is no step "
     "to park, and whoever reads dead letters has the whole notice.",
     "B12.F14": "The step is parked, which is what a quarantine would be: no traffic until a person says so.",

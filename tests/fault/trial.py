@@ -60,6 +60,11 @@ ENDS = {
 SETTINGS = {"forgotten": {"supervisor": {"supervisor": {"retention": f"{RETENTION_S}s"}}}}
 
 
+def parent_of(pid):
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
 class Trial(cluster.TestCase):
     traced = True  # the broker tells the checker of each message
     durable = True  # nothing that the store has acknowledged may be gone
@@ -196,9 +201,8 @@ class Trial(cluster.TestCase):
         """The first handler of a job runs at the beginning of the block: who runs it."""
         self.submit(kind, job_id)
         (self.handler,) = servers.wait_for(lambda: self.begun(job_id), "a handler to run")
-        stat = pathlib.Path(f"/proc/{self.handler}/stat").read_text()
-        parent = int(stat.rpartition(")")[2].split()[1])
-        yield next(daemon for daemon in daemons if daemon.pid == parent)
+        keeper = parent_of(self.handler)
+        yield next(daemon for daemon in daemons if daemon.pid == parent_of(keeper))
 
     def restarted(self, daemon):
         self.notes.fault("started again", daemon.name)

@@ -16,7 +16,7 @@ import re
 import sys
 
 ROLES = ("scheduler", "agent", "supervisor", "cli")
-DRIVER = re.compile(r"(?:.*_io|main|handler.*|a(?:gent|ccess)_config|http_request|template)\.[ch]")
+DRIVER = re.compile(r"(?:.*_io|main|handler.*|keep|orphans|a(?:gent|ccess)_config|http_request|template)\.[ch]")
 
 # Of libc, what computes and stores: nothing that opens, waits, or knows what time it is.
 LIBC_PURE = set(

@@ -1719,8 +1719,8 @@ RULES = {
     "A program gets SIGTERM, and after kill_grace its whole group SIGKILL": {
         "a program gets no SIGTERM": (
             "agent/handler_exec.c",
-            "child_signal(&run->process, SIGTERM);",
-            "child_signal(&run->process, SIGKILL);",
+            "uv_process_kill(&run->process, SIGTERM);",
+            "uv_process_kill(&run->process, SIGUSR1);",
             "tests/unit/test_exec test_deadline",
         ),
         "a program that ignores SIGTERM lives on": (
@@ -1858,22 +1858,40 @@ RULES = {
             "        if (false)\n",
             "tests/unit/test_base test_log_often",
         ),
+        "agents send any number of made-up tokens": (
+            "scheduler/on_replies.c",
+            "    if (is_flood(s, item))\n",
+            "    if (false)\n",
+            f"{LIMITS} test_bad_replies",
+        ),
+        "good replies count like bad ones": (
+            "scheduler/scheduler.c",
+            "            allowance_wanted(s, op->item->actor);\n        if",
+            "            (void)0;\n        if",
+            f"{LIMITS} test_bad_replies",
+        ),
+        "one actor's agents silence those of others": (
+            "scheduler/allowance.c",
+            '(struct terms){effects_printf(s->out, "\\n%s", actor), *actor',
+            '(struct terms){effects_printf(s->out, "\\n%s", ""), *actor',
+            f"{LIMITS} test_bad_replies",
+        ),
         "a job has a queue made for each actor that it names": (
             "scheduler/dispatch.c",
-            "    if (s->other_actors == 0) {",
-            "    if (false) {",
+            "s->other_actors-- == 0) {",
+            "s->other_actors-- == UINT_MAX) {",
             f"{LIMITS} test_declared_actors",
         ),
         "actors of registered workflows have no queues": (
-            "scheduler/scheduler.c",
-            "    dispatch_actors(s, w);\n",
-            "",
+            "scheduler/dispatch.c",
+            "    if (!is_of_workflows(s, actor) && s->other",
+            "    if (s->other",
             f"{LIMITS} test_declared_actors_of_workflows",
         ),
         "one user's alerts keep another's from being told": (
             "scheduler/alert_io.c",
-            "        if (!most || about->n > most->n)\n",
-            "        if (!most || about->n < most->n)\n",
+            "    leave_out(a, most, most->waiting.prev);",
+            "    leave_out(a, latest, latest->waiting.prev);",
             "tests/unit/test_alert_io test_turns",
         ),
         "alerts are told in the order in which they came": (
@@ -1920,7 +1938,7 @@ RULES = {
         ),
         "a user saves up for a day": (
             "scheduler/allowance.c",
-            "    if (a->left > SECONDS * rate * 1000)\n",
+            "    if (a->left > most)\n",
             "    if (false)\n",
             f"{LIMITS} test_rate",
         ),
@@ -2217,6 +2235,50 @@ RULES = {
             "tests/unit/test_base test_nonces",
         ),
     },
+    "A program leaves nothing behind, and gets no more than it is given": {
+        "what has left its group stays": (
+            "agent/keep.c",
+            "        orphans_kill(NULL);\n        (void)waitpid(-1, NULL, 0);\n",
+            "        return;\n",
+            "tests/unit/test_exec test_children_left_behind",
+        ),
+        "a program that kills its keeper is free": (
+            "agent/handler_exec.c",
+            "    if (signal == SIGKILL && run->phase != KILLED)\n",
+            "    if (false)\n",
+            "tests/unit/test_exec test_keeper_killed",
+        ),
+        "orphans are not taken in": (
+            "agent/keep.c",
+            "    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);\n",
+            "",
+            "tests/unit/test_exec test_children_left_behind",
+        ),
+        "a program has any number of files": (
+            "agent/keep.c",
+            "    limit(RLIMIT_NOFILE, argv[FILES]);\n",
+            "",
+            "tests/unit/test_exec test_limits",
+        ),
+        "a program runs as the agent's user": (
+            "agent/keep.c",
+            "    if (other && (setgroups",
+            "    if (false && (setgroups",
+            "tests/unit/test_exec test_other_user",
+        ),
+        "a program keeps the agent's groups": (
+            "agent/keep.c",
+            "setgroups(0, NULL) || ",
+            "",
+            "tests/unit/test_exec test_other_user",
+        ),
+        "a program goes on when its agent is killed": (
+            "agent/keep.c",
+            "    prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);\n",
+            "",
+            "tests/fault/test_handlers.py Handlers.test_killed",
+        ),
+    },
     "What runs beside a daemon, or is shown of it, gets no more than it should": {
         "another process of its user reads the memory of a daemon": (
             "common/io/daemon.c",
@@ -2226,8 +2288,8 @@ RULES = {
         ),
         "a program that an agent runs gets rights which the agent has not": (
             "agent/agent_io.c",
-            "    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))\n",
-            "    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) < 0)\n",
+            "    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||",
+            "    if (",
             "tests/integration/test_secrets.py Secrets.test_memory",
         ),
         "a program gets the token of its request": (

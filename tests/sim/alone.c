@@ -209,6 +209,7 @@ static void begin(struct alone *w)
                                                  .nonces = &nonces,
                                                  .access = w->access,
                                                  .declared_actors = 2,
+                                                 .bad_replies = 10,
                                                  .full_at = 90},
                       &rng),
         0);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -214,6 +215,7 @@ static int setup(void **state)
     struct world *w = calloc(1, sizeof(*w));
     uv_pipe_t pipe;
 
+    handler_exec_keeper = DROVER_KEEP;
     strcpy(w->folder, "/tmp/drover-exec-XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     snprintf(w->script, sizeof(w->script), "%s/run", w->folder);
@@ -336,12 +338,20 @@ static void test_not_started(void **state)
 
     trial_init(w, &t);
     trial_start(&handler_exec, &t);
-    handler_exec.stop(t.handler_run, true);
-    assert_int_equal(w->under_way, 1); /* never from within start() or stop() */
     finish(w);
     assert_string_equal(t.class, "NOT_STARTED");
     assert_int_equal(t.verdict, DROVER__V1__VERDICT__VERDICT_TRANSIENT);
     assert_non_null(strstr(t.message, "no such file"));
+    assert_int_equal(open_files(), files);
+    trial_deinit(&t);
+
+    handler_exec_keeper = "/nowhere/drover-keep";
+    trial_init(w, &t);
+    trial_start(&handler_exec, &t);
+    handler_exec.stop(t.handler_run, true);
+    assert_int_equal(w->under_way, 1); /* never from within start() or stop() */
+    finish(w);
+    assert_string_equal(t.class, "NOT_STARTED");
     assert_int_equal(open_files(), files);
     trial_deinit(&t);
 }
@@ -705,6 +715,11 @@ static void test_stop(void **state)
     trial_deinit(&t);
 }
 
+/* Starts a process in a session of its own, and prints its id. */
+#define ESCAPES                                                                                    \
+    "mkfifo $0.in; setsid sh -c 'echo $$; : >$0; exec sleep 1000' $0.in &\n"                       \
+    "read x <$0.in; rm $0.in"
+
 /* A run is over when its leader is: children are no reason to wait, and do not stay. */
 static void test_children_left_behind(void **state)
 {
@@ -717,13 +732,63 @@ static void test_children_left_behind(void **state)
     expect_gone(atoi(buf_str(&t.result)));
     trial_deinit(&t);
 
-    run_script(w, &t,
-               "mkfifo $0.in; setsid sh -c 'echo $$; : >$0; exec sleep 1000' $0.in &\n"
-               "read x <$0.in; rm $0.in"); /* holds stdout open, out of reach */
+    run_script(w, &t, ESCAPES); /* and holds its files open, out of reach of the group */
     assert_true(t.ok);
     escaped = atoi(buf_str(&t.result));
     assert_true(escaped > 1);
-    kill(escaped, SIGKILL);
+    expect_gone(escaped);
+    trial_deinit(&t);
+}
+
+/* What nobody of another user could do: then it is the agent that ends what is left. */
+static void test_keeper_killed(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+    int escaped;
+
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+    run_script(w, &t, "exec 1>&2\n" ESCAPES "\nkill -9 $PPID; sleep 1000");
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0), 0);
+    assert_string_equal(t.class, "SIGNAL_9");
+    escaped = atoi(buf_str(&t.details));
+    assert_true(escaped > 1);
+    expect_gone(escaped);
+    trial_deinit(&t);
+}
+
+/* No core, and what the action says. */
+static void test_limits(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    w->action.files = 100;
+    w->action.processes = 5000;
+    w->action.memory = INT64_C(1) << 30;
+    run_script(w, &t, "ulimit -c; ulimit -n; ulimit -v");
+    assert_true(t.ok);
+    assert_string_equal(buf_str(&t.result), "0\n100\n1048576\n");
+    trial_deinit(&t);
+}
+
+static void test_other_user(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    if (geteuid() != 0)
+        skip();
+    w->action.other_user = true;
+    w->action.uid = w->action.gid = 65534;
+    assert_int_equal(chmod(w->folder, 0755), 0);
+    write_script(w, "id -u; id -g; id -G; kill -9 $PPID 2>/dev/null || echo not mine");
+    assert_int_equal(chmod(w->script, 0755), 0);
+    trial_init(w, &t);
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_true(t.ok);
+    assert_string_equal(buf_str(&t.result), "65534\n65534\n65534\nnot mine\n");
     trial_deinit(&t);
 }
 
@@ -870,6 +935,9 @@ int main(void)
         TEST(test_polite_end),
         TEST(test_stop),
         TEST(test_children_left_behind),
+        TEST(test_keeper_killed),
+        TEST(test_limits),
+        TEST(test_other_user),
         TEST(test_many),
         TEST(test_builtin),
         TEST(test_builtin_progress),

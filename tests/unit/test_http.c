@@ -1606,6 +1606,7 @@ static void test_connections_are_not_inherited(void **state)
     struct handler_run head = {.handler = &handler_exec, .done = on_done};
     struct trial kept, hanging, t;
 
+    handler_exec_keeper = DROVER_KEEP;
     run_one(w, &kept);
     trial_deinit(&kept);
     w->answer = (struct answer){.then = HANG};

@@ -1,0 +1,453 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A hostile submitter and a hostile agent beside honest work
+
+    hostile.py [--minutes N] [--rate N] [--full-seconds N]
+
+With the users, rights and broker limits of deploy/, and jobs that have owners, an honest user submits jobs at half the
+rate that this machine takes, and now and then one that has to raise an alert. Then a second submitter and the agent of
+another actor join in, each with N messages a second (200) of the worst that was found, for N minutes (10); then both
+at full speed for N seconds (60). Wrong is
+
+    a job of the honest user that does not succeed, or an alert about one that alert_command does not get;
+    less than 70 % of the honest rate beside the held ones, or a minute after the fast ones have ended;
+    more memory of a daemon, or of Redis, than its bound.
+
+What is told, with a sample every five seconds, stays in the build folder, in hostile/. Ends with 0 where nothing is wrong.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import pika
+import pika.exceptions
+
+import cluster
+import servers
+import wire
+
+VHOST = "drover"
+ADMIN, WORD = "test-admin", secrets.token_hex(16)
+HONEST, MALLORY, AGENT, EVIL = "ann", "mallory", "drover-agent-work", "drover-agent-evil"
+KEEPS = 0.7
+SAMPLE_S = 5
+ALARM_S = 5
+WINDOW = 64  # honest jobs under way where that is what bounds them
+STORE_MIB = 512
+# MiB of anonymous memory.
+BOUNDS = {"scheduler": 400, "agent": 64, "supervisor": 64}
+WORKFLOWS = {
+    "honest": 'name = "honest"; version = 1; steps = ('
+              '{ name = "a"; actor = "work"; action = "echo"; }, { name = "b"; actor = "work"; action = "echo"; after = [ "a" ]; },'
+              '{ name = "c"; actor = "work"; action = "echo"; after = [ "b" ]; } );',
+    "alarm": 'name = "alarm"; version = 1; steps = ( { name = "a"; actor = "work"; action = "nothing-like-it";'
+             ' retry = { on_permanent = "park"; }; } );',
+    "evil": 'name = "evil"; version = 1; steps = ( { name = "a"; actor = "evil"; action = "x"; lock = "1s"; wait = "1s"; },'
+            ' { name = "b"; actor = "work"; action = "nothing-like-it"; retry = { on_permanent = "park"; }; } );',
+}
+
+
+# --- connections -------------------------------------------------------------------------------------------------
+
+
+class Line:
+    """One connection of one user; opened again where the broker has closed it."""
+
+    def __init__(self, port, user, word, replies=True):
+        self._parameters = pika.ConnectionParameters(servers.HOST, port, VHOST, pika.PlainCredentials(user, word),
+                                                     heartbeat=0, blocked_connection_timeout=300)
+        self.user, self._replies, self.closed = user, replies, 0
+        self._connection = None
+        self.open()
+
+    def open(self):
+        if not self._connection or not self._connection.is_open:
+            self._connection = pika.BlockingConnection(self._parameters)
+        self.channel = self._connection.channel()
+        self.queue = self.channel.queue_declare("", exclusive=True).method.queue if self._replies else None
+
+    def publish(self, exchange, key, body, user_id=True, **properties):
+        if user_id:
+            properties["user_id"] = self.user
+        if not isinstance(body, bytes):
+            body = body.SerializeToString()
+        try:
+            self.channel.basic_publish(exchange, key, body, pika.BasicProperties(**properties))
+        except (pika.exceptions.AMQPError, ValueError):
+            self.closed += 1
+            self.open()
+
+    def take(self):
+        """What has come to its queue."""
+        try:
+            self._connection.process_data_events(0)
+            while True:
+                method, properties, body = self.channel.basic_get(self.queue, auto_ack=True)
+                if not method:
+                    return
+                yield properties.type, body
+        except pika.exceptions.AMQPError:
+            self.closed += 1
+            self.open()
+
+
+# --- the hostile ones --------------------------------------------------------------------------------------------
+
+
+def deep(levels):
+    table = "end"
+    for _ in range(levels):
+        table = {"x": table}
+    return table
+
+
+def submissions(line, draw):
+    """What mallory sends: its kind, and exchange, key, body, properties. Without end."""
+    gone = "amq.rabbitmq.reply-to.g1h3D3JlcGx5QDEyNzA5NTk5MAAAAAMAAAAAZmVkYw==.a2V5"
+    many = [wire.step(f"s{i}", f"absent-{i}") for i in range(400)]
+    wide = wire.submit("wide", wire.fan(9998, actor="absent")).SerializeToString()
+    empty = wire.Submit(job_id="empty", definition=wire.Workflow(steps=[wire.Step()] * 100000)).SerializeToString()
+    large = wire.Submit(job_id="large", workflow="evil", input=wire.payload(b"x" * 2**20)).SerializeToString()
+    n = 0
+    while True:
+        n += 1
+        victim = f"honest-{draw.randrange(max(n * 2, 1))}"
+        yield from enumerate((
+            ("drover.submit", "submit", wire.Submit(job_id=victim, workflow="honest", reply_to=line.queue), {}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"m-{n}", workflow="evil", reply_to=line.queue), {}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"t-{n}", workflow="evil", start_at=253402300799000), {}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"g-{n}", workflow="evil"), {"reply_to": gone}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"f-{n}", workflow="evil"), {
+                "reply_to": "amq.rabbitmq.reply-to.!!!!.key"}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"q-{n}", workflow="evil", reply_to="drover.task.work"), {}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"b-{n}", workflow="evil", reply_to="billing"), {}),
+            ("drover.submit", "submit", wire.submit(f"d-{n}", many), {"reply_to": line.queue}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"h-{n}", workflow="evil"), {"headers": deep(90)}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"n-{n}", workflow="evil"), {"user_id": None}),
+            ("drover.submit", "submit", b"\xff" * 1000, {}),
+            ("drover.submit", "submit", b'{"jobId": ' + b"[" * 5000, {"reply_to": line.queue}),
+            ("drover.control", "control", wire.Control(job_id=victim, command_id="c", kill=wire.Kill(), reply_to=line.queue), {}),
+            ("drover.control", "control", wire.Control(job_id=victim, query=wire.Query(with_data=True), reply_to=line.queue), {}),
+            ("drover.control", "control", wire.Control(command_id="c", reply_to=line.queue, list_jobs=wire.ListJobs(
+                limit=200, labels=[wire.Label(name="no", value="where")])), {}),
+            ("drover.control", "control", wire.Control(job_id=f"m-{n}", history=wire.History(), reply_to=line.queue), {}),
+            ("drover.control", "control", wire.Control(job_id=victim, recover=wire.Recover(steps=range(9999))), {}),
+            ("drover.control", "control", wire.Control(job_id="m-1", command_id=f"c-{n}", reply_to=line.queue,
+                                                       cancel=wire.Cancel(), issued_at=int(time.time() * 1000) + 300000), {}),
+        ))
+        if n % 4 == 0:
+            yield 18, ("drover.submit", "submit", large, {"reply_to": line.queue})
+        if n % 8 == 0:
+            yield 19, ("drover.submit", "submit", wide, {"reply_to": line.queue})
+            yield 20, ("drover.submit", "submit", empty, {})
+
+
+def replies(line, draw):
+    """What the agent of another actor sends, likewise."""
+    reply = "drover.reply.evil"
+    n = 0
+    crowd = wire.Replies(replies=[wire.StepReply()] * 100000).SerializeToString()
+    while True:
+        n += 1
+        victim = f"honest-{draw.randrange(n * 5)}"
+        made_up = f"{draw.randrange(3)}.{secrets.token_urlsafe(16)}"
+        forged = wire.StepReply(job_id=victim, step="a", token=made_up, achieved=wire.STATE_ACTIVE,
+                                result=wire.payload(b"forged"))
+        yield from enumerate((
+            (reply, "reply", wire.Replies(replies=[forged]), {}),
+            (reply, "reply", wire.Replies(replies=[forged] * 1000), {}),
+            (reply, "reply", wire.Replies(progress=[wire.Progress(job_id=victim, step="a", token=made_up)] * 100), {}),
+            (reply, "reply", wire.Replies(replies=[wire.StepReply(job_id="nowhere", step="a", token=made_up)] * 100), {}),
+            (reply, "reply", wire.Replies(replies=[forged]), {"headers": deep(90)}),
+            (reply, "reply", wire.Replies(progress=[wire.Progress(job_id=victim, step="a", token=made_up)]), {
+                "reply_to": "billing"}),
+            (reply, "reply", b"\x00" * 5000, {}),
+            ("drover.dead", "", b"forged", {"headers": {"drover-reason": "STORE_REFUSED"}}),
+        ))
+        if n % 10 == 0:
+            yield 8, (reply, "reply", crowd, {})
+
+
+def chosen(messages, kinds):
+    """The messages of these kinds; None: all of them."""
+    for kind, message in messages:
+        if kinds is None or kind in kinds:
+            yield message
+
+
+def attack(what, port, user, word, rate, until, sent, kinds):
+    """In a process of its own; @rate: 0 for as fast as it goes."""
+    line = Line(port, user, word, replies=what is submissions)
+    began, n = time.monotonic(), 0
+    for exchange, key, body, properties in chosen(what(line, random.Random(1)), kinds):
+        if time.time() >= until.value:
+            break
+        known = properties.pop("user_id", True) if "user_id" in properties else True
+        line.publish(exchange, key, body, user_id=bool(known), **properties)
+        n += 1
+        sent.value = n
+        if n % 20 == 0 and line.queue:
+            for _ in line.take():
+                pass
+        if rate and (ahead := n / rate - (time.monotonic() - began)) > 0:
+            time.sleep(ahead)
+
+
+# --- the honest one ----------------------------------------------------------------------------------------------
+
+
+class Honest:
+    """Submits jobs and counts their ends; a Receipt that does not come is asked for again."""
+
+    def __init__(self, line):
+        self._line = line
+        self.begun, self.ended, self.alarms, self.later = 0, 0, [], 0
+        self.open = {}  # job -> when it was submitted last
+        self.wrong = []
+
+    def _submit(self, job, workflow):
+        self._line.publish("drover.submit", "submit", wire.Submit(job_id=job, workflow=workflow, reply_to=self._line.queue),
+                           delivery_mode=2)
+
+    def go_on(self, seconds, rate=0):
+        """@rate: jobs a second; 0: so many at a time. Return: ended jobs a second."""
+        began, ended, first = time.monotonic(), self.ended, self.begun
+        alarm = began
+        while (passed := time.monotonic() - began) < seconds:
+            while (self.begun - first < passed * rate) if rate else len(self.open) < WINDOW:
+                job = f"honest-{self.begun}"
+                self.begun += 1
+                self.open[job] = time.monotonic()
+                self._submit(job, "honest")
+            if rate and time.monotonic() >= alarm:
+                alarm += ALARM_S
+                self.alarms.append(f"alarm-{len(self.alarms)}")
+                self._submit(self.alarms[-1], "alarm")
+            self._hear()
+            time.sleep(0.002)
+        return (self.ended - ended) / seconds
+
+    def _hear(self):
+        for kind, body in self._line.take():
+            if kind == "drover.v1.JobEvent":
+                event = wire.JobEvent.FromString(body)
+                if self.open.pop(event.job_id, None):
+                    self.ended += 1
+                    if event.outcome != wire.OUTCOME_SUCCEEDED:
+                        self.wrong.append(f"{event.job_id} ended as {wire.Outcome.Name(event.outcome)}")
+            elif kind == "drover.v1.Receipt":
+                receipt = wire.Receipt.FromString(body)
+                if receipt.code == wire.RECEIPT_CODE_RETRY_LATER:
+                    self.later += 1
+                elif receipt.code not in (wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY):
+                    self.wrong.append(f"{receipt.job_id}: {receipt}")
+
+    def finish(self, seconds):
+        """All that is open comes to its end."""
+        end = time.monotonic() + seconds
+        while self.open and time.monotonic() < end:
+            for job, when in self.open.items():
+                if time.monotonic() > when + 10:
+                    self.open[job] = time.monotonic()
+                    self._submit(job, "honest")
+            self._hear()
+            time.sleep(0.01)
+        if self.open:
+            self.wrong.append(f"{len(self.open)} jobs have not ended, among them {list(self.open)[:3]}")
+
+
+# --- all of it ---------------------------------------------------------------------------------------------------
+
+
+class Hostile:
+    def __init__(self, directory, options, say):
+        self._directory, self._options, self._say = directory, options, say
+        self._daemons, self._peaks, self.wrong = [], {}, []
+        self._samples = open(directory / "samples", "w", encoding="utf-8")
+
+    def run(self):
+        accounts = self._directory / "secrets"
+        subprocess.run([sys.executable, "-B", wire.ROOT / "deploy" / "accounts.py", "--dir", accounts, "--no-shared-agent",
+                        "--actor=work", "--actor=evil", f"--client={HONEST}", f"--client={MALLORY}"], check=True)
+        self._word = lambda user: WORD if user == ADMIN else (accounts / f"rabbitmq-{user}").read_text().strip()
+        workflows = self._directory / "workflows"
+        workflows.mkdir()
+        for name, text in WORKFLOWS.items():
+            (workflows / f"{name}.cfg").write_text(text + "\n")
+        self._told = self._directory / "told"
+        self._told.touch()
+        page = self._directory / "page"
+        page.write_text(f"#!/bin/sh\n{{ cat; echo; }} >>{self._told}\n")
+        page.chmod(0o755)
+        conf = f"load_definitions = {accounts / 'rabbitmq-definitions.json'}\nmax_message_size = 4194304\n"
+        with servers.Rabbit(conf=conf) as self.rabbit, \
+                servers.Redis(options=["--maxmemory", f"{STORE_MIB}mb", "--maxmemory-policy", "noeviction"]) as self.redis:
+            self.store = cluster.Store(self.redis.port, "drover:")
+            self.rabbit.rabbitmqctl("add_user", ADMIN, WORD)
+            self.rabbit.rabbitmqctl("set_permissions", "-p", VHOST, ADMIN, ".*", ".*", ".*")
+            try:
+                self._start(workflows, page)
+                self._phases()
+            finally:
+                for daemon in self._daemons:
+                    daemon.stop() if not self.wrong else daemon.kill()
+
+    def _start(self, workflows, page):
+        security = {"identity": "required", "operators": "drover-operator", "submitters": [
+            {"user": HONEST, "workflows": ["honest", "alarm"]}, {"user": MALLORY, "workflows": ["evil"]}]}
+        more = {
+            "scheduler": {"scheduler": {"workflows": str(workflows), "definitions": "registered", "alert_command": str(page)},
+                          "security": security},
+            "supervisor": {"supervisor": {"retention": "60s"}},
+            "agent": {"agent": {"concurrency": 64, "actors": [{"name": "work", "handler": "builtin"}]}},
+        }
+        for role, user in (("scheduler", "drover-scheduler"), ("scheduler", "drover-scheduler"),
+                           ("supervisor", "drover-supervisor"), ("agent", AGENT)):
+            name = f"{role}-{1 + len([d for d in self._daemons if d.role == role])}"
+            settings = {"name": name, "log": {"format": "json"},
+                        "rabbitmq": {"host": servers.HOST, "port": self.rabbit.port, "vhost": VHOST, "user": user,
+                                     "password": self._word(user), "declare": False}}
+            if role != "agent":
+                settings["redis"] = {"host": servers.HOST, "port": self.redis.port}
+            daemon = cluster.Daemon(role, name, self._directory, cluster.merged(settings, more[role]))
+            self._daemons.append(daemon)
+            daemon.start()
+            servers.wait_for(daemon.up, f"{name} to be up")
+
+    # --- phases ---
+
+    def _attack(self, rate):
+        until = multiprocessing.Value("d", time.time() + 10**9)
+        out = []
+        for what, user in ((submissions, MALLORY), (replies, EVIL)):
+            if self._options.only and (self._options.only == "agent") != (user == EVIL):
+                continue
+            sent = multiprocessing.Value("Q", 0)
+            process = multiprocessing.Process(
+                target=attack, args=(what, self.rabbit.port, user, self._word(user), rate, until, sent,
+                                      self._options.kinds), daemon=True)
+            process.start()
+            out.append((process, sent, user))
+        return until, out
+
+    def _beside(self, name, seconds, honest, rate, attack_rate=None):
+        """Honest work for so long, with or without attackers; its rate."""
+        until, attackers = self._attack(attack_rate) if attack_rate is not None else (None, [])
+        began, ended, n = time.monotonic(), honest.ended, 0
+        while (left := seconds - (time.monotonic() - began)) > 0:
+            honest.go_on(min(SAMPLE_S, left), rate)
+            self._sample(name)
+        took = time.monotonic() - began
+        got = (honest.ended - ended) / took
+        if until:
+            until.value = 0
+        for process, sent, user in attackers:
+            process.join(20)
+            if process.is_alive():
+                process.kill()
+            self._say(f"{name}: {user} has sent {sent.value / took:.0f} messages a second")
+        self._say(f"{name}: {got:.1f} honest jobs a second, of {rate:.1f}" if rate else f"{name}: {got:.1f} honest jobs a second")
+        return got
+
+    def _phases(self):
+        honest = Honest(Line(self.rabbit.port, HONEST, self._word(HONEST)))
+        honest.go_on(5)
+        most = honest.go_on(20)
+        honest.finish(60)
+        rate = most / 2
+        self._say(f"at most {most:.1f} jobs a second of 3 steps, {rate:.1f} from now on")
+        self._beside("alone", 30, honest, rate)
+        held = self._beside("held", self._options.minutes * 60, honest, rate, self._options.rate)
+        if held < KEEPS * rate:
+            self.wrong.append(f"beside held ones {held:.1f} of {rate:.1f} jobs a second")
+        if self._options.full_seconds:
+            self._beside("full", self._options.full_seconds, honest, rate, 0)
+            began = time.monotonic()
+            self._beside("after", 60, honest, rate)
+            after = self._beside("recovered", 20, honest, rate)
+            if after < KEEPS * rate:
+                self.wrong.append(f"a minute after the fast ones {after:.1f} of {rate:.1f} jobs a second")
+            self._say(f"recovered within {time.monotonic() - began:.0f} s: {after / rate:.0%}")
+        honest.finish(300)
+        self._say(f"{honest.begun} honest jobs, {honest.ended} ended, {honest.later} times asked to come later")
+        self.wrong += honest.wrong
+        self._alarms(honest)
+        self._bounds()
+
+    def _alarms(self, honest):
+        """Each was told, if only a while later."""
+        def missing():
+            told = self._told.read_text()
+            return [job for job in honest.alarms if f'"jobId":"{job}"' not in told]
+
+        end = time.monotonic() + 120
+        while missing() and time.monotonic() < end:
+            time.sleep(1)
+        self._say(f"{len(honest.alarms)} honest alerts, {len(missing())} not told; {self._told.read_text().count('LEFT_OUT')} "
+                  "times that others were left out")
+        if missing():
+            self.wrong.append(f"alerts not told: {missing()[:5]} of {len(honest.alarms)}")
+
+    # --- memory ---
+
+    def _sample(self, phase):
+        now = {}
+        for daemon in self._daemons:
+            if not daemon.alive():
+                self.wrong.append(f"{daemon.name} has ended")
+                continue
+            text = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
+            now[daemon.name] = int(next(l.split()[1] for l in text.splitlines() if l.startswith("RssAnon"))) >> 10
+        now["store"] = self.store.redis.info("memory")["used_memory"] >> 20
+        for name, mib in now.items():
+            self._peaks[name] = max(self._peaks.get(name, 0), mib)
+        self._samples.write(json.dumps({"phase": phase, **now}) + "\n")
+        self._samples.flush()
+
+    def _bounds(self):
+        self._say("most memory, MiB: " + ", ".join(f"{name} {mib}" for name, mib in self._peaks.items()))
+        self._say("logs, MiB: " + ", ".join(f"{d.name} {d.log.stat().st_size >> 20}" for d in self._daemons))
+        for name, mib in self._peaks.items():
+            bound = BOUNDS.get(name.partition("-")[0], STORE_MIB)
+            if mib > bound:
+                self.wrong.append(f"{name} has taken {mib} MiB, more than {bound}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10, help="with attackers that are held to a rate (10)")
+    parser.add_argument("--rate", type=int, default=200, help="messages a second of each of them (200)")
+    parser.add_argument("--only", choices=("submitter", "agent"), help="one of them alone")
+    parser.add_argument("--kinds", type=int, nargs="*", help="of their messages only these, counted from 0")
+    parser.add_argument("--full-seconds", type=int, default=60, help="then with both at full speed; 0: not (60)")
+    options = parser.parse_args()
+    directory = wire.BUILD / "hostile"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    log = open(directory / "log", "w", encoding="utf-8")
+
+    def say(text):
+        print(text, flush=True)
+        print(text, file=log, flush=True)
+
+    run = Hostile(directory, options, say)
+    run.run()
+    for text in run.wrong:
+        say(f"WRONG {text}")
+    say("nothing is wrong" if not run.wrong else f"{len(run.wrong)} wrong")
+    os._exit(1 if run.wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
