@@ -9,16 +9,28 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "io/address.h"
+#include "io/health_local.h"
 
 #define CONNECTIONS_MAX 32           /* at a time; whoever else connects waits in the backlog */
 #define CONNECTION_MEMORY (16 << 10) /* bytes of each, for a request and the head of its answer */
 #define CONNECTION_PATIENCE_S 2      /* an idle one is closed; less than --healthcheck has */
+#define CONNECTION_LIFE_S 5          /* also where it says a byte now and then */
+#define ADDRESS_CONNECTIONS 8        /* of them, of one address */
 #define TURN_MS 500                  /* between two looks at them, at most */
 
 #define PLAIN "text/plain; charset=utf-8"
 #define PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
+
+/* One connection. */
+struct peer {
+    struct list link; /* in health.peers, oldest first */
+    int fd;
+    int64_t since;
+};
 
 struct health {
     struct MHD_Daemon *http;
@@ -27,7 +39,9 @@ struct health {
     struct buf page; /* the one being made */
     uv_poll_t poll;  /* on the epoll of http, which holds all its sockets */
     uv_timer_t timer;
-    int n_handles; /* of these two, still open */
+    struct list peers;
+    struct health_local *local; /* NULL: its address is taken */
+    int n_handles;              /* of these, still open */
     void (*on_closed)(void *ctx);
 };
 
@@ -140,12 +154,46 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
 
 static void on_timer(uv_timer_t *timer);
 
+static void on_peer(void *ctx, struct MHD_Connection *connection, void **state,
+                    enum MHD_ConnectionNotificationCode code)
+{
+    struct health *h = ctx;
+    struct peer *peer = *state;
+
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        list_remove(&peer->link);
+        free(peer);
+        return;
+    }
+    peer = or_abort(malloc(sizeof(*peer)));
+    *peer = (struct peer){
+        .fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+        .since = clock_monotonic_ms()};
+    list_append(&h->peers, &peer->link);
+    *state = peer;
+}
+
+/* MHD's patience is for those that are idle. */
+static void end_old_peers(struct health *h)
+{
+    int64_t born_before = clock_monotonic_ms() - INT64_C(1000) * CONNECTION_LIFE_S;
+
+    list_foreach(l, &h->peers) {
+        const struct peer *peer = list_entry(l, struct peer, link);
+
+        if (peer->since > born_before)
+            break;
+        shutdown(peer->fd, SHUT_RDWR);
+    }
+}
+
 /* A run that closes connections which were too many does not accept others in their place, and does
  * not say that another run would: hence the limit to the wait. */
 static void serve(struct health *h)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms = TURN_MS;
 
+    end_old_peers(h);
     MHD_run(h->http);
     if (MHD_get_timeout(h->http, &wait_ms) == MHD_NO || wait_ms > TURN_MS)
         wait_ms = TURN_MS;
@@ -215,11 +263,12 @@ static int open_socket(const char *text, const char **why)
 /* Takes over @fd. Return: 0 or -errno. */
 static int start_http(struct health *h, int fd)
 {
-    h->http = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, h,
-                               MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                               (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                               (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
-                               (unsigned)CONNECTION_PATIENCE_S, MHD_OPTION_END);
+    h->http = MHD_start_daemon(
+        MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_PATIENCE_S,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)ADDRESS_CONNECTIONS,
+        MHD_OPTION_NOTIFY_CONNECTION, on_peer, h, MHD_OPTION_END);
     return h->http ? 0 : -EIO;
 }
 
@@ -240,6 +289,17 @@ static int watch(struct health *h, uv_loop_t *loop)
     return uv_poll_start(&h->poll, UV_READABLE, on_poll);
 }
 
+/* With the port that there is, where any was asked for. */
+static bool listen_apart(struct health *h, uv_loop_t *loop, const char *listen)
+{
+    struct address address;
+    char port[16];
+
+    snprintf(port, sizeof(port), "%d", port_of(h));
+    return !address_parse(listen, &address) &&
+           health_local_new(&h->local, loop, address.host, port) == 0;
+}
+
 int health_new(struct health **out, uv_loop_t *loop, const char *listen,
                const struct health_pages *pages, void *ctx)
 {
@@ -255,10 +315,13 @@ int health_new(struct health **out, uv_loop_t *loop, const char *listen,
     h = or_abort(calloc(1, sizeof(*h)));
     h->pages = pages;
     h->ctx = ctx;
+    list_init(&h->peers);
     *out = h;
     r = start_http(h, fd);
     if (!r)
         r = watch(h, loop);
+    if (!r && !listen_apart(h, loop, listen))
+        log_warn("health_not_apart", LOG_S("address", listen));
     if (!r)
         log_info("health_listening", LOG_S("address", listen), LOG_I("port", port_of(h)));
     return r;
@@ -272,10 +335,20 @@ static void on_handle_closed(uv_handle_t *handle)
         h->on_closed(h->ctx);
 }
 
+static void on_local_closed(void *ctx)
+{
+    struct health *h = ctx;
+
+    if (--h->n_handles == 0)
+        h->on_closed(h->ctx);
+}
+
 void health_close(struct health *h, void (*on_closed)(void *ctx))
 {
     h->on_closed = on_closed;
-    h->n_handles = 2;
+    h->n_handles = h->local ? 3 : 2;
+    if (h->local)
+        health_local_close(take(h->local), on_local_closed, h);
     uv_close((uv_handle_t *)&h->poll, on_handle_closed);
     uv_close((uv_handle_t *)&h->timer, on_handle_closed);
     MHD_stop_daemon(take(h->http));

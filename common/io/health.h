@@ -6,9 +6,11 @@
  *   GET /readyz    200, or 503 and a line for each reason
  *   GET /metrics   for Prometheus
  *
- * libmicrohttpd, driven by the process' own loop: no thread, and nothing in it ever blocks. Few
- * connections, short patience, no data of jobs: meant for whoever runs the process, not for the
- * world.
+ * Few connections at a time, of one address fewer, none for long. --healthcheck asks apart from
+ * them, see health_local.h.
+ *
+ * libmicrohttpd, driven by the process' own loop: no thread, and nothing in it ever blocks. No
+ * data of jobs: meant for whoever runs the process, not for the world.
  */
 #pragma once
 

@@ -4,8 +4,8 @@
 
     hostile.py [--minutes N] [--rate N] [--full-seconds N]
 
-With the users, rights and broker limits of deploy/, and jobs that have owners, an honest user submits jobs at half the
-rate that this machine takes, and now and then one that has to raise an alert. Then a second submitter and the agent of
+With the users, rights and broker limits of deploy/, and jobs that have owners, an honest user submits jobs at a share (a
+quarter) of the rate that this machine takes, because the others and the broker that they keep busy run on it, too, and now and then one that has to raise an alert. Then a second submitter and the agent of
 another actor join in, each with N messages a second (200) of the worst that was found, for N minutes (10); then both
 at full speed for N seconds (60). Wrong is
 
@@ -365,7 +365,7 @@ class Hostile:
         honest.go_on(5)
         most = honest.go_on(20)
         honest.finish(60)
-        rate = most / 2
+        rate = most * self._options.share / 100
         self._say(f"at most {most:.1f} jobs a second of 3 steps, {rate:.1f} from now on")
         self._beside("alone", 30, honest, rate)
         held = self._beside("held", self._options.minutes * 60, honest, rate, self._options.rate)
@@ -428,6 +428,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=10, help="with attackers that are held to a rate (10)")
     parser.add_argument("--rate", type=int, default=200, help="messages a second of each of them (200)")
+    parser.add_argument("--share", type=int, default=25, help="percent of what the machine takes that honest jobs are (25)")
     parser.add_argument("--only", choices=("submitter", "agent"), help="one of them alone")
     parser.add_argument("--kinds", type=int, nargs="*", help="of their messages only these, counted from 0")
     parser.add_argument("--full-seconds", type=int, default=60, help="then with both at full speed; 0: not (60)")

@@ -95,17 +95,56 @@ class Pages(cluster.TestCase):
             self.assertEqual("", promtool.complaints(program, health.ask(daemon, "/metrics")[2]))
 
     def test_idle_connections(self):
-        """Who connects and says nothing, or half of it, holds nobody up for longer than our patience."""
+        """Who connects and says nothing, or half of it, holds up nobody who asks from another address."""
         c = self.cluster(agents=1, supervisors=0, settings=health.settings())
         (agent,) = c.agents
         with contextlib.ExitStack() as stack:
-            for i in range(IDLE_CONNECTIONS):
-                connection = socket.create_connection((servers.HOST, health.port_of(agent)), timeout=30)
-                stack.enter_context(connection)
-                connection.sendall(b"GET /li" if i % 2 else b"")
+            idle = [self.connect(stack, agent, b"GET /li" if i % 2 else b"", "127.0.0.2") for i in range(IDLE_CONNECTIONS)]
             self.assertEqual(200, health.ask(agent, "/livez")[0])
+            self.assertLessEqual(len([c for c in idle if self.is_open(c)]), 8)
             c.client.submit(wire.submit("job", wire.chain(2)))
             self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
+
+    @staticmethod
+    def is_open(connection):
+        connection.setblocking(False)
+        try:
+            return connection.recv(1) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def connect(self, stack, daemon, said, source=servers.HOST):
+        connection = socket.create_connection((servers.HOST, health.port_of(daemon)), timeout=30, source_address=(source, 0))
+        stack.enter_context(connection)
+        with contextlib.suppress(OSError):  # one too many of that address
+            connection.sendall(said)
+        return connection
+
+    def test_slow_connections(self):
+        """They do not live on by a byte now and then, and --healthcheck does not depend on them."""
+        c = self.cluster(agents=1, supervisors=0, settings=health.settings())
+        (agent,) = c.agents
+        listen = f"{servers.HOST}:{health.port_of(agent)}"
+        ends = set()
+        with contextlib.ExitStack() as stack:
+            slow = [self.connect(stack, agent, b"GET /livez HTTP/1.1\r\nX: ") for _ in range(IDLE_CONNECTIONS)]
+
+            def trickle():
+                for connection in slow:
+                    try:
+                        connection.sendall(b"x")
+                    except OSError:
+                        ends.add(connection)
+                return len(ends) == len(slow)
+
+            trickle()
+            done = subprocess.run([wire.BUILD / "agent" / "drover-agent", "--healthcheck"], capture_output=True, text=True,
+                                  env={**cluster.own_environment(), "DROVER_HEALTH__LISTEN": listen}, timeout=30)
+            self.assertEqual((0, ""), (done.returncode, done.stderr))
+            servers.wait_for(trickle, "all slow connections to be closed")
+        self.assertEqual(200, health.ask(agent, "/livez")[0])
 
     def test_ipv6(self):
         try:

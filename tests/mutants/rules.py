@@ -2235,6 +2235,26 @@ RULES = {
             "tests/unit/test_base test_nonces",
         ),
     },
+    "Liveness does not depend on who connects": {
+        "a connection lives as long as it says something": (
+            "common/io/health.c",
+            "    end_old_peers(h);\n",
+            "",
+            "tests/integration/test_health.py Pages.test_slow_connections",
+        ),
+        "one address has all connections": (
+            "common/io/health.c",
+            "#define ADDRESS_CONNECTIONS 8 ",
+            "#define ADDRESS_CONNECTIONS 80 ",
+            "tests/integration/test_health.py Pages.test_idle_connections",
+        ),
+        "--healthcheck asks where all do": (
+            "common/io/health_ask.c",
+            "    if (ask_apart(&address, timeout_ms))\n        return NULL;\n",
+            "",
+            "tests/integration/test_health.py Pages.test_slow_connections",
+        ),
+    },
     "A program leaves nothing behind, and gets no more than it is given": {
         "what has left its group stays": (
             "agent/keep.c",
