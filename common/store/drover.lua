@@ -1931,7 +1931,9 @@ local function record_one(p, now, by, op, budget, out)
       resend(job, {i})
       put_driven(out, 'ALREADY', job)
     else
-      keep_late(job, i, op)
+      if not is_other_actor(job, i, rec, op.actor) then
+        keep_late(job, i, op)
+      end
       put_code(out, 'STALE', now)
     end
     return

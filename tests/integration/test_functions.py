@@ -1150,6 +1150,14 @@ class Functions(unittest.TestCase):
         self.assertEqual("STALE", self.call("renew", JOB, token, "0.7", "", 0, "")[0])
         self.assertEqual(there, self.step(0))
 
+    def test_late_evidence_is_of_the_steps_own_actor(self):
+        """What another actor's agent makes up leaves nothing on the step."""
+        self.submit(LONG, actors=["stock"], names=["a"])
+        for actor, kept in (("payments", None), ("stock", "1"), ("", "2")):
+            self.assertEqual("STALE", self.reply("A", "0.madeup", "x", actor=actor)[0])
+            late = self.redis.hget(f"{KEYS}data:{JOB}", "l0")
+            self.assertEqual(kept, late and late.split()[0], actor)
+
     def test_late_is_who_was_withdrawn(self):
         """A reply is as good after its lease, by the clock, as before, until somebody has looked."""
         self.submit(SHORT, SHORT)

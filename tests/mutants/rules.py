@@ -2162,6 +2162,12 @@ RULES = {
             "  return token\n",
             "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
         ),
+        "what another actor's agents make up is kept as evidence": (
+            FUNCTIONS,
+            "      if not is_other_actor(job, i, rec, op.actor) then\n        keep_late",
+            "      if true then\n        keep_late",
+            "tests/integration/test_functions.py Functions.test_late_evidence_is_of_the_steps_own_actor",
+        ),
         "the evidence of a late reply shows its token": (
             FUNCTIONS,
             "op.kind, token_id(i, op.token), op.class}",

@@ -30,6 +30,7 @@ struct simbus_faults {
     uint32_t refused;
     uint32_t owed;   /* confirms that do not come for long, on a connection that stays up */
     uint32_t never;  /* of these: that never do */
+    uint32_t closed; /* over which the broker closes the connection, each time that they come */
     uint32_t alarm;  /* the broker reads no publishes for a while, this one included */
     int64_t kept_ms; /* at most this long */
     int64_t owed_ms; /* likewise */

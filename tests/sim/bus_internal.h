@@ -66,6 +66,9 @@ struct publish {
     bool taken;    /* by the broker, to a queue */
     bool waits;    /* for the end of an alarm, to be sent (again) */
     int64_t wired; /* when it was sent on this connection */
+    bool judged;   /* whether the broker closes the connection over it: */
+    bool closes;   /* it does ... */
+    int closings;  /* ... so many times so far; then its sender gives it up */
     bool passed;   /* one that was sent after it, to the same place, is confirmed */
 };
 

@@ -15,6 +15,7 @@
 #define CONFIRM_MS 300000 /* see io/bus.c */
 #define LONGEST 6         /* times that: see io/bus_publisher.c */
 #define NEVER INT64_MAX
+#define CLOSINGS 2 /* see io/bus_publisher.c */
 
 /* ---- routing ---- */
 
@@ -295,6 +296,15 @@ static void name_draws(const struct wire *w, const struct bus_message *m)
                    text(m->job), m->step ? "/" : "", text(m->step));
 }
 
+static bool closes(struct simbus *bus, struct publish *p)
+{
+    if (bus->faults->closed && !p->judged) {
+        p->judged = true;
+        p->closes = timeline_chance(bus->t, bus->faults->closed);
+    }
+    return p->closes;
+}
+
 void simbus_arrive(const struct wire *w, const struct bus_message *m)
 {
     struct simbus *bus = w->link->bus;
@@ -303,6 +313,13 @@ void simbus_arrive(const struct wire *w, const struct bus_message *m)
     int64_t owed;
 
     name_draws(w, m);
+    if (connected && closes(bus, w->publish)) {
+        timeline_note(bus->t, FEATURE_CONNECTION_CLOSED);
+        tell(bus->t, "broker", "closes the connection of %s over %s", w->link->name, text(m->type));
+        w->publish->closings++;
+        w->link->callbacks->on_unconfirmed(w->link->ctx);
+        return;
+    }
     /* what was on the wire when the connection broke has arrived, or has not */
     if (!connected && timeline_chance(bus->t, HALF))
         return;
@@ -338,6 +355,10 @@ void simlink_send(struct publish *p)
     p->waits = link->blocked;
     if (p->waits)
         return;
+    if (p->closings >= CLOSINGS) {
+        confirm(link, p, BUS_NACKED, 0);
+        return;
+    }
     if (p->content.not_after && p->content.not_after <= link->bus->t->now) {
         grid_met(link->bus->t, FAULT_LATE, grid_of_message(&p->content));
         confirm(link, p, p->sent ? BUS_EXPIRED : BUS_UNSENT, 0);

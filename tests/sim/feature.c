@@ -91,6 +91,7 @@ static const char *const names[FEATURE_CELLS_] = {
     [FEATURE_POISON_AGENT] = "a request kills the agent that begins it",
     [FEATURE_POISON_SCHEDULER] = "a message kills the scheduler that reads it",
     [FEATURE_POISON_GIVEN_UP] = "... and is given up",
+    [FEATURE_CONNECTION_CLOSED] = "the broker closes a connection over a publish",
     [FEATURE_CONFIRM_OWED] = "a confirm does not come for long",
     [FEATURE_CONFIRM_MISSED] = "... or ever, and its connection is given up",
     [FEATURE_ALARM] = "the broker raises an alarm",

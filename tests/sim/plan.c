@@ -407,6 +407,12 @@ static void draw_crowd(struct timeline *t, struct plan *plan)
         plan->retention_ms = plan->pace * 600 * SECOND; /* longer than copies of a Submit wait */
 }
 
+/* Of one world in eight, without a draw: all others stay as they were. */
+static uint32_t closings(uint64_t seed)
+{
+    return (seed * UINT64_C(0x9e3779b97f4a7c15)) >> 61 == 0 ? PERCENT / 2 : 0;
+}
+
 void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
 {
     *plan = (struct plan){.seed = seed, .pace = 1};
@@ -433,6 +439,7 @@ void plan_draw(struct plan *plan, struct timeline *t, uint64_t seed)
     plan->settle_ms = 2 * HOUR;
     draw_more_faults(t, plan, &plan->faults);
     draw_wrongs(t, plan);
+    plan->faults.bus.closed = closings(seed);
     if (!plan->big && timeline_chance(t, PERCENT / 2))
         draw_crowd(t, plan);
     /* a Submit that waits for a confirm comes again when that counts as missing, maybe more than
