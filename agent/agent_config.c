@@ -84,15 +84,14 @@ static int check_env(const config_setting_t *group, char *const *env, struct pro
 static int read_limits(const struct agent_served *served, struct agent_action *action,
                        const config_setting_t *group, struct problem *problem)
 {
-    const struct passwd *user = served->user ? getpwnam(served->user) : NULL;
     int64_t megabytes = 0;
     int r;
 
-    action->other_user = user != NULL;
-    action->uid = user ? user->pw_uid : 0;
-    action->gid = user ? user->pw_gid : 0;
+    action->other_user = served->user != NULL;
+    action->uid = served->uid;
+    action->gid = served->gid;
     action->files = FILES_DEFAULT;
-    action->processes = user ? PROCESSES_DEFAULT : 0;
+    action->processes = served->user ? PROCESSES_DEFAULT : 0;
     r = tree_int(group, "files", 0, INT32_MAX, &action->files, problem);
     if (!r)
         r = tree_int(group, "processes", 0, INT32_MAX, &action->processes, problem);
@@ -374,14 +373,18 @@ static int read_user(struct agent_served *served, const config_setting_t *group,
                      struct problem *problem)
 {
     const config_setting_t *at = config_setting_get_member(group, "user");
+    const struct passwd *user;
     int r = at ? tree_text(group, "user", &served->user, problem) : 0;
 
     if (!at || r)
         return r;
     if (served->handler != &handler_exec)
         return tree_problem(at, problem, "only the handler \"exec\" runs programs");
-    if (!getpwnam(served->user))
+    user = getpwnam(served->user);
+    if (!user)
         return tree_problem(at, problem, "there is no user '%s' on this system", served->user);
+    served->uid = user->pw_uid;
+    served->gid = user->pw_gid;
     return 0;
 }
 

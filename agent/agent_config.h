@@ -63,6 +63,8 @@ struct agent_action {
 struct agent_served {
     struct agent_actor actor;
     char *user; /* as whom its programs run; NULL: as the agent's */
+    uid_t uid;
+    gid_t gid;
     const struct handler *handler;
     struct breaker_config breaker; /* http */
     struct agent_action *actions;

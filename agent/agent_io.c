@@ -322,6 +322,7 @@ static int make_driver(struct agent_io *io, const struct config *config)
 /* What cannot be had here is told. Return: 0 or -EPERM. */
 static int check_users(const struct agent_setup *setup)
 {
+    const char *keeper;
     bool shared = false;
 
     for (size_t i = 0; i < setup->n_actors; i++) {
@@ -332,6 +333,10 @@ static int check_users(const struct agent_setup *setup)
                       LOG_S("user", served->user),
                       LOG_S("why", "only root can run programs as another user"));
             return -EPERM;
+        }
+        if (served->handler == &handler_exec && !handler_exec_possible(&keeper)) {
+            log_error("keeper_missing", LOG_S("path", keeper), LOG_S("why", strerror(errno)));
+            return -ENOENT;
         }
         shared = shared || (served->handler == &handler_exec && !served->user);
     }

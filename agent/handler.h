@@ -62,6 +62,9 @@ struct handler {
 /* Path of drover-keep, which runs the programs of `exec`; NULL: beside this program. */
 extern const char *handler_exec_keeper;
 
+/* Whether it is there, and where that is. */
+bool handler_exec_possible(const char **path);
+
 extern const struct handler handler_builtin;
 extern const struct handler handler_exec;
 extern const struct handler handler_http;

@@ -45,6 +45,9 @@
 #define TAIL_MAX ((size_t)4096)
 #define FILES                                                                                      \
     5 /* 0, 1, 2, 3 for its progress, and 4, by which drover-keep says that it did not start */
+#define KEEPER_MS 3000 /* that a keeper has to kill all and end */
+#define ORPHANS_MS                                                                                 \
+    100 /* that the loop waits for killed ones; what takes longer is taken in later */
 #define KEEPER "drover-keep"      /* in the folder of this program */
 #define READ_SIZE ((size_t)65536) /* as much as a pipe holds */
 
@@ -54,7 +57,8 @@ enum phase {
     NOT_STARTED, /* it could not be: done() follows */
     RUNNING,
     TERMINATED, /* SIGTERM sent */
-    KILLED,     /* SIGKILL sent */
+    KILLED,     /* SIGUSR1 sent: the keeper kills all */
+    ABANDONED,  /* the keeper does not answer, and is killed itself */
 };
 
 struct exec_run {
@@ -80,6 +84,20 @@ struct exec_run {
 const char *handler_exec_keeper;
 
 static struct list keepers = LIST_INIT(keepers); /* runs whose keeper is there */
+
+/* Where the keeper is; "" where the system does not say where we are. */
+static const char *keeper_path(void)
+{
+    static char path[PATH_MAX];
+    ssize_t n = handler_exec_keeper || *path
+                    ? 0
+                    : readlink("/proc/self/exe", path, sizeof(path) - sizeof(KEEPER));
+    char *name = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
+
+    if (name)
+        strcpy(name + 1, KEEPER);
+    return handler_exec_keeper ? handler_exec_keeper : path;
+}
 
 /* ---- the end ---- */
 
@@ -127,15 +145,16 @@ static void finish_failed(struct exec_run *run, const char *class, bool permanen
 
 static void finish_not_started(struct exec_run *run)
 {
+    const char *program = *run->reported ? run->action->command[0] : keeper_path();
     char message[256];
 
-    snprintf(message, sizeof(message), "%s: %s", run->action->command[0], uv_strerror(run->error));
+    snprintf(message, sizeof(message), "%s: %s", program, uv_strerror(run->error));
     finish_failed(run, "NOT_STARTED", false, message);
 }
 
 static void finish_ended(struct exec_run *run, int status, int signal)
 {
-    bool stopped = run->phase == TERMINATED || run->phase == KILLED;
+    bool stopped = run->phase >= TERMINATED;
     bool permanent = status == EXIT_DATA_ERROR || run->action->permanent[status & 0xff];
     char class[24], message[64];
 
@@ -182,8 +201,8 @@ static int64_t time_left(const struct exec_run *run)
 static void kill_group(struct exec_run *run)
 {
     run->phase = KILLED;
-    uv_timer_stop(&run->timer);
     uv_process_kill(&run->process, SIGUSR1);
+    uv_timer_start(&run->timer, on_timer, KEEPER_MS, 0);
 }
 
 static void terminate_group(struct exec_run *run)
@@ -210,7 +229,11 @@ static void on_timer(uv_timer_t *timer)
     case TERMINATED:
         kill_group(run);
         break;
-    case KILLED:
+    case KILLED: /* stopped by a program of our user, say */
+        run->phase = ABANDONED;
+        uv_process_kill(&run->process, SIGKILL);
+        break;
+    case ABANDONED:
         break;
     }
 }
@@ -219,7 +242,7 @@ static void stop(struct handler_run *head, bool at_once)
 {
     struct exec_run *run = container_of(head, struct exec_run, head);
 
-    if (run->phase == NOT_STARTED || run->phase == KILLED)
+    if (run->phase == NOT_STARTED || run->phase >= KILLED)
         return;
     if (at_once || time_left(run) == 0)
         kill_group(run);
@@ -268,7 +291,7 @@ static void add_result(struct exec_run *run, const char *data, size_t len)
         return;
     }
     run->too_large = true;
-    if (run->phase != KILLED)
+    if (run->phase < KILLED)
         kill_group(run);
 }
 
@@ -345,11 +368,13 @@ static bool is_keeper(pid_t pid)
     return false;
 }
 
-/* A program may kill its keeper where both are of one user: what it has started is left to us. */
+/* A program may kill its keeper where both are of one user: what it has started is left to us. Most
+ * keepers end as their program has, and leave nothing: that is one look. */
 static void end_orphans(void)
 {
-    while (orphans_kill(is_keeper) > 0)
-        for (int n = 0; n < 1000 && orphans_reap(is_keeper) == 0; n++)
+    for (int64_t end = clock_monotonic_ms() + ORPHANS_MS;
+         orphans_kill(is_keeper) > 0 && clock_monotonic_ms() < end;)
+        if (!orphans_reap(is_keeper))
             usleep(1000);
 }
 
@@ -358,7 +383,7 @@ static void on_end(uv_process_t *process, int64_t status, int signal)
     struct exec_run *run = process->data;
 
     list_remove(&run->active);
-    if (signal == SIGKILL && run->phase != KILLED)
+    if (signal != 0)
         end_orphans();
     read_rest(run, &run->out);
     read_rest(run, &run->err);
@@ -434,20 +459,6 @@ static const char *number_of(int64_t number, bool given, char room[INT_TEXT_MAX 
     memmove(room, text.data, text.len);
     room[text.len] = '\0';
     return room;
-}
-
-/* Where the keeper is; "" where the system does not say where we are. */
-static const char *keeper_path(void)
-{
-    static char path[PATH_MAX];
-    ssize_t n = handler_exec_keeper || *path
-                    ? 0
-                    : readlink("/proc/self/exe", path, sizeof(path) - sizeof(KEEPER));
-    char *name = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
-
-    if (name)
-        strcpy(name + 1, KEEPER);
-    return handler_exec_keeper ? handler_exec_keeper : path;
 }
 
 /* Return: 0 or -errno. */
@@ -547,3 +558,9 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
 }
 
 const struct handler handler_exec = {.name = "exec", .start = start, .stop = stop};
+
+bool handler_exec_possible(const char **path)
+{
+    *path = keeper_path();
+    return access(*path, X_OK) == 0;
+}

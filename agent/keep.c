@@ -158,7 +158,7 @@ static void keep(pid_t program, const sigset_t *signals)
 
 int main(int argc, char **argv)
 {
-    sigset_t signals, before;
+    sigset_t signals, all, before;
     pid_t program;
 
     if (argc <= PROGRAM || strcmp(argv[DASHES], "--") != 0) {
@@ -170,7 +170,9 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGUSR1);
     sigaddset(&signals, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &signals, &before);
+    sigfillset(
+        &all); /* the program may be of our user, and is not to end us by any of the others */
+    sigprocmask(SIG_BLOCK, &all, &before);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
     if (getppid() != (pid_t)strtol(argv[PARENT], NULL, 10))

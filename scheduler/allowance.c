@@ -104,6 +104,13 @@ void allowance_spend(struct scheduler *s, const char *user, size_t units)
     spend(s, &t, (int64_t)units);
 }
 
+void allowance_give_back(struct scheduler *s, const char *user, size_t units)
+{
+    struct terms t = of_user(s, user);
+
+    spend(s, &t, -(int64_t)units);
+}
+
 bool allowance_takes_replies(struct scheduler *s, const char *actor, size_t replies)
 {
     struct terms t = of_actor(s, actor);

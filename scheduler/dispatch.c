@@ -125,7 +125,7 @@ static void actor_add(struct scheduler *s, const char *name)
     HASH_ADD_STR(s->actors, name, a);
 }
 
-static bool is_of_workflows(const struct scheduler *s, const char *actor)
+bool is_of_workflows(const struct scheduler *s, const char *actor)
 {
     for (size_t k = 0; k < s->n_registered; k++) {
         const struct workflow *w = s->registered[k];

@@ -372,6 +372,8 @@ static void drive_more(struct scheduler *s, struct op *op)
 void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                struct workflow *w)
 {
+    if (driven->now > 0)
+        s->looked_at = driven->now;
     if (w) {
         requests(s, op, driven, w);
         alerts_raise(s, op, driven, w);

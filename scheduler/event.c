@@ -159,6 +159,14 @@ static void alert_again(struct scheduler *s, struct op *op)
     op_unref(s, op); /* what the timer held */
 }
 
+/* That an actor of registered workflows is absent, say: it is told once, for the jobs of all users.
+ * Other actors are as many as somebody names. */
+static bool concerns_all(const struct scheduler *s, const struct op *op)
+{
+    return *op->alert->cause && op->workflow &&
+           is_of_workflows(s, actor_of(op->workflow, op->alert));
+}
+
 static void tell_now(struct scheduler *s, struct op *op, struct bytes submitter)
 {
     Drover__V1__JobEvent m;
@@ -172,7 +180,9 @@ static void tell_now(struct scheduler *s, struct op *op, struct bytes submitter)
     alert_send(s, op);
     e = effects_add(s->out, EFFECT_ROLE, 0);
     e->role.what = SCHEDULER_ALERT;
-    alert->about = effects_text(s->out, submitter.len > 0 ? submitter : bytes_str(m.workflow));
+    alert->about = concerns_all(s, op) ? effects_str(s->out, op->alert->cause)
+                   : submitter.len > 0 ? effects_text(s->out, submitter)
+                                       : effects_str(s->out, m.workflow);
     alert->event = effects_text(s->out, wire_pack(s->out, &m.base, true));
     e->role.object = alert;
 }
@@ -194,7 +204,7 @@ static void look_answered(struct scheduler *s, struct op *op, struct ops_reader 
 /* Where jobs have owners their alerts share the command by those. */
 void alert_tell(struct scheduler *s, struct op *op)
 {
-    if (s->access->required && *op->job)
+    if (s->access->required && *op->job && !concerns_all(s, op))
         op_call(s, op, look_call, look_answered);
     else
         tell_now(s, op, BYTES_EMPTY);

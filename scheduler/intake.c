@@ -49,6 +49,7 @@ static void read_item(struct scheduler *s, struct item *item, const struct bus_d
         s->unread_bytes -= item->body.len;
         s->intakes[item->source].read_bytes += item->body.len;
     }
+    suspects_read(s, item);
     item_handle(s, item, d);
 }
 
@@ -107,7 +108,7 @@ void intake_lost(struct scheduler *s)
         for (struct list *l; (l = list_pop(&s->intakes[source].waiting));) {
             struct op *op = list_entry(l, struct op, link);
 
-            op->item->handle = 0; /* the broker has it again */
+            item_give_back(s, op->item);
             op_unref(s, op);
         }
     }

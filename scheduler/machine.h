@@ -126,6 +126,7 @@ struct op {
     bool refused;  /* the store would not, and that was logged */
     bool alone;    /* not to be made in one call with others */
     bool again;    /* the call was made before, and nobody knows what came of it */
+    bool advanced; /* ALLOWANCE_DATA was spent */
     bool unheeded; /* the mark in its answer was not looked at */
     op_fn *call;
     op_answered_fn *answered;
@@ -375,12 +376,14 @@ struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes bo
  * so many units. */
 bool allowance_admits(struct scheduler *s, const char *user);
 void allowance_spend(struct scheduler *s, const char *user, size_t units);
+void allowance_give_back(struct scheduler *s, const char *user, size_t units);
 /* Whether a message with so many replies of an actor's agents is looked at; a step has waited for
  * one of them. */
 bool allowance_takes_replies(struct scheduler *s, const char *actor, size_t replies);
 void allowance_wanted(struct scheduler *s, const char *actor);
 void allowances_free(struct scheduler *s);
 #define ALLOWANCE_BYTES 4096 /* of a message, for a unit */
+#define ALLOWANCE_DATA 500   /* units for a Query with data, until what it takes is known */
 #define ALLOWANCE_ITEMS 100  /* of an answer of the store, likewise */
 #define ALLOWANCE_SEARCH 25  /* units of a call that has looked at as many jobs as it may */
 
@@ -420,6 +423,10 @@ struct bus_message *publish_send(struct scheduler *s, struct publish *p,
                                  const ProtobufCMessageDescriptor *type, struct bytes body,
                                  bool json);
 
+/* To the broker, for any scheduler: some connection is lost, and nothing of it was begun. Where it
+ * was that of deliveries the broker has it back already. */
+void item_give_back(struct scheduler *s, struct item *item);
+
 /* Gives a delivery up: out to drover.dead with a reason, then ack. */
 void item_dead(struct scheduler *s, struct item *item, const char *reason);
 
@@ -429,6 +436,7 @@ void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body);
 /* What was delivered before (suspects.c): item_handle() when its turn has come; when it was dealt
  * with; when the broker is gone, and with it all that waits. */
 void suspects_add(struct scheduler *s, struct item *item, const struct bus_delivery *d);
+void suspects_read(struct scheduler *s, const struct item *item);
 void suspects_done(struct scheduler *s, struct item *item);
 void suspects_lost(struct scheduler *s);
 void suspects_tick(struct scheduler *s);
@@ -439,6 +447,7 @@ void workflows_register(struct scheduler *s);
 /* ---- by message kind ---- */
 
 void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery *d);
+bool replies_ignored(struct scheduler *s, const struct item *item);
 void on_replies(struct scheduler *s, struct item *item);
 void on_expired(struct scheduler *s, struct item *item, const struct bus_delivery *d);
 void on_control(struct scheduler *s, struct item *item);
@@ -463,6 +472,8 @@ enum dispatch_how {
 void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, size_t size,
               int64_t not_after, enum dispatch_how how);
 void dispatch_flush(struct scheduler *s);
+/* Whether a workflow that is registered with this scheduler names the actor. */
+bool is_of_workflows(const struct scheduler *s, const char *actor);
 void dispatch_free(struct scheduler *s);
 /* Watched requests (watch.c): a new one; it is confirmed, and belongs to the scheduler; its queue
  * was looked at; the broker is gone, and with it what is known of its queues; when watch_tick() is

@@ -25,6 +25,9 @@ static void query_answered(struct scheduler *s, struct op *op, struct ops_reader
     struct ops_job job;
     const struct workflow *w;
 
+    if (op->advanced)
+        allowance_give_back(s, op->item->user, ALLOWANCE_DATA);
+    op->advanced = false;
     if (!job_read(s, op, r, &job))
         return;
     w = definition_find(s, op->digest);
@@ -57,6 +60,9 @@ void on_control(struct scheduler *s, struct item *item)
     log_debug("control", LOG_S("job", m->job_id), LOG_I("command", m->command_case));
     switch (m->command_case) {
     case DROVER__V1__CONTROL__COMMAND_QUERY:
+        op->advanced = m->query->with_data; /* so that not many of them are answered at a time */
+        if (op->advanced)
+            allowance_spend(s, item->user, ALLOWANCE_DATA);
         op_call(s, op, query_call, query_answered);
         break;
     case DROVER__V1__CONTROL__COMMAND_RECOVER:

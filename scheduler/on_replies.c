@@ -165,30 +165,58 @@ static size_t looked_at(size_t n)
     return n < WIRE_REPLIES_MAX ? n : WIRE_REPLIES_MAX;
 }
 
-/* Whether its agents have of late sent so much that no step has waited for that this is not looked
- * at: what was good of it is lost, and these steps go on when their leases end. */
-static bool is_flood(struct scheduler *s, const struct item *item)
+/* Whether its agents have of late sent so much that no step has waited for that this one is not
+ * even read: what was good of it is lost, and these steps go on when their leases end. */
+bool replies_ignored(struct scheduler *s, const struct item *item)
 {
-    const Drover__V1__Replies *m = item->message.replies;
-    size_t n = looked_at(m->n_replies) + looked_at(m->n_progress);
-
-    if (allowance_takes_replies(s, item->actor, n))
+    if (allowance_takes_replies(s, item->actor, 0))
         return false;
-    s->stats.ignored += n;
+    s->stats.ignored++;
     log_often(LOG_WARN, "replies_ignored", LOG_S("actor", item->actor),
-              LOG_I("replies", (int64_t)n));
+              LOG_I("bytes", (int64_t)item->body.len));
     alert_once_a_minute(s, &s->replies_told, "", "REPLIES_IGNORED");
     return true;
+}
+
+/* A Progress of which a later one of the same message says more. */
+struct told {
+    UT_hash_handle hh;
+    size_t last;
+    const char *token;
+};
+
+/* Of each token the last Progress of a message: the others would cost the store, and change
+ * nothing. Return: for each whether it is that; the caller's. */
+static bool *last_of_each(const Drover__V1__Replies *m)
+{
+    size_t n = looked_at(m->n_progress);
+    bool *last = or_abort(calloc(n + 1, sizeof(*last)));
+    struct told *all = or_abort(calloc(n + 1, sizeof(*all))), *tokens = NULL, *known;
+
+    for (size_t i = 0; i < n; i++) {
+        HASH_FIND_STR(tokens, m->progress[i]->token, known);
+        if (known) {
+            known->last = i;
+            continue;
+        }
+        all[i] = (struct told){.last = i, .token = m->progress[i]->token};
+        HASH_ADD_KEYPTR(hh, tokens, all[i].token, strlen(all[i].token), &all[i]);
+    }
+    for (known = tokens; known; known = known->hh.next)
+        last[known->last] = true;
+    HASH_CLEAR(hh, tokens);
+    free(all);
+    return last;
 }
 
 void on_replies(struct scheduler *s, struct item *item)
 {
     const Drover__V1__Replies *m = item->message.replies;
     struct problem problem = {0}, first = {0};
+    CLEANUP(free) bool *last = last_of_each(m);
     size_t bad = 0;
 
-    if (is_flood(s, item))
-        return;
+    allowance_takes_replies(s, item->actor, looked_at(m->n_replies) + looked_at(m->n_progress));
     if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {
         problem_set(&first, m->n_replies > WIRE_REPLIES_MAX ? "replies" : "progress",
                     "has more than %d: the rest was not looked at", WIRE_REPLIES_MAX);
@@ -206,7 +234,7 @@ void on_replies(struct scheduler *s, struct item *item)
         if (wire_check_progress(m, i, &problem)) {
             if (bad++ == 0)
                 first = problem;
-        } else {
+        } else if (last[i]) {
             renew(s, item, m->progress[i]);
         }
     }

@@ -259,7 +259,8 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
         reject(s, op, problem.field, problem.reason);
     } else {
         set_submit(op, s, d);
-        op->on_full = d->redelivered ? NULL : retry_later; /* it may be recorded already */
+        /* it may be recorded already; what is large cannot be held */
+        op->on_full = d->redelivered && !op->item->large ? NULL : retry_later;
         begin(s, op);
     }
     op_unref(s, op);

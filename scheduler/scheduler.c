@@ -58,6 +58,13 @@ static struct item *item_free(struct scheduler *s, struct item *item)
     return NULL;
 }
 
+void item_give_back(struct scheduler *s, struct item *item)
+{
+    if (item->handle)
+        effects_add(s->out, EFFECT_REQUEUE, item->handle);
+    item->handle = 0;
+}
+
 void item_unref(struct scheduler *s, struct item *item)
 {
     assert(item->open > 0);
@@ -442,6 +449,16 @@ static void op_refused(struct scheduler *s, struct op *op, const struct store_an
     op_unref(s, op);
 }
 
+/* What a question has cost the store, and will cost the broker. */
+static size_t units_of(const struct store_answer *answer)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < answer->n; i++)
+        bytes += answer->items[i].len;
+    return 1 + answer->n / ALLOWANCE_ITEMS + bytes / ALLOWANCE_BYTES;
+}
+
 static void on_answer(struct scheduler *s, uint64_t id, const struct store_answer *answer)
 {
     struct ops_reader r = ops_reader(answer);
@@ -465,7 +482,7 @@ static void on_answer(struct scheduler *s, uint64_t id, const struct store_answe
             op_refused(s, op, answer);
         } else {
             if (op->item->source == SCHEDULER_CONTROL)
-                allowance_spend(s, op->item->user, 1 + answer->n / ALLOWANCE_ITEMS);
+                allowance_spend(s, op->item->user, units_of(answer));
             op->answered(s, op, &r);
             op_unref(s, op);
         }
@@ -577,17 +594,18 @@ static void on_refused(struct scheduler *s, struct item *item, const struct bus_
 static bool set_reply_to(struct scheduler *s, struct item *item, struct problem *problem)
 {
     const char *said = reply_to_property_valid(item->reply_to) ? item->reply_to : "";
+    bool asks = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
     bool allowed;
 
     if (item->message.base && item->source == SCHEDULER_SUBMIT)
         said = item->message.submit->reply_to;
     else if (item->message.base && item->source == SCHEDULER_CONTROL)
         said = item->message.control->reply_to;
-    allowed = access_reply_to(s->access, item->user, said, problem);
+    allowed = access_reply_to(s->access, item->user, said, asks ? problem : NULL);
     said = or_abort(strdup(allowed ? said : ""));
     free(item->reply_to);
     item->reply_to = (char *)said;
-    return allowed;
+    return allowed || !asks; /* of replies only the answer to their Progress is left out */
 }
 
 /* Whether its sender has taken so much of late that it has to wait. What is large is not even read
@@ -596,7 +614,8 @@ static const char *over_limit(struct scheduler *s, const struct item *item, stru
 {
     bool counts = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
 
-    if (!counts || allowance_admits(s, item->user)) {
+    /* what is delivered again may have been carried out */
+    if (!counts || item->redelivered || allowance_admits(s, item->user)) {
         if (counts)
             allowance_spend(s, item->user, 1 + item->body.len / ALLOWANCE_BYTES);
         return NULL;
@@ -621,12 +640,18 @@ void item_handle(struct scheduler *s, struct item *item, const struct bus_delive
 {
     struct problem problem = {0};
     const char *limit = over_limit(s, item, &problem);
-    const char *bad = limit && item->large ? limit : decode(item, d, limit ? NULL : &problem);
+    const char *bad;
+
+    if (item->source == SCHEDULER_REPLIES && replies_ignored(s, item))
+        return;
+    bad = limit && item->large ? limit : decode(item, d, limit ? NULL : &problem);
 
     item->json = item->message.base ? item->message.json : d->body.len > 0 && *d->body.data == '{';
     bad = limit ? limit : bad;
     if (!set_reply_to(s, item, bad ? NULL : &problem) || (!bad && !is_allowed(s, item, &problem)))
         bad = bad ? bad : DENIED;
+    if (bad && item->source == SCHEDULER_REPLIES)
+        allowance_takes_replies(s, item->actor, 10 + item->body.len / ALLOWANCE_BYTES);
     if (bad)
         on_refused(s, item, d, bad, &problem);
     else if (d->source == SCHEDULER_SUBMIT)
@@ -832,8 +857,8 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
         on_store_up(s, event->partitions, event->run);
         break;
     case SCHEDULER_BUS_DOWN:
-        intake_lost(s);
         suspects_lost(s);
+        intake_lost(s);
         watch_lost(s);
         break;
     case SCHEDULER_DELIVERY:

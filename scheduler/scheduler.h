@@ -118,7 +118,7 @@ struct scheduler_stats {
     uint64_t lost;            /* accepted jobs that were gone then */
     uint64_t open;            /* deliveries not acknowledged */
     uint64_t undeclared;      /* requests to actors beyond declared_actors */
-    uint64_t ignored;         /* replies and Progress that were not looked at */
+    uint64_t ignored;         /* messages of replies that were not looked at */
     uint64_t retry_later;     /* Submits and Controls refused for now */
     uint64_t store_full;      /* 1: no new jobs are taken, as there is little room for them */
     uint64_t given_back;      /* large ones, for which there was no room */

@@ -111,7 +111,6 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
         op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         return;
     }
-    s->suspect_until = s->now + MACHINE_SUSPECT_MS;
     if (lives < MACHINE_SUSPECT_LIVES) {
         intake_read(s, item, op->delivery);
         return;
@@ -150,6 +149,12 @@ void suspects_add(struct scheduler *s, struct item *item, const struct bus_deliv
     next(s);
 }
 
+void suspects_read(struct scheduler *s, const struct item *item)
+{
+    if (s->suspect == item)
+        s->suspect_until = s->now + MACHINE_SUSPECT_MS;
+}
+
 void suspects_done(struct scheduler *s, struct item *item)
 {
     if (s->suspect != item)
@@ -174,7 +179,7 @@ void suspects_lost(struct scheduler *s)
     for (struct list *l; (l = list_pop(&s->suspects));) {
         struct op *op = list_entry(l, struct op, link);
 
-        op->item->handle = 0; /* the broker has it again */
+        item_give_back(s, op->item);
         op_unref(s, op);
     }
     take_back(s);

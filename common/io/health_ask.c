@@ -155,7 +155,7 @@ const char *health_ask(const char *listen, int timeout_ms)
     r = getaddrinfo(reachable(address.host), address.port, &hints, &addresses);
     if (r)
         return gai_strerror(r);
-    why = ask(addresses, timeout_ms);
+    why = ask(addresses, timeout_ms / 2);
     freeaddrinfo(addresses);
     return why;
 }

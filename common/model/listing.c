@@ -143,7 +143,7 @@ void listing_call(const struct listing *l, struct effects *fx, uint64_t id, uint
     const char **values = effects_alloc(fx, (q->n_labels + 1) * sizeof(*values));
     size_t n = 0;
 
-    if (l->owner) { /* first: by this one the store looks jobs up */
+    if (l->owner) {
         names[n] = OPS_OWNER_LABEL;
         values[n++] = l->owner;
     }

@@ -3006,6 +3006,18 @@ local function listed(p, id, phase, workflow, labels)
   return true
 end
 
+-- The index of that label which the fewest jobs have.
+local function rarest(p, labels)
+  local index, least = p .. 'l:' .. labels[1], nil
+  for k = 1, #labels > 1 and #labels or 0 do
+    local n = call('ZCARD', p .. 'l:' .. labels[k])
+    if not least or n < least then
+      index, least = p .. 'l:' .. labels[k], n
+    end
+  end
+  return index
+end
+
 -- inspect jobs: before id since limit phase workflow label… -> FOUND now more last last_id
 --              n × (id (job fields) (data fields)): created at `before` and less than id, or earlier,
 --              newest first; `last` is how far it has looked
@@ -3015,7 +3027,7 @@ local function inspect_jobs(p, a)
   for k = 8, #a do
     labels[#labels + 1] = a[k]
   end
-  local index = #labels > 0 and p .. 'l:' .. labels[1]
+  local index = #labels > 0 and rarest(p, labels)
     or workflow ~= '' and p .. 'w:' .. match(workflow, '^[^@]*')
     or (phase == 'PENDING' or phase == 'PROCESSING') and p .. 'open'
     or phase == 'ERROR' and p .. 'failed' or p .. 'jobs'

@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
@@ -56,7 +57,7 @@ class FromStore(cluster.TestCase):
             **{"class": "NO"}, message="never", details="at all\n", verdict=wire.VERDICT_PERMANENT))
         c.client.until(lambda: c.store.steps("parked")[0][2] == "P", "the step to park")
         c.client.control("parked", pause=wire.Pause(), by="me@here", reason="to look")
-        c.client.submit(wire.submit("wide", wire.fan(1500), start_at=4_000_000_000_000))
+        c.client.submit(wire.submit("wide", wire.fan(1500), start_at=int(time.time() + 30 * 86400) * 1000))
         c.client.receipt("wide")
         return ["done", "flies", "parked", "wide"]
 

@@ -779,6 +779,17 @@ class Functions(unittest.TestCase):
         self.assertEqual("torn", self.job("n")[0])
         self.assertEqual("DONE", self.steer("kill"))
 
+    def test_list_by_the_rarest_label(self):
+        """Whatever comes first: the store looks through the jobs that have the label which fewest have."""
+        self.define("d", LONG)
+        for i in range(20):
+            labels = "4:=ann" + ("6:rare=1" if i == 0 else "")
+            self.assertEqual("CREATED", self.submit_call(job=f"j{i}", labels=labels)[0])
+        for labels in (("=ann", "rare=1"), ("rare=1", "=ann")):
+            answer = self.call("inspect", "jobs", "+inf", "", 0, 5, "", "", *labels)
+            self.assertEqual(("1", "j0"), (answer[5], answer[6]))
+            self.assertEqual(answer[6], answer[4], "it has looked no further")
+
     def test_no_start_beyond_the_horizon(self):
         self.define("d", LONG)
         now = self.redis.time()[0] * 1000

@@ -337,6 +337,19 @@ class Owners(unittest.TestCase):
             self.admin.queue_delete(queue)
         self.assertFalse(self.store.job(self.job))
 
+    def test_replies_count_wherever_their_answers_may_go(self):
+        """An agent's queue for answers to its Progress is not named after anybody: it gets none, and the rest counts."""
+        self.begin()
+        self.ann.submit(self.job, workflow="order")
+        request = self.request()
+        reply = wire.StepReply(job_id=request.job_id, step=request.step, token=request.token, achieved=request.desired)
+        self.admin.queue_declare("some.answers")
+        self.admin.basic_publish("drover.reply.payments", "reply", wire.Replies(replies=[reply]).SerializeToString(),
+                                 pika.BasicProperties(reply_to="some.answers"))
+        self.ann.hear(wire.JobEvent, lambda m: m.job_id == self.job)
+        self.assertEqual(0, self.admin.queue_declare("some.answers", passive=True).method.message_count)
+        self.admin.queue_delete("some.answers")
+
     def test_own_queues(self):
         """A durable one, named after its user; the broker's; and that which the settings allow."""
         self.begin(submitters=[{"user": BOB, "replies": "shop-"}, {"user": "*"}])

@@ -4,6 +4,7 @@ The test is the agent; nothing else moves a job."""
 
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
@@ -233,7 +234,7 @@ class Refusals(cluster.TestCase):
     def test_cancel_before_the_first_dispatch(self):
         """A job that waits for its time ends at once, with nothing sent; and that was that."""
         self.begin()
-        self.submit("job", start_at=4_000_000_000_000)
+        self.submit("job", start_at=int(time.time() + 30 * 86400) * 1000)
         for command in ({"retry": wire.Retry()}, {"retry": wire.Retry(steps=["a"])},
                         {"resolve": wire.Resolve(step="a", state=wire.STATE_ACTIVE)}):
             self.wrong("job", "the job has not started yet", **command)

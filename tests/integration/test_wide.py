@@ -14,7 +14,7 @@ import tap
 import wire
 
 LIMIT_MS = 25
-TRIES = 3
+TRIES = 10  # the clock of SLOWLOG is that on the wall, and some machines are held up for tens of ms again and again
 
 
 def layers(width, depth, joins):

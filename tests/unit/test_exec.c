@@ -749,8 +749,24 @@ static void test_keeper_killed(void **state)
 
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
     run_script(w, &t, "exec 1>&2\n" ESCAPES "\nkill -9 $PPID; sleep 1000");
-    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0), 0);
     assert_string_equal(t.class, "SIGNAL_9");
+    escaped = atoi(buf_str(&t.details));
+    assert_true(escaped > 1);
+    expect_gone(escaped);
+    trial_deinit(&t);
+
+    run_script(w, &t, "for s in INT HUP QUIT USR2 ALRM PIPE; do kill -$s $PPID; done; echo here");
+    assert_true(t.ok);
+    assert_string_equal(buf_str(&t.result), "here\n");
+    trial_deinit(&t);
+
+    write_script(w, "exec 1>&2\n" ESCAPES "\nkill -STOP $PPID; sleep 1000");
+    trial_init(w, &t);
+    t.run.deadline = clock_monotonic_ms() + 300;
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0), 0);
+    assert_string_equal(t.class, "TIMEOUT");
     escaped = atoi(buf_str(&t.details));
     assert_true(escaped > 1);
     expect_gone(escaped);
