@@ -42,7 +42,7 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 43
+local BUILD = 44
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -479,7 +479,10 @@ load = function(p, id, now, step_field, budget)
   if not job.bytes or job.bytes > DATA_MAX then
     job.bytes = 0
   end
-  job.open, job.busy = job.open or job.n, job.busy or job.n -- it does not end before a sweep has counted
+  if not job.busy or job.busy < 0 or job.busy > job.n then
+    job.busy = job.n -- it does not end before a sweep has counted
+  end
+  job.open = job.open or job.n -- likewise
   job.was_busy = job.busy
   job.plain, job.bare = h[11] == '1' or h[11] == '2', h[11] == '2'
   if not job.plain then
@@ -3339,10 +3342,11 @@ do
 -- Trusts no index and no counter: looks at one unfinished job, the oldest first, and derives its bound, its join
 -- counters, and how many of its steps are open, busy and stuck. The cursor is "" at the beginning and at the end of a
 -- round; else
---   created job step edge missing seq back counts open busy stuck_do stuck_undo
+--   created job step edge missing seq had_busy back counts open busy stuck_do stuck_undo
 -- Step is '-' where the job is done. Of a step with more neighbours than one call reads, so many are missing up
--- to that edge. That, and what was counted of the steps before, is good only while nothing has happened to the job since
--- seq; counts: 1 while it is. `back`: steps back of the clock before the round began.
+-- to that edge. That, and what was counted of the steps before, is good only while nothing has happened to the job
+-- since: its seq is the same, and had_busy its `busy` (that a step has come to rest is no entry of the history);
+-- counts: 1 while it is. `back`: steps back of the clock before the round began.
 
 -- How many of those that come before step i, from the at.edge-th on, are not where the job wants them is
 -- added to at.missing. Return: how many were read; all, where at.edge is n_before then.
@@ -3401,7 +3405,7 @@ end
 -- From at.step and at.edge on; where at.step is n afterwards the job is done.
 local function sweep_steps(job, at, places)
   local seen = 0
-  if at.seq ~= job.seq then
+  if at.seq ~= job.seq or at.had_busy ~= job.busy then
     at.counts = at.step == 0 and at.edge == 0 -- else the next round will tell
     if at.edge > 0 then
       at.step, at.edge, at.missing = at.step + 1, 0, 0
@@ -3455,7 +3459,7 @@ local function sweep_job(job, at, places)
   if job.due_changed or #places > 0 then
     save(job)
   end
-  at.seq = job.seq
+  at.seq, at.had_busy = job.seq, job.busy
 end
 
 local function sweep_end(p, at)
@@ -3468,15 +3472,16 @@ local function sweep_end(p, at)
 end
 
 local function sweep_cursor(p, text)
-  local created, job, step, edge, missing, seq, back, counts, open, busy, stuck_do, stuck_undo = match(text,
-    '^(%d+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
+  local created, job, step, edge, missing, seq, had_busy, back, counts, open, busy, stuck_do, stuck_undo = match(
+    text, '^(%d+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
   if not created then
     local clock = read_clock(p)
-    return {edge = 0, missing = 0, seq = 0, back = clock.back > clock.swept and clock.back or 0}
+    return {edge = 0, missing = 0, seq = 0, had_busy = 0, back = clock.back > clock.swept and clock.back or 0}
   end
   return {created = created, job = job, step = tonumber(step), edge = tonumber(edge),
-    missing = tonumber(missing), seq = tonumber(seq), back = tonumber(back), counts = counts == '1',
-    open = tonumber(open), busy = tonumber(busy), stuck_do = tonumber(stuck_do), stuck_undo = tonumber(stuck_undo)}
+    missing = tonumber(missing), seq = tonumber(seq), had_busy = tonumber(had_busy), back = tonumber(back),
+    counts = counts == '1', open = tonumber(open), busy = tonumber(busy), stuck_do = tonumber(stuck_do),
+    stuck_undo = tonumber(stuck_undo)}
 end
 
 -- Jobs end while the others are swept, also the one that was swept last: then those created in the same moment
@@ -3508,15 +3513,15 @@ function sweep(keys, a)
     return sweep_end(p, at)
   elseif id ~= at.job or not at.step then
     at.created, at.job, at.step, at.edge, at.missing, at.counts = created, id, 0, 0, 0, true
-    at.open, at.busy, at.stuck_do, at.stuck_undo, at.seq = 0, 0, 0, 0, -1
+    at.open, at.busy, at.stuck_do, at.stuck_undo, at.seq, at.had_busy = 0, 0, 0, 0, -1, 0
   end
   local good, wrong = unless_torn(sweep_one, p, id, now, at, places)
   if not good then
     at.step, places = nil, {'torn', wrong}
   end
   return {concat({at.created, id, at.step and int(at.step) or '-', int(at.edge), int(at.missing),
-    int(max(at.seq, 0)), int(at.back), at.counts and '1' or '0', int(at.open), int(at.busy), int(at.stuck_do),
-    int(at.stuck_undo)}, ' '), id, unpack(places)}
+    int(max(at.seq, 0)), int(at.had_busy), int(at.back), at.counts and '1' or '0', int(at.open), int(at.busy),
+    int(at.stuck_do), int(at.stuck_undo)}, ' '), id, unpack(places)}
 end
 
 end

@@ -1860,7 +1860,7 @@ class Functions(unittest.TestCase):
         """What it had counted of a step before the job changed says nothing: the next round looks at it."""
         self.submit(LONG, LONG, after={1: 0})
         self.redis.hset(f"{KEYS}job:{JOB}", 1, "D A W 0 0 - 0 0 0 7 0")
-        self.assertEqual([JOB], self.call("sweep", f"0 {JOB} 1 1 0 9999 0 1 1 0 0 0")[1:])
+        self.assertEqual([JOB], self.call("sweep", f"0 {JOB} 1 1 0 9999 1 0 1 1 0 0 0")[1:])
         self.assertEqual([JOB, "1"], self.call("sweep", "")[1:])
         self.assertEqual("1", self.step(1)[9])
 
@@ -1938,6 +1938,25 @@ class Functions(unittest.TestCase):
         self.assertEqual([JOB], swept[1:])
         self.assertEqual(["count:open"], self.sweep_all())
         self.assertEqual([str(len(steps) - 1)], self.job("open"))
+
+    def test_a_count_while_a_step_comes_to_rest(self):
+        """A lease has ended in a job that is ending: that the step rests is no entry of the history, and is not
+        miscounted either."""
+        self.submit(SHORT, FAILS, *[LONG] * (BUDGET + 20))
+        while self.job("cursor")[0]:
+            self.drive()
+        self.taken(0)
+        self.record("P", 1)
+        while self.job("cursor")[0]:
+            self.drive()
+        self.await_mark(0)
+        swept, seq = self.call("sweep", ""), self.job("seq")
+        self.drive(0)
+        self.assertEqual(["W", seq], [self.step(0)[2], self.job("seq")])
+        right = self.job("open", "busy")
+        self.assertEqual([JOB], self.call("sweep", swept[0])[1:])
+        self.assertEqual([], self.sweep_all())
+        self.assertEqual(right, self.job("open", "busy"))
 
     def torn_or_done(self, name, value):
         """A job with that field, of three steps; one beside it, whose lease ends. Return: whether a sweep calls it torn."""

@@ -1202,6 +1202,12 @@ RULES = {
             "    clock.swept = clock.back\n",
             "tests/integration/test_functions.py Functions.test_a_clock_that_steps_back_in_a_sweep",
         ),
+        "a sweep counts on over a step that has come to rest": (
+            FUNCTIONS,
+            "  if at.seq ~= job.seq or at.had_busy ~= job.busy then\n",
+            "  if at.seq ~= job.seq then\n",
+            "tests/integration/test_functions.py Functions.test_a_count_while_a_step_comes_to_rest",
+        ),
         "a sweep trusts the index of what is due": (
             FUNCTIONS,
             "  local wrong = not score or tonumber(score) > job.due or job.due > latest\n",
