@@ -543,6 +543,7 @@ class Outage(Case):
         c = self.begin()
         c.client.submit(wire.submit("running", [step("a"), step("b", ["a"])]))
         request = self.take()
+        self.rabbit.await_acknowledged(c.name, "drover.submit")  # or the request would be sent again
         self.rabbit.stop()
         before = c.store.job("running")
         job = '{"definition": {"steps": [{"name": "a", "actor": "demo", "action": "noop"}]}}'

@@ -52,14 +52,15 @@ class Jobs(cluster.TestCase):
         c.await_idle()
 
     def test_early_ack_with_one_slot(self):
-        """What the broker sends beyond the slots is given back in time: nothing expires."""
+        """What the broker sends beyond the slots is given back in time: nothing expires. One agent alone would need
+        longer for its half than a lease."""
         early = {"name": "slow", "handler": "builtin", "ack": "early"}
         c = self.cluster(
             agents=2, settings={"agent": {"agent": {"concurrency": 1, "actors": [cluster.BUILTIN, early]}}}
         )
-        nap = arguments('{"ms": 400}')
+        nap = arguments('{"ms": 1500}')
         c.client.submit(
-            wire.submit("job", [wire.step(f"s{i}", "slow", action="sleep", arguments=nap, lock_ms=1000)
+            wire.submit("job", [wire.step(f"s{i}", "slow", action="sleep", arguments=nap, lock_ms=5000)
                                 for i in range(8)])
         )
         self.assertEqual(wire.OUTCOME_SUCCEEDED, c.client.settled("job").outcome)
