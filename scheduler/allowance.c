@@ -6,7 +6,9 @@
  * overdrawn by the last thing that was taken from it.
  *
  * A user's is for Submits and Controls: a message costs one unit, and one more for each 4 KiB of
- * it; each store call of a question one, and one more for each hundred items that it answers.
+ * it; each store call of a question one, and one more for each hundred items that it answers. It
+ * has another one for definitions, which the store keeps for an hour (UNUSED_DEFINITION in
+ * drover.lua) whether or not a job uses them: one unit for each KiB that is stored.
  *
  * That of an actor's agents is for replies and Progress, one unit each, given back where a step has
  * waited for it: so honest agents spend nothing, but for what comes too late, and that in bursts,
@@ -19,6 +21,8 @@
 #define ALLOWANCES_MAX 1024 /* then the one that is here longest gets a new bucket */
 #define USER_SECONDS 2
 #define ACTOR_SECONDS 40
+#define DEFINITION_SECONDS 3600
+#define DEFINITION_BYTES 1024 /* for a unit */
 
 struct terms {
     const char *key;
@@ -29,6 +33,16 @@ struct terms {
 static struct terms of_user(const struct scheduler *s, const char *user)
 {
     return (struct terms){user, access_limits(s->access, user).rate, USER_SECONDS};
+}
+
+/* In an hour as many bytes as its jobs may bring. */
+static struct terms of_definitions(struct scheduler *s, const char *user)
+{
+    const int64_t second = (int64_t)DEFINITION_SECONDS * DEFINITION_BYTES;
+    int64_t bytes = access_limits(s->access, user).bytes;
+
+    return (struct terms){effects_printf(s->out, "\t%s", user), (bytes + second - 1) / second,
+                          DEFINITION_SECONDS};
 }
 
 /* Of the agents that publish to drover.replies nobody knows which they are. */
@@ -109,6 +123,16 @@ void allowance_give_back(struct scheduler *s, const char *user, size_t units)
     struct terms t = of_user(s, user);
 
     spend(s, &t, -(int64_t)units);
+}
+
+bool allowance_takes_definition(struct scheduler *s, const char *user, size_t bytes)
+{
+    struct terms t = of_definitions(s, user);
+    bool takes = admits(s, &t);
+
+    if (takes)
+        spend(s, &t, (int64_t)((bytes + DEFINITION_BYTES - 1) / DEFINITION_BYTES));
+    return takes;
 }
 
 bool allowance_takes_replies(struct scheduler *s, const char *actor, size_t replies)

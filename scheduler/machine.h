@@ -377,6 +377,8 @@ struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes bo
 bool allowance_admits(struct scheduler *s, const char *user);
 void allowance_spend(struct scheduler *s, const char *user, size_t units);
 void allowance_give_back(struct scheduler *s, const char *user, size_t units);
+/* Whether a definition that takes so many bytes of the store may be kept for a user. */
+bool allowance_takes_definition(struct scheduler *s, const char *user, size_t bytes);
 /* Whether a message with so many replies of an actor's agents is looked at; a step has waited for
  * one of them. */
 bool allowance_takes_replies(struct scheduler *s, const char *actor, size_t replies);

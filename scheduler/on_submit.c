@@ -70,6 +70,22 @@ static void submit(struct scheduler *s, struct op *op)
     op_call(s, op, submit_call, submit_answered);
 }
 
+/* What is delivered again may have been recorded already, and lacks its Receipt only. */
+static void define(struct scheduler *s, struct op *op)
+{
+    if (op->item->redelivered ||
+        allowance_takes_definition(s, op->item->user, op->workflow->memory)) {
+        definition_keep(s, op->workflow);
+        definition_store(s, op, submit);
+    } else {
+        refuse_for_now(s, op, "definition",
+                       effects_printf(s->out,
+                                      "%s has brought as many bytes of definitions as it may in an "
+                                      "hour (security.submitters)",
+                                      op->item->user));
+    }
+}
+
 static void on_submitted(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                          struct workflow *w)
 {
@@ -114,7 +130,7 @@ static void on_submitted(struct scheduler *s, struct op *op, const struct ops_dr
         return;
     case OPS_UNKNOWN_DEFINITION:
         if (op->workflow)
-            definition_store(s, op, submit);
+            define(s, op);
         else
             reject(s, op, "workflow", "its definition is gone from the store: register it again");
         return;
@@ -210,12 +226,10 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
 
 static void record_job(struct scheduler *s, struct op *op)
 {
-    if (op->workflow && !definition_find(s, op->workflow->digest)) {
-        definition_keep(s, op->workflow);
-        definition_store(s, op, submit);
-    } else {
+    if (op->workflow && !definition_find(s, op->workflow->digest))
+        define(s, op);
+    else
         submit(s, op);
-    }
 }
 
 /* Until there is room. */

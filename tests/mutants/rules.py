@@ -1816,6 +1816,24 @@ RULES = {
         ),
     },
     "What a stranger can take has a bound": {
+        "definitions that come along cost nothing": (
+            "scheduler/on_submit.c",
+            "    if (op->item->redelivered ||\n",
+            "    if (true || op->item->redelivered ||\n",
+            f"{LIMITS} test_definitions",
+        ),
+        "operators bring along what users may": (
+            "scheduler/allowance.c",
+            "    int64_t bytes = access_limits(s->access, user).bytes;\n",
+            "    int64_t bytes = access_limits(s->access, \"ann\").bytes;\n",
+            f"{LIMITS} test_definitions",
+        ),
+        "a bucket of definitions never fills": (
+            "scheduler/allowance.c",
+            "    a->left += (s->now - a->at) * t->rate;\n",
+            "    a->left += t->seconds > 100 ? 0 : (s->now - a->at) * t->rate;\n",
+            f"{LIMITS} test_definitions",
+        ),
         "all that is large is read at once": (
             "scheduler/intake.c",
             "    return in->read_bytes == 0 ||",

@@ -306,6 +306,55 @@ static void test_jobs(void **state)
     assert_int_equal(later, 8);
 }
 
+/* "j<n>", of a step "s<n>" with so long arguments. */
+static void submit_defined(struct alone *w, const char *user, const char *reply_to, unsigned n)
+{
+    CLEANUP(buf_deinit) struct buf json = {0};
+
+    buf_printf(&json,
+               "{\"jobId\": \"j%u\", \"definition\": {\"steps\": [{\"name\": \"s%u\", \"actor\": "
+               "\"hand\", \"arguments\": {\"text\": \"",
+               n, n);
+    memset(buf_reserve(&json, 40000), 'x', 40000);
+    json.len += 40000;
+    buf_puts(&json, "\"}}]}}");
+    say_as(w, user, SCHEDULER_SUBMIT, reply_to, buf_str(&json));
+}
+
+/* Definitions that a user brings along are kept without jobs, too: in an hour as many bytes as its
+ * jobs may have. One that is known costs nothing. */
+static void test_definitions(void **state)
+{
+    struct alone *w = *state;
+    unsigned created = 0, n = 0;
+
+    groups[0].limits = (struct access_limits){.bytes = 4 << 20};
+    with_owners(w);
+    for (; n < 200; n++) {
+        submit_defined(w, "ann", "me", n);
+        if (strstr(buf_str(&w->story), "RETRY_LATER"))
+            break;
+        created += strstr(buf_str(&w->story), "CODE_CREATED") != NULL;
+        w->story.len = 0;
+    }
+    assert_int_equal(created, n);
+    assert_in_range(n, 80, 105); /* and what comes with the time that this takes */
+    assert_non_null(strstr(buf_str(&w->story), "ann has brought as many bytes of definitions as it "
+                                               "may in an hour"));
+    w->story.len = 0;
+    submit_defined(w, "ann", "me", n - 1);
+    assert_non_null(strstr(buf_str(&w->story), "RECEIPT_CODE_ALREADY"));
+    w->story.len = 0;
+    submit_defined(w, "op", "amq.gen-1", n);
+    assert_non_null(strstr(buf_str(&w->story), "RECEIPT_CODE_CREATED"));
+    w->story.len = 0;
+    alone_pass(w, 60000);
+    submit_defined(w, "ann", "me", n + 1);
+    assert_non_null(strstr(buf_str(&w->story), "RECEIPT_CODE_CREATED"));
+    w->story.len = 0;
+    groups[0].limits = (struct access_limits){.rate = 10, .jobs = 3};
+}
+
 /* ---- agents ---- */
 
 static void made_up(struct alone *w, const char *actor, unsigned n)
@@ -476,6 +525,7 @@ int main(void)
         TEST(test_rate),
         TEST(test_rate_of_what_nobody_waits_for),
         TEST(test_jobs),
+        TEST(test_definitions),
         TEST(test_bad_replies),
         TEST(test_progress_of_one_token),
         TEST(test_questions_with_data),
