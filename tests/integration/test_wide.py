@@ -16,9 +16,8 @@ import tap
 import wire
 
 BUDGET = 250  # steps that a call touches: BUDGET in common/store/drover.lua
-COMMANDS = 2 * BUDGET  # of one call, at most
+COMMANDS = 4 * BUDGET  # of one call, at most: unsent, which a slow machine needs, gives three for each step
 WORDS = 16 * BUDGET  # in them
-
 
 
 def layers(width, depth, joins):
