@@ -15,7 +15,7 @@ as they stand there, nobody can log in. This makes, in DIR (deploy/secrets):
     redis-users.acl              the users with the passwords' hashes; for aclfile
 
 --client makes the user NAME, who may submit and command jobs, and have reply queues of its own: those that the broker
-names, and any whose name begins with NAME and a dot.
+names, and any whose name begins with NAME and a dot, which go when nobody has used them for 30 days.
 
 --agent makes the user drover-agent-NAME for an agent of several actors. The user drover-agent may serve all actors:
 it is for installations whose agents trust one another, and for the time of an upgrade. --no-shared-agent leaves it out.
@@ -100,6 +100,13 @@ def client_rights(user):
     return {"user": user, "vhost": "drover", "configure": own, "write": r"^drover\.(submit|control)$", "read": own}
 
 
+def client_policy(user):
+    """Its queues hold as much as those that the broker names, and go when nobody has used them for long."""
+    definition = {"max-length-bytes": 134217728, "overflow": "drop-head", "expires": 30 * 86400000}
+    return {"vhost": "drover", "name": f"client-{user}", "pattern": f"^{re.escape(user)}[.]", "apply-to": "queues",
+            "priority": 0, "definition": definition}
+
+
 def without(out, user):
     out["users"] = [u for u in out["users"] if u["name"] != user]
     out["permissions"] = [p for p in out["permissions"] if p["user"] != user]
@@ -123,6 +130,7 @@ def definitions(directory, actors, agents, clients, shared_agent):
             raise SystemExit(f"there is a user {user} already: another name for the client")
         out["users"].append({"name": user, "tags": "", "limits": LIMITS})
         out["permissions"].append(client_rights(user))
+        out["policies"].append(client_policy(user))
     for user in out["users"]:
         user["password_hash"] = rabbitmq_hash(password(directory / f"rabbitmq-{user['name']}"))
         user["hashing_algorithm"] = "rabbit_password_hashing_sha256"

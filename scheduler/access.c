@@ -168,6 +168,21 @@ bool access_control(const struct access *a, const char *user, const Drover__V1__
            check_workflow(a, user, m->migrate->workflow, "migrate.workflow", problem);
 }
 
+bool access_replies(const struct access *a, const char *actor, struct problem *problem)
+{
+    if (strcmp(actor, WIRE_REPLY_STRANGER) == 0) {
+        problem_set(problem, "", "must come by the exchange drover.reply.<actor>");
+        return false;
+    }
+    if (!*actor && a->by_actor) {
+        problem_set(
+            problem, "",
+            "must come by the exchange drover.reply.<actor> (security.replies is by_actor)");
+        return false;
+    }
+    return true;
+}
+
 struct access_limits access_limits(const struct access *a, const char *user)
 {
     const struct access_submitter *s = submitter_of(a, user);

@@ -24,7 +24,7 @@
 struct access_limits {
     int64_t rate;  /* of one scheduler, units a second: see allowance.c */
     int64_t jobs;  /* in the store */
-    int64_t bytes; /* of their inputs */
+    int64_t bytes; /* that they take there */
 };
 
 #define ACCESS_RATE 1000
@@ -42,6 +42,7 @@ struct access_submitter {
 struct access {
     bool required;     /* security.identity */
     bool registered;   /* scheduler.definitions: no definition comes along with a Submit */
+    bool by_actor;     /* security.replies: none by drover.replies */
     char *operators;   /* security.operators: users with a space between them; owned */
     char *supervisors; /* likewise */
     struct access_submitter *submitters; /* owned */
@@ -61,6 +62,9 @@ bool access_submit(const struct access *a, const char *user, const Drover__V1__S
                    struct problem *problem);
 bool access_control(const struct access *a, const char *user, const Drover__V1__Control *m,
                     struct problem *problem);
+
+/* Whether replies count that came so: wire_reply_by(). */
+bool access_replies(const struct access *a, const char *actor, struct problem *problem);
 
 /* Those of the user's group, or the default; none for operators, supervisors, and where identity is
  * not required. */

@@ -80,6 +80,7 @@ int access_read(struct access **out, const struct config *config, struct problem
         return -ENOMEM;
     a->required = config->security.identity == CONFIG_REQUIRED;
     a->registered = config->scheduler.definitions == CONFIG_REGISTERED;
+    a->by_actor = config->security.replies == CONFIG_REPLIES_BY_ACTOR;
     a->operators = strdup(config->security.operators);
     a->supervisors = strdup(config->security.supervisors);
     if (!a->operators || !a->supervisors)

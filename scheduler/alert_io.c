@@ -14,7 +14,7 @@
 #include "base/str.h"
 #include "io/child.h"
 
-/* Whose alerts may wait, and some that only have to be told how many were left out. */
+/* Names that have alerts waiting, or only have to be told how many were left out. */
 #define ALERTS_ABOUT_MAX (2 * ALERTS_WAITING)
 
 struct waiting {
@@ -200,6 +200,18 @@ static struct about *about_new(struct alert_io *a, const char *name)
     return about;
 }
 
+/* Beyond so many all others are one. */
+static struct about *about_of(struct alert_io *a, const char *name)
+{
+    struct about *about = about_find(a, name);
+
+    if (!about && a->n_abouts >= ALERTS_ABOUT_MAX) {
+        name = "others";
+        about = about_find(a, name);
+    }
+    return about ? about : about_new(a, name);
+}
+
 static void about_free(struct alert_io *a, struct about *about)
 {
     list_remove(&about->link);
@@ -293,14 +305,7 @@ void alert_io_run(struct alert_io *a, const char *about_name, const char *event)
 
     if (a->on_closed)
         return;
-    about = about_find(a, about_name);
-    if (!about && a->n_abouts >= ALERTS_ABOUT_MAX) {
-        log_often(LOG_ERROR, "alert_command_busy", LOG_I("waiting", a->n_waiting),
-                  LOG_S("about", about_name));
-        return;
-    }
-    if (!about)
-        about = about_new(a, about_name);
+    about = about_of(a, about_name);
     list_append(&about->waiting, &waiting_new(event)->link);
     about->n++;
     a->n_waiting++;

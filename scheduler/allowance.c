@@ -12,7 +12,7 @@
  *
  * That of an actor's agents is for replies and Progress, one unit each, given back where a step has
  * waited for it: so honest agents spend nothing, but for what comes too late, and that in bursts,
- * after an outage.
+ * after an outage. Of a Progress a fifth is not given back: a step may be told of any number.
  */
 #include <stdlib.h>
 
@@ -21,6 +21,7 @@
 #define ALLOWANCES_MAX 1024 /* then the one that is here longest gets a new bucket */
 #define USER_SECONDS 2
 #define ACTOR_SECONDS 40
+#define PROGRESS_COST 200 /* thousandths of a unit */
 #define DEFINITION_SECONDS 3600
 #define DEFINITION_BYTES 1024 /* for a unit */
 
@@ -45,11 +46,12 @@ static struct terms of_definitions(struct scheduler *s, const char *user)
                           DEFINITION_SECONDS};
 }
 
-/* Of the agents that publish to drover.replies nobody knows which they are. */
+/* Of the agents that publish to drover.replies nobody knows which they are: they have one bucket,
+ * and where nobody has to say who he is, which any of them could empty, none. */
 static struct terms of_actor(struct scheduler *s, const char *actor)
 {
-    return (struct terms){effects_printf(s->out, "\n%s", actor), *actor ? s->bad_replies : 0,
-                          ACTOR_SECONDS};
+    return (struct terms){effects_printf(s->out, "\n%s", actor),
+                          *actor || s->access->required ? s->bad_replies : 0, ACTOR_SECONDS};
 }
 
 static void drop(struct scheduler *s, struct allowance *a)
@@ -96,12 +98,17 @@ static bool admits(struct scheduler *s, const struct terms *t)
     return !a || a->left > 0;
 }
 
-static void spend(struct scheduler *s, const struct terms *t, int64_t units)
+static void spend_thousandths(struct scheduler *s, const struct terms *t, int64_t thousandths)
 {
     struct allowance *a = bucket(s, t);
 
     if (a)
-        a->left -= units * 1000;
+        a->left -= thousandths;
+}
+
+static void spend(struct scheduler *s, const struct terms *t, int64_t units)
+{
+    spend_thousandths(s, t, units * 1000);
 }
 
 bool allowance_admits(struct scheduler *s, const char *user)
@@ -109,6 +116,14 @@ bool allowance_admits(struct scheduler *s, const char *user)
     struct terms t = of_user(s, user);
 
     return admits(s, &t);
+}
+
+bool allowance_admits_again(struct scheduler *s, const char *user)
+{
+    struct terms t = of_user(s, user);
+    const struct allowance *a = bucket(s, &t);
+
+    return !a || a->left > -t.seconds * t.rate * 1000;
 }
 
 void allowance_spend(struct scheduler *s, const char *user, size_t units)
@@ -150,6 +165,29 @@ void allowance_wanted(struct scheduler *s, const char *actor)
     struct terms t = of_actor(s, actor);
 
     spend(s, &t, -1);
+}
+
+void allowance_wanted_progress(struct scheduler *s, const char *actor)
+{
+    struct terms t = of_actor(s, actor);
+
+    spend_thousandths(s, &t, -1000 + PROGRESS_COST);
+}
+
+bool allowance_is_news(struct scheduler *s, const char *actor)
+{
+    struct terms t = of_actor(s, actor);
+    struct allowance *a = bucket(s, &t);
+    bool news = a && (a->told == 0 || s->now >= a->told + MACHINE_TOLD_AGAIN_MS);
+
+    if (news)
+        a->told = s->now;
+    return news;
+}
+
+int64_t allowance_share(const struct scheduler *s, int64_t most)
+{
+    return (most + s->partitions - 1) / s->partitions;
 }
 
 void allowances_free(struct scheduler *s)

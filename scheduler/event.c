@@ -234,16 +234,20 @@ void alert_of_store(struct scheduler *s, struct item *item, const char *job, con
 }
 
 /* What others do to this process is told by it alone. */
+void alert_now(struct scheduler *s, const char *job, const char *reason)
+{
+    struct item *item = item_new(s, NULL);
+
+    alert_of_store(s, item, job, reason, s->looked_at);
+    item_unref(s, item);
+}
+
 void alert_once_a_minute(struct scheduler *s, int64_t *told, const char *job, const char *reason)
 {
-    struct item *item;
-
     if (*told && s->now < *told + MACHINE_TOLD_AGAIN_MS)
         return;
     *told = s->now;
-    item = item_new(s, NULL);
-    alert_of_store(s, item, job, reason, s->looked_at);
-    item_unref(s, item);
+    alert_now(s, job, reason);
 }
 
 void alert_torn(struct scheduler *s, struct item *item, const char *job, int64_t at)

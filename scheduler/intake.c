@@ -3,9 +3,9 @@
  * Intake: how much of what was delivered is worked on at a time
  *
  * The prefetch bounds messages, not bytes, and a message takes up to WIRE_MEMORY_FACTOR times its
- * size once it is read. So of the large ones few are read at a time, for each queue; the others
- * wait as they came, in their order. Where too many bytes wait, the rest goes back to the broker,
- * and nothing more is consumed until half of them is read.
+ * size once it is read. So of each queue so many bytes are read at a time; the others wait as they
+ * came, in their order, but for small ones, which pass them. Where too many bytes of large messages
+ * wait, the rest goes back to the broker, and nothing more is consumed until half of them is read.
  */
 #include <stdlib.h>
 
@@ -42,11 +42,19 @@ static bool has_room(const struct intake *in, const struct item *item)
     return in->read_bytes == 0 || in->read_bytes + item->body.len <= MACHINE_READ_BYTES;
 }
 
+static bool is_small(const struct item *item)
+{
+    return item->body.len <= MACHINE_SMALL_BYTES;
+}
+
 static void read_item(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
     if (item->large == ITEM_UNREAD) {
         item->large = ITEM_READ;
         s->unread_bytes -= item->body.len;
+    }
+    if (!is_small(item)) {
+        item->read = true;
         s->intakes[item->source].read_bytes += item->body.len;
     }
     suspects_read(s, item);
@@ -58,7 +66,7 @@ void intake_read(struct scheduler *s, struct item *item, const struct bus_delive
     struct intake *in = &s->intakes[item->source];
     struct op *op;
 
-    if (!item->large || (list_empty(&in->waiting) && has_room(in, item))) {
+    if (is_small(item) || (list_empty(&in->waiting) && has_room(in, item))) {
         read_item(s, item, d);
         return;
     }
@@ -71,7 +79,7 @@ void intake_done(struct scheduler *s, const struct item *item)
 {
     if (item->large == ITEM_UNREAD)
         s->unread_bytes -= item->body.len;
-    else if (item->large == ITEM_READ)
+    if (item->read)
         s->intakes[item->source].read_bytes -= item->body.len;
 }
 

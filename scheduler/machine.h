@@ -67,10 +67,11 @@
 #define MACHINE_LOOK_MAX_MS 1000
 #define MACHINE_WATCHED_MAX 256 /* requests; those that wait longest give way, and do not count */
 
-/* Of what is larger than the first (see intake.c): bytes that are read at a time, of each queue,
- * and bytes that wait for that, of all. */
+/* Of what is not small (see intake.c): bytes that are read at a time, of each queue. Of large
+ * messages: bytes that wait for that, of all queues. */
+#define MACHINE_SMALL_BYTES (2 * WIRE_KIB)
 #define MACHINE_LARGE_BYTES (64 * WIRE_KIB)
-#define MACHINE_READ_BYTES (8 * WIRE_MIB)
+#define MACHINE_READ_BYTES (4 * WIRE_MIB)
 #define MACHINE_UNREAD_BYTES (32 * WIRE_MIB)
 
 struct op;
@@ -107,6 +108,7 @@ struct item {
     char *suspect;  /* delivered before: its digest, owned; else NULL */
     unsigned open;
     enum item_large large;
+    bool read;      /* counted among the bytes that are read */
     char *reply_to; /* "" for none */
     char *user;     /* of the broker, who has sent it; "" where that is not proven */
     char
@@ -289,6 +291,7 @@ struct allowance {
     UT_hash_handle hh;
     int64_t at;   /* when that was ... */
     int64_t left; /* thousandths of units; below 0: overdrawn */
+    int64_t told; /* when it was told last that it was empty; 0: never */
     char key[];
 };
 
@@ -321,7 +324,6 @@ struct scheduler {
     unsigned other_actors;        /* ... so many more of which may come */
     struct allowance *allowances; /* oldest first */
     int64_t bad_replies;          /* of an actor's agents, a second; 0: any number */
-    int64_t replies_told;         /* when it was told last that there were more; 0: never */
     int64_t horizon_ms;           /* 0: none */
     unsigned full_at;             /* percent of the store's memory ... */
     bool store_full;              /* ... which it has reached */
@@ -375,6 +377,8 @@ struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes bo
 /* Allowance (allowance.c): whether a user may ask for something, "" being one of them; it has taken
  * so many units. */
 bool allowance_admits(struct scheduler *s, const char *user);
+/* What is delivered again may have been carried out: it is admitted for twice as long. */
+bool allowance_admits_again(struct scheduler *s, const char *user);
 void allowance_spend(struct scheduler *s, const char *user, size_t units);
 void allowance_give_back(struct scheduler *s, const char *user, size_t units);
 /* Whether a definition that takes so many bytes of the store may be kept for a user. */
@@ -383,6 +387,11 @@ bool allowance_takes_definition(struct scheduler *s, const char *user, size_t by
  * one of them. */
 bool allowance_takes_replies(struct scheduler *s, const char *actor, size_t replies);
 void allowance_wanted(struct scheduler *s, const char *actor);
+void allowance_wanted_progress(struct scheduler *s, const char *actor);
+/* That they have sent more is to be told: a minute after it was last. */
+bool allowance_is_news(struct scheduler *s, const char *actor);
+/* Of what a user may have in the store, the part of one partition. */
+int64_t allowance_share(const struct scheduler *s, int64_t most);
 void allowances_free(struct scheduler *s);
 #define ALLOWANCE_BYTES 4096 /* of a message, for a unit */
 #define ALLOWANCE_DATA 500   /* units for a Query with data, until what it takes is known */
@@ -510,6 +519,7 @@ void step_events_tell(struct scheduler *s, struct op *op, const struct ops_drive
 void asked_free(struct scheduler *s);
 
 /* About the store, or about a job whose record is gone; told with no more ado. */
+void alert_now(struct scheduler *s, const char *job, const char *reason);
 void alert_once_a_minute(struct scheduler *s, int64_t *told, const char *job, const char *reason);
 void alert_of_store(struct scheduler *s, struct item *item, const char *job, const char *reason,
                     int64_t at);

@@ -166,19 +166,20 @@ static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct
 }
 
 static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
-                        struct ops_address to, bool json, bool earlier)
+                        const struct ops_job *job, struct ops_address to, bool earlier)
 {
-    struct bytes packed = wire_pack(s->out, &m->base, json);
+    struct bytes packed = wire_pack(s->out, &m->base, job->json);
     struct publish *p = publish_new(s, 1);
     struct bus_message *message;
 
     publish_part(s, p, op, NULL, packed.len);
     p->parts[0].spare = earlier;
-    message = publish_send(s, p, m->base.descriptor, packed, json);
+    message = publish_send(s, p, m->base.descriptor, packed, job->json);
     message->exchange = "";
     message->key = effects_text(s->out, to.reply_to);
     message->correlation_id = effects_text(s->out, to.correlation);
     message->job = effects_str(s->out, op->job);
+    message->sender = effects_text(s->out, job->submitter);
     message->mandatory = true;
 }
 
@@ -214,10 +215,10 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
     } else {
         event_publish(s, op, &m, w, name);
         if (job->reply_to.len > 0)
-            tell_client(s, op, &m, (struct ops_address){job->reply_to, job->correlation}, job->json,
+            tell_client(s, op, &m, job, (struct ops_address){job->reply_to, job->correlation},
                         false);
         for (uint32_t i = 0; op->tells_earlier && i < job->n_earlier; i++)
-            tell_client(s, op, &m, job->earlier[i], job->json, true);
+            tell_client(s, op, &m, job, job->earlier[i], true);
         log_info("job_settled", LOG_S("job", op->job), LOG_S("outcome", name),
                  LOG_I("seq", (int64_t)op->seq));
     }

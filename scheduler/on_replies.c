@@ -139,7 +139,7 @@ static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader
         log_often(LOG_WARN, "progress_of_another_actor", LOG_S("job", op->job),
                   LOG_S("step", op->progress->step), LOG_S("agent_of", op->item->actor));
     if (renewed.known)
-        allowance_wanted(s, op->item->actor);
+        allowance_wanted_progress(s, op->item->actor);
     answer.job_id = op->progress->job_id;
     answer.step = op->progress->step;
     answer.token = op->progress->token;
@@ -174,7 +174,8 @@ bool replies_ignored(struct scheduler *s, const struct item *item)
     s->stats.ignored++;
     log_often(LOG_WARN, "replies_ignored", LOG_S("actor", item->actor),
               LOG_I("bytes", (int64_t)item->body.len));
-    alert_once_a_minute(s, &s->replies_told, "", "REPLIES_IGNORED");
+    if (allowance_is_news(s, item->actor))
+        alert_now(s, "", "REPLIES_IGNORED");
     return true;
 }
 

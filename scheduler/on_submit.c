@@ -10,12 +10,6 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
-/* Of what a user may have, the part of one partition. */
-static int64_t share(const struct scheduler *s, int64_t most)
-{
-    return (most + s->partitions - 1) / s->partitions;
-}
-
 static void submit_call(struct scheduler *s, struct op *op)
 {
     ops_submit(s->out, op_call_id(s, op), op->partition, &op->submit);
@@ -114,11 +108,12 @@ static void on_submitted(struct scheduler *s, struct op *op, const struct ops_dr
         reject(s, op, "start_at", "is further ahead than scheduler.horizon allows");
         return;
     case OPS_TOO_MANY:
-        refuse_for_now(s, op, "user_id",
-                       effects_printf(s->out,
-                                      "%s has as many jobs, or bytes of input, in the store as it "
-                                      "may (security.submitters)",
-                                      op->item->user));
+        refuse_for_now(
+            s, op, "user_id",
+            effects_printf(s->out,
+                           "%s has as many jobs in the store, or takes as many bytes of it, "
+                           "as it may (security.submitters)",
+                           op->item->user));
         return;
     case OPS_NAME_TAKEN:
         reject(s, op, "definition.name",
@@ -218,8 +213,8 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
         .submitter = op->item->user,
         .owner = s->access->required ? op->item->user : NULL,
         .horizon = s->horizon_ms,
-        .most_jobs = share(s, limits.jobs),
-        .most_bytes = share(s, limits.bytes),
+        .most_jobs = allowance_share(s, limits.jobs),
+        .most_bytes = allowance_share(s, limits.bytes),
         .json = op->item->json,
     };
 }

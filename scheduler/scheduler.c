@@ -299,6 +299,17 @@ struct bus_message *op_publish(struct scheduler *s, struct op *op, const Protobu
     return publish_send(s, p, body ? body->descriptor : NULL, packed, json);
 }
 
+/* Who answers for the address that an answer goes to: the bus sends nothing more to direct reply-to
+ * for a sender who has invented one. Of agents that nobody can tell apart all answer for it. */
+static const char *sender_of(struct scheduler *s, const struct item *item)
+{
+    if (*item->user)
+        return effects_str(s->out, item->user);
+    if (item->source == SCHEDULER_REPLIES && (*item->actor || s->access->required))
+        return effects_printf(s->out, "\n%s", item->actor);
+    return "";
+}
+
 void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body)
 {
     struct item *item = op->item;
@@ -310,6 +321,7 @@ void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body)
     m->exchange = "";
     m->key = effects_str(s->out, item->reply_to);
     m->correlation_id = effects_str(s->out, item->correlation);
+    m->sender = sender_of(s, item);
     m->mandatory = true;
 }
 
@@ -588,6 +600,7 @@ static void on_refused(struct scheduler *s, struct item *item, const struct bus_
     else
         reject_control(s, op, later, problem->field, reason, d->message_id);
     op_unref(s, op);
+    wire_free(&item->message); /* its answer is packed */
 }
 
 /* Where answers go: what the body says, or else what the property says, if that is allowed. */
@@ -614,8 +627,8 @@ static const char *over_limit(struct scheduler *s, const struct item *item, stru
 {
     bool counts = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
 
-    /* what is delivered again may have been carried out */
-    if (!counts || item->redelivered || allowance_admits(s, item->user)) {
+    if (!counts || (item->redelivered ? allowance_admits_again(s, item->user)
+                                      : allowance_admits(s, item->user))) {
         if (counts)
             allowance_spend(s, item->user, 1 + item->body.len / ALLOWANCE_BYTES);
         return NULL;
@@ -633,6 +646,8 @@ static bool is_allowed(const struct scheduler *s, const struct item *item, struc
         return access_submit(s->access, item->user, item->message.submit, problem);
     if (item->source == SCHEDULER_CONTROL)
         return access_control(s->access, item->user, item->message.control, problem);
+    if (item->source == SCHEDULER_REPLIES)
+        return access_replies(s->access, item->actor, problem);
     return true;
 }
 

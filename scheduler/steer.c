@@ -74,6 +74,8 @@ static bool migrates(const struct op *op)
 static void steer_call(struct scheduler *s, struct op *op)
 {
     const Drover__V1__Control *m = op->item->message.control;
+    const char *owner = access_owner(s->access, op->item->user);
+    int64_t most_bytes = access_limits(s->access, op->item->user).bytes;
     struct op_steer steer = {.job = op->job,
                              .command = word_of_command(m),
                              .command_id = m->command_id,
@@ -83,7 +85,8 @@ static void steer_call(struct scheduler *s, struct op *op)
                              .by = s->name,
                              .fresh = op->fresh,
                              .redelivered = op->item->redelivered || op->again,
-                             .owner = access_owner(s->access, op->item->user),
+                             .owner = owner,
+                             .most_bytes = owner ? allowance_share(s, most_bytes) : 0,
                              .definition = op->n_steps > 0 || migrates(op) ? op->digest : "",
                              .steps = op->steps,
                              .n_steps = op->n_steps,
@@ -168,6 +171,11 @@ static void tell(struct scheduler *s, struct op *op, enum ops_code code,
     case OPS_CONFLICT:
         control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
                        "command_id was used before, for another command");
+        break;
+    case OPS_TOO_MANY:
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER,
+                       "your jobs take as many bytes of the store as they may "
+                       "(security.submitters): cancel or kill some, or ask an operator");
         break;
     case OPS_UNKNOWN_JOB:
         control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
@@ -277,10 +285,27 @@ static void renumber(struct scheduler *s, struct op *op)
     op_call(s, op, look_call, look_answered);
 }
 
+/* What a command says is kept: where there is little room left, only operators have more kept, and
+ * jobs are ended. */
+static bool has_room(const struct scheduler *s, const struct op *op)
+{
+    const Drover__V1__Control *m = op->item->message.control;
+
+    return !s->store_full || !access_owner(s->access, op->item->user) ||
+           m->command_case == DROVER__V1__CONTROL__COMMAND_CANCEL ||
+           m->command_case == DROVER__V1__CONTROL__COMMAND_KILL;
+}
+
 void steer(struct scheduler *s, struct op *op)
 {
     char **names = NULL;
 
+    if (!has_room(s, op)) {
+        s->stats.retry_later++;
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER,
+                       "the store is nearly full: only Cancel and Kill are taken");
+        return;
+    }
     if (!word_of_command(op->item->message.control))
         control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
                        "this server does not know the command");

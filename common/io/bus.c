@@ -145,6 +145,7 @@ static const size_t text_members[] = {
     offsetof(struct bus_message, reply_to),     offsetof(struct bus_message, traceparent),
     offsetof(struct bus_message, job),          offsetof(struct bus_message, step),
     offsetof(struct bus_message, reason),       offsetof(struct bus_message, actor),
+    offsetof(struct bus_message, sender),
 };
 
 static const char **text_member(struct bus_message *m, size_t i)

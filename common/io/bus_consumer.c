@@ -348,11 +348,12 @@ static const struct bus_queue *find_queue(const struct bus_config *config, amqp_
 static void set_actor(struct assembly *a, const struct bus_queue *queue, amqp_bytes_t exchange)
 {
     char name[BUS_QUEUE_MAX + 1];
-    const char *actor;
+    const char *actor = queue->actor;
 
     snprintf(name, sizeof(name), "%.*s", (int)exchange.len, (const char *)exchange.bytes);
-    actor = queue->actor ? queue->actor : wire_reply_actor(name);
-    snprintf(a->actor, sizeof(a->actor), "%s", actor ? actor : "");
+    if (!actor)
+        actor = strcmp(queue->name, WIRE_REPLY_QUEUE) == 0 ? wire_reply_by(name) : "";
+    snprintf(a->actor, sizeof(a->actor), "%s", actor);
 }
 
 static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliver)

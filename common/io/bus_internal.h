@@ -10,6 +10,7 @@
  *     bus_send.c       messages and methods taken apart into frames
  *     bus_topology.c   exchanges and queues
  *     bus_publisher.c  the publishing link: confirms, returns, alarms
+ *     bus_direct.c     its messages to direct reply-to
  *     bus_consumer.c   the consuming link: deliveries, acks
  *
  * A link is driven by its own thread, or by the loop while that has it, and nobody else touches it,
@@ -178,6 +179,12 @@ struct look {
     void *ctx;
 };
 
+/* Messages to addresses of direct reply-to (bus_direct.c). */
+struct direct {
+    struct list known;   /* nodes that have taken one */
+    struct list shunned; /* nodes and senders, for which nothing is sent for a while */
+};
+
 struct publisher {
     struct link link;
     struct list handed;  /* from the loop; under bus->lock */
@@ -191,8 +198,7 @@ struct publisher {
     char look[BUS_QUEUE_MAX + 1]; /* a queue to look at in this turn; "": none ... */
     uint64_t look_serial;         /* ... of struct look */
     struct list actors;           /* whose task queues were seen to on this connection */
-    struct list shunned;          /* addresses over which the broker closes, oldest first ... */
-    int n_shunned;                /* ... so many */
+    struct direct direct;
 };
 
 /* Acks: handles of deliveries, a growing array. */
@@ -446,6 +452,21 @@ int topology_declare_task(struct link *link, amqp_channel_t channel, const char 
 /* Declares a queue of this connection for pulses, on the side channel, and proves that it may be
  * read. */
 int topology_declare_pulse(struct link *link, const char *queue);
+
+/* --- bus_direct.c --- */
+
+bool direct_is(const struct outgoing *m);
+
+/* Whether it is not to be sent, as it, or its sender, has cost the connection. @now:
+ * CLOCK_MONOTONIC ms. */
+bool direct_shuns(struct direct *d, const struct outgoing *m, int64_t now);
+
+/* The broker has taken it; or closes the connection over it, again and again. */
+void direct_taken(struct direct *d, const struct outgoing *m);
+void direct_closed(struct direct *d, const struct outgoing *m, int64_t now);
+
+void direct_init(struct direct *d);
+void direct_deinit(struct direct *d);
 
 /* --- bus_publisher.c, bus_consumer.c --- */
 

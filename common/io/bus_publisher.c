@@ -15,9 +15,8 @@
  * The broker may end the connection over a message, and would again each time that it is sent: some
  * versions do so over an address of direct reply-to that no node knows. What was on the wire when
  * that has happened is sent one at a time. A message over which the connection has ended twice, the
- * second time with it alone on the wire, is refused, and so is what goes to the same node within
- * ten minutes. Any other message has two tries more: brokers end connections for reasons of their
- * own.
+ * second time with it alone on the wire, is refused: see bus_direct.c. Any other message has two
+ * tries more: brokers end connections for reasons of their own.
  *
  * An alarm at the broker is announced only to a connection that publishes, and from then on the
  * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
@@ -41,19 +40,10 @@
 
 #define CLOSINGS_DIRECT 2 /* of the connection, over a message to direct reply-to ... */
 #define CLOSINGS_OTHER 4  /* ... or elsewhere: brokers have other reasons, too */
-#define SHUNNED_MS 600000
-#define SHUNNED_MAX 256
 
 struct actor {
     struct list node;
     char name[];
-};
-
-/* An address of direct reply-to, and with it all of its node. */
-struct shunned {
-    struct list node;
-    int64_t until; /* CLOCK_MONOTONIC ms */
-    char key[];
 };
 
 static struct publisher *publisher_of(struct link *link)
@@ -86,6 +76,8 @@ static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
     p->confirmed = true;
     if (!is_pulse(m))
         p->heard = clock_monotonic_ms();
+    if (accepted && direct_is(m))
+        direct_taken(&p->direct, m);
     if (!accepted)
         settle(p, m, BUS_NACKED);
     else
@@ -238,15 +230,10 @@ static void put_yes_header(amqp_table_t *headers, const char *name)
     headers->entries[headers->num_entries++] = table_yes(name);
 }
 
-static bool is_direct(const struct bus_message *m)
-{
-    return m->exchange[0] == '\0' && reply_to_is_direct(m->key);
-}
-
 /* To a direct reply-to the broker delivers and, were it mandatory, returns the message as well. */
-static bool is_mandatory(const struct bus_message *m)
+static bool is_mandatory(const struct outgoing *m)
 {
-    return m->mandatory && !is_direct(m);
+    return m->message.mandatory && !direct_is(m);
 }
 
 static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
@@ -261,7 +248,7 @@ static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
     amqp_basic_publish_t publish = {
         .exchange = amqp_cstring_bytes(m->exchange),
         .routing_key = amqp_cstring_bytes(m->key),
-        .mandatory = is_mandatory(m),
+        .mandatory = is_mandatory(out),
     };
     char expiration[24];
 
@@ -306,44 +293,6 @@ static int window(const struct publisher *p)
     return p->link.bus->config.max_unconfirmed;
 }
 
-static void shunned_free(struct publisher *p, struct shunned *s)
-{
-    list_remove(&s->node);
-    p->n_shunned--;
-    free(s);
-}
-
-static bool is_shunned(struct publisher *p, const struct bus_message *m, int64_t now)
-{
-    if (!is_direct(m))
-        return false;
-    list_foreach_safe(it, &p->shunned) {
-        struct shunned *s = list_entry(it, struct shunned, node);
-
-        if (now >= s->until)
-            shunned_free(p, s);
-        else if (reply_to_same_node(s->key, m->key))
-            return true;
-    }
-    return false;
-}
-
-/* Without memory the next message costs what this one did. */
-static void shun(struct publisher *p, const struct bus_message *m)
-{
-    size_t size = strlen(m->key) + 1;
-    struct shunned *s;
-
-    if (!is_direct(m) || !(s = malloc(sizeof(*s) + size)))
-        return;
-    if (p->n_shunned == SHUNNED_MAX)
-        shunned_free(p, list_entry(p->shunned.next, struct shunned, node));
-    s->until = clock_monotonic_ms() + SHUNNED_MS;
-    memcpy(s->key, m->key, size);
-    list_append(&p->shunned, &s->node);
-    p->n_shunned++;
-}
-
 static int send_first(struct publisher *p)
 {
     struct outgoing *m = first(&p->waiting);
@@ -358,7 +307,7 @@ static int send_first(struct publisher *p)
         settle(p, m, BUS_WAITED);
         return 0;
     }
-    if (is_shunned(p, &m->message, now)) {
+    if (direct_is(m) && direct_shuns(&p->direct, m, now)) {
         settle(p, m, BUS_NACKED);
         return 0;
     }
@@ -577,10 +526,10 @@ static void blame(struct publisher *p)
     }
     if (p->n_wire != 1)
         return;
-    if (!channel && m->closings >= CLOSINGS_DIRECT)
-        shun(p, &m->message);
-    if (!channel && m->closings < (is_direct(&m->message) ? CLOSINGS_DIRECT : CLOSINGS_OTHER))
+    if (!channel && m->closings < (direct_is(m) ? CLOSINGS_DIRECT : CLOSINGS_OTHER))
         return;
+    if (!channel && direct_is(m))
+        direct_closed(&p->direct, m, clock_monotonic_ms());
     if (!channel)
         m->isolated = strdup(p->link.why); /* without memory it is refused without a word */
     refuse(p, m);
@@ -605,14 +554,13 @@ void publisher_init(struct publisher *p)
     list_init(&p->waiting);
     list_init(&p->wire);
     list_init(&p->actors);
-    list_init(&p->shunned);
+    direct_init(&p->direct);
 }
 
 void publisher_deinit(struct publisher *p)
 {
     assert(list_empty(&p->actors));
-    list_foreach_safe(it, &p->shunned)
-        shunned_free(p, list_entry(it, struct shunned, node));
+    direct_deinit(&p->direct);
     link_deinit(&p->link);
 }
 

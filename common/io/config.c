@@ -120,6 +120,7 @@ static const char *const durabilities[] = {"fast", "strict", NULL};
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const formats[] = {"text", "json", NULL};
 static const char *const identities[] = {"off", "required", NULL};
+static const char *const replies[] = {"any", "by_actor", NULL};
 static const char *const definitions[] = {"any", "registered", NULL};
 
 /* clang-format off */
@@ -190,6 +191,8 @@ static const struct setting settings[] = {
 
     {"security.identity", WORD, CONFIG_SCHEDULER, AT(security.identity), "off", .words = identities,
      .text = "required: a job belongs to the user that has submitted it, by the property user_id"},
+    {"security.replies", WORD, CONFIG_SCHEDULER, AT(security.replies), "any", .words = replies,
+     .text = "by_actor: those by drover.replies, of which nobody knows whose they are, are refused"},
     {"security.operators", TEXT, CONFIG_SCHEDULER, AT(security.operators), "",
      .text = "users who may ask about and command all jobs: names with a space between them"},
     {"security.supervisors", TEXT, CONFIG_SCHEDULER, AT(security.supervisors), "drover-supervisor",

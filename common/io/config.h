@@ -59,6 +59,11 @@ enum config_identity {
     CONFIG_REQUIRED,
 };
 
+enum config_replies {
+    CONFIG_REPLIES_ANY,
+    CONFIG_REPLIES_BY_ACTOR,
+};
+
 enum config_definitions {
     CONFIG_ANY,
     CONFIG_REGISTERED,
@@ -107,6 +112,7 @@ struct config {
     struct {
         bool dumpable;
         int identity;            /* enum config_identity */
+        int replies;             /* enum config_replies */
         const char *operators;   /* users of the broker, with a space between them */
         const char *supervisors; /* likewise */
     } security;                  /* and the list `submitters`, see config_root() */

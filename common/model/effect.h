@@ -25,8 +25,9 @@ struct bus_delivery {
     bool resent;   /* header drover-resent: there may be another copy, at work already */
     bool oversize; /* body cut at the limit: only good for a dead letter */
     struct bytes body;
-    const char *actor; /* of the task queue that it was read from, or, of replies, of the exchange
-                          that they were published to; "" for none */
+    const char
+        *actor; /* of the task queue that it was read from, or, of replies, as wire_reply_by()
+                   says it of the exchange that they were published to; "" for none */
     const char *content_type;
     const char *message_id;
     const char *correlation_id;
@@ -57,8 +58,10 @@ struct bus_message {
     int64_t ask_after; /* CLOCK_MONOTONIC ms from which on it is not sent for the first time, as who
                           publishes it is to ask first whether it is wanted still; 0: always */
     int64_t not_after; /* CLOCK_MONOTONIC ms from which on it is not sent any more; 0: always */
-    const char *actor; /* not NULL: the actor's task queue is declared (once a connection)
-                          before the publish, where the bus may declare */
+    const char *sender; /* who has named the key, an address of direct reply-to, and answers for it;
+                           NULL or "": nobody knows */
+    const char *actor;  /* not NULL: the actor's task queue is declared (once a connection)
+                           before the publish, where the bus may declare */
     bool expires; /* nor delivered from not_after on: AMQP expiration, what is left when sent */
     bool resent;  /* header drover-resent: it may have been sent before */
     bool mandatory;

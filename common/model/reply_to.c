@@ -81,13 +81,14 @@ bool reply_to_is_direct(const char *reply_to)
     return strncmp(reply_to, REPLY_TO_DIRECT ".", sizeof(REPLY_TO_DIRECT ".") - 1) == 0;
 }
 
-bool reply_to_same_node(const char *a, const char *b)
+size_t reply_to_node(const char *address, uint8_t *out)
 {
-    struct process p, q;
+    struct process p;
 
-    return strcmp(a, b) == 0 ||
-           (direct_read(&p, a) && direct_read(&q, b) && p.node.len == q.node.len &&
-            memcmp(p.node.data, q.node.data, p.node.len) == 0);
+    if (!direct_read(&p, address))
+        return 0;
+    memcpy(out, p.node.data, p.node.len);
+    return p.node.len;
 }
 
 bool reply_to_field_valid(const char *reply_to)

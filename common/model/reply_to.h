@@ -10,6 +10,8 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define REPLY_TO_DIRECT "amq.rabbitmq.reply-to"
 
@@ -23,5 +25,6 @@ bool reply_to_property_valid(const char *reply_to);
 /* Whether it looks like an address of direct reply-to, well-formed or not. */
 bool reply_to_is_direct(const char *reply_to);
 
-/* Whether these are the same, or well-formed addresses of direct reply-to of one node. */
-bool reply_to_same_node(const char *a, const char *b);
+/* The node of a well-formed address of direct reply-to, as the broker writes it, into @out, which
+ * has room for WIRE_REPLY_TO_MAX bytes. Return: its length, 0 where the address is not one. */
+size_t reply_to_node(const char *address, uint8_t *out);

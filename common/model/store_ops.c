@@ -303,7 +303,7 @@ static void put_steps(struct args *a, const struct op_steer *op)
 
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op)
 {
-    struct args a = args_new(fx, 16 + (int)op->n_steps);
+    struct args a = args_new(fx, 17 + (int)op->n_steps);
 
     put_str(&a, op->job);
     put_str(&a, op->command);
@@ -316,6 +316,7 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct
     put_flag(&a, op->redelivered);
     put_str(&a, op->definition);
     put_owner(&a, op->owner);
+    put_int(&a, op->most_bytes);
     if (op->state) { /* resolve */
         put_int(&a, op->steps[0]);
         put_str(&a, effects_printf(fx, "%c", op->state));
@@ -915,6 +916,7 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     out->definition = get(r);
     out->n = get_u32(r);
     out->workflow = get(r);
+    out->submitter = get(r);
     read_told_by(r, out);
     out->notices = get_u32(r);
     out->outcome = get(r); /* as it was when that turn ended */

@@ -40,7 +40,7 @@ enum ops_code {
     OPS_OTHER_STEP,  /* a reply that names another step of the job than its token; not recorded */
     OPS_NAME_TAKEN,  /* a definition that came along has the name of a registered workflow */
     OPS_TOO_FAR,     /* a start_at beyond the horizon */
-    OPS_TOO_MANY,    /* its owner has as many jobs, or bytes, as it may */
+    OPS_TOO_MANY,    /* its owner has as many jobs, or takes as many bytes, as it may */
     OPS_OTHER_ACTOR, /* a reply that the agents of another actor have sent; not recorded */
     OPS_DATA_FULL,   /* input and results of the job would exceed 64 MiB; not recorded */
     OPS_SUPERSEDED,
@@ -92,7 +92,7 @@ struct op_submit {
     const char *owner;     /* whose a job of this id must be, to be the same; NULL: any */
     int64_t horizon;       /* ms from now on in which it must start; 0: any */
     int64_t most_jobs;     /* that the owner may have in the partition; 0: any number */
-    int64_t most_bytes;    /* likewise, of their inputs */
+    int64_t most_bytes;    /* likewise, that they take */
     bool json;             /* answer in JSON */
 };
 
@@ -165,6 +165,7 @@ struct op_steer {
     bool redelivered;       /* what the same command has caused may not have been sent */
     const char *definition; /* digest of the one by which steps were numbered, "" where none are */
     const char *owner;      /* whose job it must be, or else it is unknown; NULL: any */
+    int64_t most_bytes;     /* that the owner's jobs may take of the partition; 0: any number */
     const uint32_t *steps;  /* retry: none for all; resolve: one; migrate: those that differ */
     uint32_t n_steps;       /* at most OPS_BUDGET; migrate: MIGRATION_DIFFERING_MAX */
     char state;             /* resolve: A or D; else 0 */

@@ -497,6 +497,15 @@ const char *wire_reply_actor(const char *exchange)
     return strncmp(exchange, WIRE_REPLY_EXCHANGE, len) == 0 ? exchange + len : NULL;
 }
 
+const char *wire_reply_by(const char *exchange)
+{
+    const char *actor = wire_reply_actor(exchange);
+
+    if (actor)
+        return actor;
+    return !*exchange || strcmp(exchange, WIRE_REPLY_QUEUE) == 0 ? "" : WIRE_REPLY_STRANGER;
+}
+
 int wire_check_reply(const Drover__V1__Replies *replies, size_t n, struct problem *problem)
 {
     const Drover__V1__StepReply *m = replies->replies[n];

@@ -60,6 +60,12 @@
 /* The actor that an exchange is of; NULL where it is none of those. */
 const char *wire_reply_actor(const char *exchange);
 
+/* Of replies that came by the exchange: its actor, "" where any agent may have sent them, or
+ * WIRE_REPLY_STRANGER where the exchange is none of Drover's: who may bind one to an actor's own
+ * could publish there, and be taken for nobody. */
+#define WIRE_REPLY_STRANGER "?"
+const char *wire_reply_by(const char *exchange);
+
 #define WIRE_TOKEN_MAX 64
 #define WIRE_REPLIES_MAX 1000 /* replies, and Progress, of one message that count */
 #define WIRE_BATCH_MAX 8      /* requests that a scheduler puts into one message */

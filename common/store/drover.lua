@@ -38,11 +38,11 @@
 --   p leader        string "<supervisor> <until> <lease>"
 --   p clock         string "<seen> <quiet until> <steps back> <jumped at> <by> <swept>", see watch_clock()
 --   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
---   p users         hash   user -> bytes of input of its jobs, where jobs have owners
+--   p users         hash   user -> bytes that its jobs take, where jobs have owners: see cost_of()
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 44
+local BUILD = 45
 local FORMAT = '2'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
@@ -1255,14 +1255,17 @@ end
 
 ---- answers ----
 
-local NONE = {} -- nobody puts anything there
-
 local function put(out, ...)
   local n, list = #out, {...}
   for k = 1, #list do
     out[n + k] = list[k]
   end
 end
+
+local put_driven
+do
+
+local NONE = {} -- nobody puts anything there
 
 -- Fields of a job's data; one that is not there is false.
 local function data_of(job, fields)
@@ -1350,7 +1353,7 @@ end
 -- Where there are requests, what all of them carry:
 --   input, "labelled complete_by n_results", where it is labelled the labels and the traceparent,
 --   n_results × (step, result)
-local function put_driven(out, code, job)
+function put_driven(out, code, job)
   local n = #out
   out[n + 1], out[n + 2] = code, job.def.digest
   out[n + 3] = int(job.now) .. ' ' .. int(job.seq) .. ' ' .. int(job.settled) .. (unfinished(job) and ' 1' or ' 0')
@@ -1360,6 +1363,8 @@ local function put_driven(out, code, job)
     out[n + 3 + k] = int(alert.i) .. ' ' .. alert.asked .. ' ' .. alert.reason .. ' ' .. int(alert.seq)
   end
   put_requests(out, job)
+end
+
 end
 
 local function put_code(out, code, now)
@@ -1552,6 +1557,11 @@ local function index_keys(p, workflow, labels)
   return keys
 end
 
+-- Whether a user would take more bytes of this partition than it may; 0: any number.
+local function takes_too_much(p, owner, cost, bytes)
+  return bytes > 0 and (tonumber(call('HGET', p .. 'users', owner) or '0') or 0) + cost > bytes
+end
+
 local submit
 do
 
@@ -1572,13 +1582,14 @@ local function set_address(data, reply_to, correlation)
   call('HSET', data, 'reply_to', reply_to, 'correlation', correlation, 'earlier', concat(earlier))
 end
 
+-- A job of before that has no submitter may be the sender's: that it is there he hears, and no more.
 local function submit_again(p, job, digest, redelivered, reply_to, correlation, owner)
-  local out = {}
-  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then
+  local out, others = {}, is_others(p, job.id, owner)
+  if call('HGET', job.key, 'digest') ~= digest or others and call('HGET', p .. 'data:' .. job.id, 'submitter') then
     put_code(out, 'CONFLICT', job.now)
     return out
   end
-  if reply_to ~= '' then
+  if reply_to ~= '' and not others then
     set_address(p .. 'data:' .. job.id, reply_to, correlation)
   end
   if redelivered == '1' then
@@ -1656,15 +1667,28 @@ local function takes_a_name(p, digest, full_name)
   return name and call('HGET', p .. 'workflows', name) and call('HGET', p .. 'workflows', full_name) ~= digest
 end
 
--- Whether a user has as many jobs, or bytes of input, in this partition as it may; 0: it may have any number.
-local function has_enough(p, owner, jobs, bytes, input)
+local JOB_BYTES = 2500           -- that a job takes of the store, about, besides its steps, labels, and what it says
+local STEP_BYTES = 250           -- with its history and a small result
+local LABEL_BYTES = 250          -- that no other job has: an index of its own
+
+-- Bytes that a Submit takes of the store, about: a job of n steps, and what it says, of that each label three times.
+local function cost_of(n, a)
+  local cost = JOB_BYTES + n * STEP_BYTES + #texts_of(a[15]) * LABEL_BYTES + 2 * #a[15] + #a[13] + #a[14]
+  for k = 21, #a, 2 do
+    cost = cost + #a[k]
+  end
+  return cost
+end
+
+-- Whether a user has as many jobs in this partition as it may; 0: it may have any number.
+local function has_enough(p, owner, jobs)
   return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs
-    or bytes > 0 and (tonumber(call('HGET', p .. 'users', owner) or '0') or 0) + input > bytes
 end
 
 -- submit: job digest definition workflow redelivered fresh by desired start_at complete_by events
 --         priority reply_to correlation labels owner horizon jobs bytes (field value)… for data
--- horizon: ms from now beyond which no job may start; jobs, bytes: that the owner may have here; 0: no bound
+-- horizon: ms from now beyond which no job may start; jobs, and bytes as cost_of() has them: that the owner may have
+-- here; 0: no bound
 function submit(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local id, fresh, by, desired, start_at = a[1], a[6], a[7], a[8], tonumber(a[9])
@@ -1674,11 +1698,11 @@ function submit(keys, a)
     put_code(out, 'EXPIRED', now)
     return out
   end
-  local owner, horizon, input = a[16] or '', tonumber(a[17] or '0'), a[20] == 'input' and #a[21] or 0
+  local owner, horizon = a[16] or '', tonumber(a[17] or '0')
   if horizon > 0 and start_at > now + horizon then
     put_code(out, 'TOO_FAR', now)
     return out
-  elseif owner ~= '' and has_enough(p, owner, tonumber(a[18]), tonumber(a[19]), input) then
+  elseif owner ~= '' and has_enough(p, owner, tonumber(a[18])) then
     put_code(out, 'TOO_MANY', now)
     return out
   end
@@ -1696,6 +1720,11 @@ function submit(keys, a)
     put_code(out, 'NAME_TAKEN', now)
     return out
   end
+  local cost = owner ~= '' and cost_of(tonumber(d[2]), a) or 0
+  if owner ~= '' and takes_too_much(p, owner, cost, tonumber(a[19])) then
+    put_code(out, 'TOO_MANY', now)
+    return out
+  end
   local later, within, complete_by = start_at > now, match(d[4], '(%d+)$'), a[10]
   if complete_by == '0' and within ~= '0' then
     complete_by = int(max(now, start_at) + tonumber(within))
@@ -1706,8 +1735,9 @@ function submit(keys, a)
     job.phase, job.due = 'PENDING', start_at
   end
   enter(job, d[3] or '', a[15])
-  if owner ~= '' and input > 0 then
-    call('HINCRBY', p .. 'users', owner, input)
+  if owner ~= '' then
+    job.changed.cost = int(cost)
+    call('HINCRBY', p .. 'users', owner, int(cost))
   end
   write_first(job, a[2], a[12], complete_by)
   write_data(job, d[3] or '', complete_by, a)
@@ -2708,6 +2738,8 @@ end
 local steer
 do -- its own locals: Lua takes 200 in one scope
 
+local COMMAND_BYTES = 100
+
 -- The last commands with their answers, as "length:id command code why step;".
 
 local function answers_of(job)
@@ -2811,13 +2843,32 @@ local function make_readable(p, id, now)
   end
 end
 
--- steer: job command command_id issued_at if_seq said by fresh redelivered definition owner argument…
--- said: who gives the command, "-" for nobody, and why.
+-- What a command of an owner adds to its job counts like what its Submit has said: it is kept in the history, and
+-- the arguments of a Retry are with the step. What ends a job is always good.
+local function pay(job, command, a)
+  local cost = COMMAND_BYTES + #command.said + #command.id
+  for k = 13, #a do
+    cost = cost + #a[k]
+  end
+  call('HINCRBY', job.p .. 'users', a[11], int(cost))
+  call('HINCRBY', job.key, 'cost', int(cost))
+end
+
+local function may_pay(p, a)
+  return (a[11] or '') == '' or a[2] == 'cancel' or a[2] == 'kill' or not takes_too_much(p, a[11], 0, tonumber(a[12]) or 0)
+end
+
+-- steer: job command command_id issued_at if_seq said by fresh redelivered definition owner bytes argument…
+-- said: who gives the command, "-" for nobody, and why; bytes: that the owner may take here, 0: any number.
 -- The last commands are kept with their answers: one that comes again changes nothing.
 function steer(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   if is_others(p, a[1], a[11]) then
     put_code(out, 'UNKNOWN_JOB', now)
+    return out
+  elseif not may_pay(p, a) then
+    put_code(out, 'TOO_MANY', now)
+    put(out, '-', int(NO_STEP))
     return out
   elseif a[2] == 'kill' and call('EXISTS', p .. 'job:' .. a[1]) == 1 then
     make_readable(p, a[1], now)
@@ -2840,11 +2891,14 @@ function steer(keys, a)
       job.settled = finished(job) and job.seq or 0
     end
   else
-    code, why, i = answer(job, command, unpack(a, 12))
+    code, why, i = answer(job, command, unpack(a, 13))
     if code == 'DONE' or code == 'UNCHANGED' then
       keep_order(job, command)
     end
     if code == 'DONE' then
+      if (a[11] or '') ~= '' then
+        pay(job, command, a)
+      end
       go_on(job, command.fresh)
       save(job, a[7])
     end
@@ -3064,19 +3118,19 @@ end
 --              job ends with one: it asks for nothing else.
 local function inspect_notice(p, a)
   local data = p .. 'data:' .. a[2]
-  local d = call('HMGET', data, 'workflow', 'labels', 'reply_to', 'correlation', 'traceparent', 'format',
+  local d = call('HMGET', data, 'workflow', 'submitter', 'labels', 'reply_to', 'correlation', 'traceparent', 'format',
     'n' .. a[3], 's' .. a[3], 'earlier')
-  if not d[8] then
+  if not d[9] then
     return {'UNKNOWN'}
   end
   local job = call('HMGET', p .. 'job:' .. a[2], 'def', 'n')
-  local tries = tonumber(d[7] or '0')
+  local tries = tonumber(d[8] or '0')
   if not (tries and tries >= 0 and tries < NOTICE_TRIES) then
     tries = NOTICE_TRIES - 1 -- also where it was damaged: it is not to be told for ever
   end
   local out = {'FOUND', job[1] or '', match(job[2] or '', '^%d%d?%d?%d?%d?$') or '1', d[1] or '', d[2] or '',
-    d[3] or '', d[4] or '', d[5] or '', d[6] or '', int(tries)}
-  local ended = {match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
+    d[3] or '', d[4] or '', d[5] or '', d[6] or '', d[7] or '', int(tries)}
+  local ended = {match(d[9], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
   put(out, unpack(ended[1] and ended or {'KILLED', 'ERROR', '1', '0', '0', '', ''})) -- damaged
   local room, count, results = tonumber(a[4]), 0, {}
   for k = 5, min(#a, 4 + BUDGET) do
@@ -3089,7 +3143,7 @@ local function inspect_notice(p, a)
     end
   end
   put(out, int(count), unpack(results))
-  local earlier = texts_of(d[9] or '')
+  local earlier = texts_of(d[10] or '')
   put(out, int(floor(#earlier / 2)), unpack(earlier))
   return out
 end
@@ -3276,13 +3330,15 @@ local function forget_job(p, id)
   if digest then
     release_definition(p, digest)
   end
-  local data = call('HMGET', p .. 'data:' .. id, 'workflow', 'index', 'input')
+  local data, cost = call('HMGET', p .. 'data:' .. id, 'workflow', 'index'), call('HGET', key, 'cost')
+  -- a build before 45 has counted the input alone
+  cost = tonumber(cost or #(call('HMGET', p .. 'data:' .. id, 'input')[1] or '')) or 0
   for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do
     call('ZREM', index, id)
   end
   for _, label in ipairs(texts_of(data[2] or '')) do
     local owner = match(label, '^=(.*)$') -- of a job that was counted
-    if owner and data[3] and call('HINCRBY', p .. 'users', owner, int(-#data[3])) <= 0 then
+    if owner and cost > 0 and call('HINCRBY', p .. 'users', owner, int(-cost)) <= 0 then
       call('HDEL', p .. 'users', owner)
     end
   end

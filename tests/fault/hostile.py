@@ -17,6 +17,7 @@ What is told, with a sample every five seconds, stays in the build folder, in ho
 """
 
 import argparse
+import base64
 import json
 import multiprocessing
 import os
@@ -68,6 +69,7 @@ class Line:
         self._parameters = pika.ConnectionParameters(servers.HOST, port, VHOST, pika.PlainCredentials(user, word),
                                                      heartbeat=0, blocked_connection_timeout=300)
         self.user, self._replies, self.closed = user, replies, 0
+        self.held = []  # requests that were taken and are not answered
         self._connection = None
         self.open()
 
@@ -102,7 +104,28 @@ class Line:
             self.open()
 
 
+    def hold(self, queue, most):
+        """Takes requests, for good; the last ones of them are kept."""
+        try:
+            while True:
+                method, _, body = self.channel.basic_get(queue, auto_ack=True)
+                if not method:
+                    break
+                self.held += wire.Requests.FromString(body).requests
+        except pika.exceptions.AMQPError:
+            self.closed += 1
+            self.open()
+        del self.held[:-most]
+
+
 # --- the hostile ones --------------------------------------------------------------------------------------------
+
+
+def nowhere(n):
+    """An address of direct reply-to at a node that nobody has heard of before."""
+    node = f"reply@{n}".encode()
+    process = bytes((131, 88, 119, len(node))) + node + bytes((0, 0, 3, 9, 0, 0, 0, 0, 0, 0, 0, 1))
+    return f"amq.rabbitmq.reply-to.{base64.b64encode(process).decode()}.a2V5"
 
 
 def deep(levels):
@@ -118,6 +141,9 @@ def submissions(line, draw):
     many = [wire.step(f"s{i}", f"absent-{i}") for i in range(400)]
     wide = wire.submit("wide", wire.fan(9998, actor="absent")).SerializeToString()
     empty = wire.Submit(job_id="empty", definition=wire.Workflow(steps=[wire.Step()] * 100000)).SerializeToString()
+    bomb = wire.Submit(job_id="bomb", definition=wire.Workflow(steps=[wire.Step()] * 32000)).SerializeToString()
+    far = int(time.time() + 300 * 86400) * 1000
+    labels = [wire.Label(name=f"{i}" * 60, value="v" * 256) for i in range(10, 42)]
     large = wire.Submit(job_id="large", workflow="evil", input=wire.payload(b"x" * 2**20)).SerializeToString()
     n = 0
     while True:
@@ -145,18 +171,25 @@ def submissions(line, draw):
             ("drover.control", "control", wire.Control(job_id=victim, recover=wire.Recover(steps=range(9999))), {}),
             ("drover.control", "control", wire.Control(job_id="m-1", command_id=f"c-{n}", reply_to=line.queue,
                                                        cancel=wire.Cancel(), issued_at=int(time.time() * 1000) + 300000), {}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"a-{n}", workflow="evil"), {"reply_to": nowhere(n)}),
+            ("drover.submit", "submit", wire.Submit(job_id=f"w-{n}", workflow="evil", start_at=far, labels=labels), {}),
+            ("drover.control", "control", wire.Control(job_id=f"w-{n % 50 + 1}", command_id=f"p-{n}", reason="r" * 1000, **(
+                {"pause": wire.Pause()} if n // 50 % 2 else {"resume": wire.Resume()})), {}),
+            ("drover.submit", "submit", bomb, {}),
         ))
         if n % 4 == 0:
-            yield 18, ("drover.submit", "submit", large, {"reply_to": line.queue})
+            yield 22, ("drover.submit", "submit", large, {"reply_to": line.queue})
         if n % 8 == 0:
-            yield 19, ("drover.submit", "submit", wide, {"reply_to": line.queue})
-            yield 20, ("drover.submit", "submit", empty, {})
+            yield 23, ("drover.submit", "submit", wide, {"reply_to": line.queue})
+            yield 24, ("drover.submit", "submit", empty, {})
 
 
 def replies(line, draw):
     """What the agent of another actor sends, likewise."""
     reply = "drover.reply.evil"
     n = 0
+    # Not to be told apart from others: by a way round its own exchange.
+    line.channel.exchange_bind(destination=reply, source="drover.pulse", routing_key="reply")
     crowd = wire.Replies(replies=[wire.StepReply()] * 100000).SerializeToString()
     while True:
         n += 1
@@ -164,6 +197,9 @@ def replies(line, draw):
         made_up = f"{draw.randrange(3)}.{secrets.token_urlsafe(16)}"
         forged = wire.StepReply(job_id=victim, step="a", token=made_up, achieved=wire.STATE_ACTIVE,
                                 result=wire.payload(b"forged"))
+        if n % 5 == 1:
+            line.hold("drover.task.evil", 1000)
+        wanted = wire.Replies(progress=[wire.Progress(job_id=r.job_id, step=r.step, token=r.token) for r in line.held])
         yield from enumerate((
             (reply, "reply", wire.Replies(replies=[forged]), {}),
             (reply, "reply", wire.Replies(replies=[forged] * 1000), {}),
@@ -174,9 +210,13 @@ def replies(line, draw):
                 "reply_to": "billing"}),
             (reply, "reply", b"\x00" * 5000, {}),
             ("drover.dead", "", b"forged", {"headers": {"drover-reason": "STORE_REFUSED"}}),
+            ("drover.pulse", "reply", wire.Replies(replies=[forged] * 100), {}),
+            (reply, "reply", wire.Replies(progress=[wire.Progress(job_id=victim, step="a", token=made_up)]), {
+                "reply_to": nowhere(10**6 + n)}),
+            (reply, "reply", wanted, {}),
         ))
         if n % 10 == 0:
-            yield 8, (reply, "reply", crowd, {})
+            yield 11, (reply, "reply", crowd, {})
 
 
 def chosen(messages, kinds):

@@ -324,6 +324,11 @@ void publish_number(struct probe *p, int number, const char *exchange, const cha
     publish(p, number, (struct bus_message){.exchange = exchange, .key = key, .mandatory = true});
 }
 
+void publish_direct(struct probe *p, int number, const char *key, const char *sender)
+{
+    publish(p, number, (struct bus_message){.exchange = "", .key = key, .sender = sender});
+}
+
 void publish_large(struct probe *p, int from, int to, size_t size)
 {
     uint8_t *body = calloc(1, size);

@@ -152,6 +152,8 @@ void shut(struct world *w, struct probe *p);
  * none. */
 void publish(struct probe *p, int number, struct bus_message m);
 void publish_number(struct probe *p, int number, const char *exchange, const char *key);
+/* To an address of direct reply-to that this sender has named. */
+void publish_direct(struct probe *p, int number, const char *key, const char *sender);
 void publish_large(struct probe *p, int from, int to, size_t size);
 
 void submit_number(struct probe *p, int number);

@@ -3,6 +3,7 @@
 queue moves on, and nothing of it is left in Redis."""
 
 import json
+import base64
 import pathlib
 import sys
 
@@ -17,6 +18,14 @@ MIB = 1024 * 1024
 
 
 # An address of direct reply-to as RabbitMQ makes it, but of a node that it does not know.
+
+
+def address_of(node):
+    """Of direct reply-to, for a process of that node."""
+    process = bytes((131, 88, 119, len(node))) + node.encode() + bytes((0, 0, 3, 9, 0, 0, 0, 0, 0, 0, 0, 1))
+    return f"amq.rabbitmq.reply-to.{base64.b64encode(process).decode()}.a2V5"
+
+
 GONE_NODE = "amq.rabbitmq.reply-to.g1h3D3JlcGx5QDEyNzA5NTk5MAAAAAMAAAAAZmVkYw==.a2V5"
 
 class Case(cluster.TestCase):
@@ -268,6 +277,18 @@ class BadInput(Case):
             (told,) = self.c.schedulers[0].records("publish_isolated")
             self.assertEqual(GONE_NODE, told["key"])
             self.assertIn("ISOLATED", [r["reason"] for r in self.c.schedulers[0].records("alert")])
+
+    def test_direct_reply_to_of_nodes_that_are_not_there(self):
+        """However many a sender invents: it costs the scheduler two connections, and its jobs go on, and those of others."""
+        for n in range(30):
+            self.client.publish("drover.submit", "submit", wire.submit(f"lonely-{n}", wire.chain(1)),
+                                reply_to=address_of(f"reply@{n}"))
+        for n in range(30):
+            servers.wait_for(lambda: self.c.store.job(f"lonely-{n}").get("phase") == "PROCESSED", "it to end")
+        self.good_job()
+        lost = self.c.schedulers[0].records("bus_disconnected")
+        self.assertLessEqual(len(lost), 3)
+        self.assertEqual(bool(lost), bool(self.c.schedulers[0].records("publish_isolated")))
 
     def test_reply_to_a_queue_that_is_gone(self):
         """B2.F16 B10.F16: the job is unaffected; the notice is tried five times in an hour, then it is a

@@ -173,6 +173,76 @@ static void test_address_that_closes(void **state)
     assert_int_equal(w->a.downs, downs);
 }
 
+/* The address of a process at node "reply@<n>", which is not there; two digits. */
+static const char *invented(char *out, int n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t process[] = {131,
+                               88,
+                               119,
+                               8,
+                               'r',
+                               'e',
+                               'p',
+                               'l',
+                               'y',
+                               '@',
+                               (uint8_t)('0' + n / 10),
+                               (uint8_t)('0' + n % 10),
+                               0,
+                               0,
+                               3,
+                               9,
+                               0,
+                               0,
+                               0,
+                               0,
+                               0,
+                               0,
+                               0,
+                               1};
+    char *at = stpcpy(out, "amq.rabbitmq.reply-to.");
+
+    for (size_t i = 0; i < sizeof(process); i += 3) {
+        uint32_t three = (uint32_t)(process[i] << 16 | process[i + 1] << 8 | process[i + 2]);
+
+        for (int shift = 18; shift >= 0; shift -= 6)
+            *at++ = digits[three >> shift & 63];
+    }
+    stpcpy(at, ".a2V5");
+    return out;
+}
+
+/* RabbitMQ 3.10 closes the connection over each of them: one sender costs it twice, and no more,
+ * and the messages of others arrive. */
+static void test_addresses_that_are_invented(void **state)
+{
+    struct world *w = *state;
+    const int n = 60;
+    char key[100];
+    int downs;
+
+    begin_plain(w, &w->a, true);
+    for (int i = 1; i <= n; i++) {
+        if (i % 3)
+            submit_number(&w->a, i);
+        else
+            publish_direct(&w->a, i, invented(key, i), "mallory");
+    }
+    until(w, w->a.n_outcomes == n && w->a.n_seen == n - n / 3);
+    downs = w->a.downs;
+    assert_true(downs <= 2);
+    assert_outcomes(&w->a, n, 3, downs > 0 ? BUS_NACKED : BUS_CONFIRMED);
+    publish_direct(&w->a, n + 1, invented(key, 61), "mallory");
+    until(w, w->a.n_outcomes == n + 1);
+    assert_int_equal(w->a.downs, downs);
+    publish_direct(&w->a, n + 2, invented(key, 62), "eve");
+    submit_number(&w->a, n + 3);
+    until(w, w->a.n_outcomes == n + 3);
+    assert_int_equal(w->a.downs, 2 * downs);
+    assert_int_equal(w->a.outcome[n + 3], BUS_CONFIRMED);
+}
+
 static void test_closing_flushes(void **state)
 {
     struct world *w = *state;
@@ -712,6 +782,7 @@ int main(int argc, char **argv)
         bus_test(test_missing_exchange),
         bus_test(test_address_that_closes),
         bus_test(test_closing_flushes),
+        bus_test(test_addresses_that_are_invented),
         bus_test(test_direct_reply),
         bus_test(test_oversize),
         bus_test(test_expiration),

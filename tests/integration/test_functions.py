@@ -35,6 +35,7 @@ CAPPED = "60000 60000 0 10 1000 20 9 9 0 -1 PP|"  # waits 10 ms, then a thousand
 TRIED = "60000 60000 0 1 1 1 1 1 0 600000 PP|"  # parked after one failure, and tried again each ten minutes
 DIES = "20000 20000 0 1 1 1 1 1 0 600000 PP|"  # the same, of a lease that a test may end
 LIVES = "20000 20000 0 1 1 1 1 9 0 600000 PP|"  # and of more deaths than one
+JOB_KEYS = re.compile(r":(job:|data:|hist:|l:\d)")  # of a job alone, and of labels that no other has
 FAR = 10**14  # a time that no test sees
 BUDGET = 250  # steps that a call touches
 DATA_MAX = 2**26  # bytes of input and results of a job
@@ -117,9 +118,9 @@ class Functions(unittest.TestCase):
         self.assertEqual("RECORDED", answer[0])
         return answer
 
-    def steer(self, command, *arguments, command_id="", issued_at=0, owner=""):
-        """The answer, and why it was refused."""
-        answer = self.call("steer", JOB, command, command_id, issued_at, 0, "-", "me", FRESH[2], 0, "", owner,
+    def steer(self, command, *arguments, command_id="", issued_at=0, owner="", most=0, said="-"):
+        """The answer, and why it was refused. @most: bytes that the owner may take."""
+        answer = self.call("steer", JOB, command, command_id, issued_at, 0, said, "me", FRESH[2], 0, "", owner, most,
                            *arguments)
         return answer[0] if answer[-2] == "-" else (answer[0], answer[-2])
 
@@ -487,7 +488,7 @@ class Functions(unittest.TestCase):
         self.record("P")
         self.record("T", 1)
         self.assertEqual("W", self.step(1)[2])
-        answer = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "", "", "", 0)
+        answer = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0, "", 0)
         self.assertEqual(["DONE", "1 A PARKED"], [answer[0], answer[3].rpartition(" ")[0]])
         self.assertEqual(["P", "1"], self.step(1)[2:5:2])
         self.assertIn(f"{JOB} {answer[3].split()[-1]}", self.index("owed"))
@@ -773,7 +774,6 @@ class Functions(unittest.TestCase):
         """From before owners were asked for: it is for operators alone, and a torn one is not mended for others."""
         self.submit(LONG)
         self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "bob")[0])
-        self.assertEqual("CONFLICT", self.submit_call(owner="bob")[0])
         self.redis.hset(KEYS + "job:" + JOB, "n", "torn")
         self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "bob")[0])
         self.assertEqual("torn", self.job("n")[0])
@@ -806,24 +806,75 @@ class Functions(unittest.TestCase):
         self.assertEqual(["CREATED", "CREATED", "TOO_MANY", "ALREADY"],
                          [self.submit_call(job=job, limits=two, **ann)[0] for job in ("a", "b", "c", "a")])
         self.assertEqual("CREATED", self.submit_call(job="c", limits=two, **bob)[0])
-        self.call("steer", "a", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "")
+        self.call("steer", "a", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0)
         self.forget_all()
         self.assertEqual("CREATED", self.submit_call(job="d", limits=two, **ann)[0])
 
+    def taken_by(self, user):
+        return int(self.redis.hget(KEYS + "users", user) or 0)
+
     def test_bytes_that_a_user_may_have(self):
-        """Of inputs: those of a job count until it is forgotten."""
+        """What a job takes, about, counts until it is forgotten: its input, its labels, and itself."""
         self.define("d", LONG)
-        ann = {"owner": "ann", "labels": "4:=ann", "limits": (0, 0, 100)}
-        self.assertEqual("CREATED", self.submit_call(job="a", data=("input", "x" * 60), **ann)[0])
-        self.assertEqual("TOO_MANY", self.submit_call(job="b", data=("input", "x" * 41), **ann)[0])
-        self.assertEqual("CREATED", self.submit_call(job="c", data=("input", "x" * 40), **ann)[0])
-        self.assertEqual("100", self.redis.hget(KEYS + "users", "ann"))
-        self.call("steer", "a", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "")
+        ann = {"owner": "ann", "labels": "4:=ann", "limits": (0, 0, 10000)}
+        self.assertEqual("CREATED", self.submit_call(job="a", data=("input", "x" * 1000), **ann)[0])
+        first = self.taken_by("ann")
+        self.assertTrue(3000 < first < 5000, first)
+        self.assertEqual("TOO_MANY", self.submit_call(job="b", data=("input", "x" * (10001 - 2 * first + 1000)), **ann)[0])
+        self.assertEqual("CREATED", self.submit_call(job="c", data=("input", "x" * (10000 - 2 * first + 1000)), **ann)[0])
+        self.assertEqual(10000, self.taken_by("ann"))
+        self.call("steer", "a", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0)
         self.forget_all()
-        self.assertEqual("40", self.redis.hget(KEYS + "users", "ann"))
-        self.call("steer", "c", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "")
+        self.assertEqual(10000 - first, self.taken_by("ann"))
+        self.call("steer", "c", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0)
         self.forget_all()
         self.assertFalse(self.redis.exists(KEYS + "users"))
+        self.define("d", LONG)
+        labels = "".join(f"{len(label)}:{label}" for label in [f"{n}={'v' * 256}" for n in range(10, 42)])
+        ann = {"owner": "ann", "labels": "4:=ann" + labels, "limits": (0, 0, 10**6)}
+        self.assertEqual("CREATED", self.submit_call(job="l", data=("labels", labels), **ann)[0])
+        self.assertLess(30000, self.taken_by("ann"))
+        if not SIMULATED:
+            of_job = [key for key in self.redis.keys() if JOB_KEYS.search(key)]
+            self.assertLess(32, len(of_job))
+            takes = sum(self.redis.memory_usage(key, samples=0) for key in of_job)
+            self.assertTrue(takes * 0.7 < self.taken_by("ann") < takes * 1.5, (takes, self.taken_by("ann")))
+
+    def test_bytes_of_a_job_from_before(self):
+        """A build before 45 has counted its input, and says no cost."""
+        self.submit(LONG)
+        data = f"{KEYS}data:{JOB}"
+        self.redis.hset(data, mapping={"index": "4:=ann", "input": "x" * 60})
+        self.redis.hset(KEYS + "users", "ann", 100)
+        self.steer("kill")
+        self.forget_all()
+        self.assertEqual(40, self.taken_by("ann"))
+
+    def test_commands_count_for_their_owner(self):
+        """They are kept, with their reasons. Once he has taken what he may only an end is good."""
+        self.define("d", LONG)
+        self.submit_call(owner="ann", labels="4:=ann", limits=(0, 0, 10000))
+        for n in range(100):
+            answer = self.steer("resume" if n % 2 else "pause", owner="ann", most=10000, said="ann " + "r" * 1000)
+            if answer != "DONE":
+                break
+        self.assertEqual("TOO_MANY", answer)
+        self.assertTrue(10000 <= self.taken_by("ann") < 12000)
+        self.assertLess(n, 10)
+        self.assertEqual("DONE", self.steer("resume" if n % 2 else "pause"), "of an operator")
+        self.assertEqual("DONE", self.steer("kill", owner="ann", most=10000))
+        self.forget_all()
+        self.assertFalse(self.redis.exists(KEYS + "users"))
+
+    def test_submit_again_of_a_job_without_an_owner(self):
+        """It is of before, and may be the sender's: that it is there he hears; its end goes where it was to go."""
+        self.define("d", LONG)
+        self.assertEqual("CREATED", self.submit_call(reply_to="old")[0])
+        self.redis.hdel(f"{KEYS}data:{JOB}", "submitter")
+        self.assertEqual("ALREADY", self.submit_call(reply_to="new", owner="ann")[0])
+        self.assertEqual("old", self.redis.hget(f"{KEYS}data:{JOB}", "reply_to"))
+        self.assertEqual("CONFLICT", self.submit_call(digest="other", owner="ann")[0])
+        self.assertEqual("UNKNOWN_JOB", self.steer("pause", owner="ann")[0])
 
     def test_name_of_a_registered_workflow(self):
         """A definition that comes along with a job may have it only where it is one of its versions."""
@@ -1720,7 +1771,7 @@ class Functions(unittest.TestCase):
         self.assertEqual(["UNKNOWN"], self.call("inspect", "history", JOB, 1, 9))
         self.submit(LONG)
         self.assertEqual("UNSUPPORTED", self.steer("dance"))
-        moved = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "another", "", "", 0)
+        moved = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "another", "", 0, "", 0)
         self.assertEqual("MOVED", moved[0])
 
     def test_history_has_a_cap(self):
@@ -2061,7 +2112,7 @@ class Functions(unittest.TestCase):
         self.redis.zadd(f"{KEYS}owed", {owed: 2, "other 7": 1, "damaged": 0})
         self.assertEqual(["1", JOB, seq], self.expire()[-3:])
         self.assertEqual([owed], self.index("owed"))
-        self.assertEqual("4", self.call("inspect", "notice", JOB, seq, 1000)[9])  # the last one
+        self.assertEqual("4", self.call("inspect", "notice", JOB, seq, 1000)[10])  # the last one
 
     def test_after_a_step_back_all_is_due(self):
         """What was due by the clock of before lies too far ahead, by less than what a sweep mends in any case, too."""

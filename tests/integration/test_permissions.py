@@ -421,6 +421,31 @@ class Permissions(unittest.TestCase):
         refused = self.store.redis.execute_command("ACL", "LOG")
         self.assertEqual({"function|load"}, {entry["object"] for entry in map(as_dict, refused)})
 
+    def test_no_way_round_the_actors_exchange(self):
+        """An agent may bind what it reads to the exchange of its actor, and make an exchange that leads there. What comes
+        so, though nobody can say by whom, is refused, and kept."""
+        scheduler = self.daemon("scheduler")
+        scheduler.start()
+        servers.wait_for(lambda: self.is_ready(scheduler), "the scheduler to be ready")
+        dead = self.broker_connection(ADMIN).channel()
+        dead.queue_purge("drover.dead")
+        channel = self.broker_connection(DEMO_AGENT).channel()
+        own = "drover.pulse.round"
+        channel.exchange_declare(own, "fanout", arguments={"alternate-exchange": "drover.reply.demo"})
+        channel.exchange_bind("drover.reply.demo", "drover.pulse", "reply")
+        for exchange in ("drover.pulse", own, "drover.reply.demo"):
+            channel.basic_publish(exchange, "reply", wire.Replies(replies=[wire.StepReply(
+                job_id="none", step="a", token="0.AAAA", achieved=wire.STATE_ACTIVE)]).SerializeToString())
+        for _ in range(2):
+            servers.wait_for(lambda: dead.queue_declare("drover.dead", passive=True).method.message_count, "a dead letter")
+            _, properties, _ = dead.basic_get("drover.dead", auto_ack=True)
+            self.assertRegex(properties.headers["drover-reason"], "^DENIED .*drover.reply.<actor>")
+        servers.wait_for(lambda: not dead.queue_declare("drover.replies", passive=True).method.message_count, "the last")
+        channel.exchange_unbind("drover.reply.demo", "drover.pulse", "reply")
+        channel.exchange_delete(own)
+        scheduler.stop()
+        self.assertEqual(2, len(scheduler.records("dead_letter")))
+
     def test_reader(self):
         """A person with the reader's password sees jobs, and needs no broker for that."""
         reader = {"DROVER_REDIS__PORT": str(self.redis.port), "DROVER_REDIS__USER": READER,

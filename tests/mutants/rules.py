@@ -737,10 +737,23 @@ RULES = {
             f"{BUS} test_missing_exchange",
         ),
         "the next one to there costs as much": (
-            "common/io/bus_publisher.c",
-            "        shun(p, &m->message);\n",
+            "common/io/bus_direct.c",
+            "        add(&d->shunned, SHUNNED_MAX, NODE, node, now + SHUNNED_MS);\n"
+            "    add(&d->shunned, SHUNNED_MAX, SENDER, sender_of(m), now + SHUNNED_MS);\n",
             "        ;\n",
             f"{BUS} test_address_that_closes",
+        ),
+        "its sender may invent the next one": (
+            "common/io/bus_direct.c",
+            "    return find(&d->shunned, SENDER, sender_of(m)) || find",
+            "    return find",
+            f"{BUS} test_addresses_that_are_invented",
+        ),
+        "one sender's address costs those of others": (
+            "common/io/bus_direct.c",
+            'bytes_str(sender && *sender ? sender : m->message.key)',
+            'bytes_str(sender && *sender ? "all" : m->message.key)',
+            f"{BUS} test_addresses_that_are_invented",
         ),
         "a made-up address of direct reply-to is believed": (
             "common/model/reply_to.c",
@@ -1017,7 +1030,7 @@ RULES = {
         ),
         "a notice tells of the turn that came after": (
             FUNCTIONS,
-            "  local ended = {match(d[8], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}\n",
+            "  local ended = {match(d[9], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}\n",
             "  local ended = {call('HGET', p .. 'job:' .. a[2], 'outcome'), 'ERROR', '1', '1', '0', '',\n"
             "    call('HGET', p .. 'job:' .. a[2], 'failed') or ''}\n",
             "tests/integration/test_functions.py Functions.test_notice_of_a_turn_that_is_past",
@@ -1842,8 +1855,8 @@ RULES = {
         ),
         "one queue's large messages stop those of another": (
             "scheduler/intake.c",
-            "    struct intake *in = &s->intakes[item->source];\n    struct op *op;\n\n    if (!item->large",
-            "    struct intake *in = &s->intakes[0];\n    struct op *op;\n\n    if (!item->large",
+            "    struct intake *in = &s->intakes[item->source];\n    struct op *op;\n\n    if (is_small",
+            "    struct intake *in = &s->intakes[0];\n    struct op *op;\n\n    if (is_small",
             f"{LIMITS} test_large_messages_wait",
         ),
         "without end large messages wait here": (
@@ -1894,10 +1907,41 @@ RULES = {
             "            (void)0;\n        if",
             f"{LIMITS} test_bad_replies",
         ),
+        "what comes again is taken for ever": (
+            "scheduler/allowance.c",
+            "    return !a || a->left > -t.seconds * t.rate * 1000;\n",
+            "    return a != NULL;\n",
+            f"{LIMITS} test_rate_of_what_comes_again",
+        ),
+        "commands are kept until the store is full": (
+            "scheduler/steer.c",
+            "    return !s->store_full || !access_owner",
+            "    return true || !access_owner",
+            f"{LIMITS} test_commands_when_nearly_full",
+        ),
+        "Progress of one step costs nothing": (
+            "scheduler/allowance.c",
+            "#define PROGRESS_COST 200",
+            "#define PROGRESS_COST 0",
+            f"{LIMITS} test_progress_costs",
+        ),
+        "agents that nobody can tell apart have no bound": (
+            "scheduler/allowance.c",
+            "*actor || s->access->required ? s->bad_replies : 0",
+            "*actor ? s->bad_replies : 0",
+            f"{LIMITS} test_replies_by_the_shared_way",
+        ),
+        "of one actor's agents it is told, of those of others not": (
+            "scheduler/allowance.c",
+            "    if (news)\n        a->told = s->now;\n    return news;\n",
+            "    if (s->now < s->isolated_told + MACHINE_TOLD_AGAIN_MS)\n        return false;\n"
+            "    s->isolated_told = s->now;\n    return news;\n",
+            f"{LIMITS} test_each_actor_is_told_of",
+        ),
         "one actor's agents silence those of others": (
             "scheduler/allowance.c",
-            '(struct terms){effects_printf(s->out, "\\n%s", actor), *actor',
-            '(struct terms){effects_printf(s->out, "\\n%s", ""), *actor',
+            '(struct terms){effects_printf(s->out, "\\n%s", actor),',
+            '(struct terms){effects_printf(s->out, "\\n%s", ""),',
             f"{LIMITS} test_bad_replies",
         ),
         "a job has a queue made for each actor that it names": (
@@ -1986,25 +2030,55 @@ RULES = {
         ),
         "a user has any number of jobs": (
             FUNCTIONS,
-            "  return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs\n    or bytes > 0",
-            "  return bytes > 0",
+            "  return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs\n",
+            "  return false\n",
             f"{LIMITS} test_jobs",
         ),
         "each partition has room for all jobs of a user": (
-            "scheduler/on_submit.c",
+            "scheduler/allowance.c",
             "    return (most + s->partitions - 1) / s->partitions;",
             "    return most;",
             f"{LIMITS} test_jobs",
         ),
-        "a user's inputs are of any size": (
+        "a user's jobs take any number of bytes": (
             FUNCTIONS,
-            "    or bytes > 0 and (tonumber(",
-            "    or false and (tonumber(",
+            "  return bytes > 0 and (tonumber(",
+            "  return false and (tonumber(",
             "tests/integration/test_functions.py Functions.test_bytes_that_a_user_may_have",
         ),
-        "inputs of jobs that are forgotten count on": (
+        "labels take nothing": (
             FUNCTIONS,
-            "    if owner and data[3] and call('HINCRBY'",
+            "#texts_of(a[15]) * LABEL_BYTES + 2 * #a[15]",
+            "0",
+            "tests/integration/test_functions.py Functions.test_bytes_that_a_user_may_have",
+        ),
+        "a command takes nothing": (
+            FUNCTIONS,
+            "  call('HINCRBY', job.p .. 'users', a[11], int(cost))\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
+        ),
+        "who has taken what he may goes on with commands": (
+            FUNCTIONS,
+            "  elseif not may_pay(p, a) then\n",
+            "  elseif false then\n",
+            "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
+        ),
+        "nor may he end his jobs": (
+            FUNCTIONS,
+            " or a[2] == 'cancel' or a[2] == 'kill' or not takes",
+            " or not takes",
+            "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
+        ),
+        "what commands have taken is not given back": (
+            FUNCTIONS,
+            "  call('HINCRBY', job.key, 'cost', int(cost))\n",
+            "",
+            "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
+        ),
+        "bytes of jobs that are forgotten count on": (
+            FUNCTIONS,
+            "    if owner and cost > 0 and call('HINCRBY'",
             "    if false and call('HINCRBY'",
             "tests/integration/test_functions.py Functions.test_bytes_that_a_user_may_have",
         ),
@@ -2018,8 +2092,8 @@ RULES = {
     "A job is its owner's": {
         "whoever repeats a Submit takes the job over": (
             FUNCTIONS,
-            "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
-            "  if call('HGET', job.key, 'digest') ~= digest then\n",
+            "local out, others = {}, is_others(p, job.id, owner)\n",
+            "local out, others = {}, false\n",
             f"{OWNERS} Owners.test_end_of_a_job_is_its_owners",
         ),
         "a job without an owner is everybody's": (
@@ -2246,10 +2320,28 @@ RULES = {
             "false ?",
             "tests/unit/test_history test_tokens",
         ),
+        "whoever binds an exchange to an actor's is believed": (
+            "common/model/wire.c",
+            '? "" : WIRE_REPLY_STRANGER',
+            '? "" : ""',
+            f"{LIMITS} test_replies_by_a_way_round",
+        ),
+        "a stranger's reply counts": (
+            "scheduler/access.c",
+            "    if (strcmp(actor, WIRE_REPLY_STRANGER) == 0) {\n",
+            "    if (false) {\n",
+            f"{LIMITS} test_replies_by_a_way_round",
+        ),
+        "the shared way is never closed": (
+            "scheduler/access.c",
+            "    if (!*actor && a->by_actor) {\n",
+            "    if (false) {\n",
+            f"{LIMITS} test_replies_by_the_shared_way",
+        ),
         "nobody says by which exchange a reply came": (
             "common/io/bus_consumer.c",
-            "queue->actor ? queue->actor : wire_reply_actor(name)",
-            "queue->actor",
+            'strcmp(queue->name, WIRE_REPLY_QUEUE) == 0 ? wire_reply_by(name) : ""',
+            '""',
             "tests/integration/test_behaviours.py Behaviours.test_reply_of_another_actor",
         ),
         "replies of two actors go by the exchange of one": (
@@ -2701,13 +2793,13 @@ RULES = {
     "The same Submit again is ALREADY, another one with its id CONFLICT; who asks, and how he is told, does not count": {
         "a job's id is given to another job": (
             FUNCTIONS,
-            "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
-            "  if is_others(p, job.id, owner) then\n",
+            "  if call('HGET', job.key, 'digest') ~= digest or others and",
+            "  if others and",
             "tests/integration/test_functions.py Functions.test_the_same_again",
         ),
         "a newer reply_to is not taken over": (
             FUNCTIONS,
-            "  if reply_to ~= '' then\n",
+            "  if reply_to ~= '' and not others then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_the_same_again",
         ),
@@ -2954,8 +3046,8 @@ RULES = {
     "Who sends what is wrong is told so, and nothing comes of it": {
         "another job by an id that is taken is taken for it": (
             FUNCTIONS,
-            "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
-            "  if is_others(p, job.id, owner) then\n",
+            "  if call('HGET', job.key, 'digest') ~= digest or others and",
+            "  if others and",
         ),
         "what cannot be read is thrown away": (
             "scheduler/scheduler.c",
@@ -3392,8 +3484,8 @@ RULES = {
         ),
         "nobody hears that no queue took a notice": (
             "scheduler/notice.c",
-            "    message->job = effects_str(s->out, op->job);\n    message->mandatory = true;\n",
-            "    message->job = effects_str(s->out, op->job);\n",
+            "    message->sender = effects_text(s->out, job->submitter);\n    message->mandatory = true;\n",
+            "    message->sender = effects_text(s->out, job->submitter);\n",
             f"{TOLD} test_undeliverable",
         ),
         "nobody hears that no queue took a dead letter": (
@@ -3546,7 +3638,7 @@ RULES = {
         ),
         "nothing is mandatory": (
             "common/io/bus_publisher.c",
-            "    return m->mandatory && !is_direct(m);\n",
+            "    return m->message.mandatory && !direct_is(m);\n",
             "    return false;\n",
             f"{BUS} test_return",
         ),
@@ -3558,8 +3650,8 @@ RULES = {
         ),
         "an answer to a direct reply-to is mandatory": (
             "common/io/bus_publisher.c",
-            "    return m->mandatory && !is_direct(m);\n",
-            "    return m->mandatory;\n",
+            "    return m->message.mandatory && !direct_is(m);\n",
+            "    return m->message.mandatory;\n",
             f"{BUS} test_direct_reply",
         ),
         "what no queue takes when it is sent again is told as if it never had": (

@@ -212,8 +212,9 @@ static const char *actor_of(const struct message *m)
 
     if (m->dead)
         return "";
-    return text(strcmp(exchange, "drover.tasks") == 0 ? m->content.key
-                                                      : wire_reply_actor(exchange));
+    if (strcmp(exchange, "drover.tasks") == 0)
+        return m->content.key;
+    return text(wire_reply_actor(exchange));
 }
 
 static void set_delivery(struct message *m, uint64_t handle, int source)

@@ -526,7 +526,7 @@ static void test_answers_with_unknown_steps(void **state)
                     "\"at\":\"1700000000000\",\"step\":\"b\",\"stepState\":\"STEP_STATE_RUNNING\","
                     "\"attempt\":1,\"stepsTotal\":1,\"stepsOpen\":1}, ack");
     snprintf(words, sizeof(words),
-             "FOUND %s 2      json 0 SUCCEEDED PROCESSED 1 1700000000000 0   2 4294967294 xx 1  0",
+             "FOUND %s 2       json 0 SUCCEEDED PROCESSED 1 1700000000000 0   2 4294967294 xx 1  0",
              answer.answer->status->definition);
     w->instead = (struct alone_answer){"inspect", STORE_OK, words};
     w->times = 2;

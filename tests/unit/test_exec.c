@@ -741,6 +741,49 @@ static void test_children_left_behind(void **state)
 }
 
 /* What nobody of another user could do: then it is the agent that ends what is left. */
+#define RABBIT "drover-test-rabbit"
+
+/* Processes that have the word among their arguments. */
+static int count_of(const char *word)
+{
+    DIR *proc = opendir("/proc");
+    const struct dirent *entry;
+    int n = 0;
+
+    assert_non_null(proc);
+    while ((entry = readdir(proc))) {
+        char path[300], text[500];
+        ssize_t len;
+        int fd;
+
+        snprintf(path, sizeof(path), "/proc/%s/cmdline", entry->d_name);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        len = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+        if (fd >= 0)
+            close(fd);
+        n += len > 0 && memmem(text, (size_t)len, word, strlen(word)) != NULL;
+    }
+    closedir(proc);
+    return n;
+}
+
+/* It goes on starting another one and ending itself, each in a session of its own. */
+static void test_outruns(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    run_script(w, &t,
+               "perl -MPOSIX -e '# " RABBIT
+               "' -e 'while (1) { exit if fork; POSIX::setsid() }' & sleep 0.2; echo here");
+    assert_true(t.ok);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(count_of(RABBIT), 0);
+        usleep(10000);
+    }
+    trial_deinit(&t);
+}
+
 static void test_keeper_killed(void **state)
 {
     struct world *w = *state;
@@ -951,6 +994,7 @@ int main(void)
         TEST(test_polite_end),
         TEST(test_stop),
         TEST(test_children_left_behind),
+        TEST(test_outruns),
         TEST(test_keeper_killed),
         TEST(test_limits),
         TEST(test_other_user),

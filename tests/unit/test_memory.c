@@ -906,7 +906,7 @@ static void expect_read(const struct workflow *w)
          "FOUND|1700000002000|1|1700000000000|j|1|j|" JOB
          "FOUND|1700000002000|1|1600000000000|h|2|i|" JOB "h|" JOB},
         {"notice", read_notice,
-         "FOUND|0f|3|w@1||me|c||json|4|SUCCEEDED|PROCESSED|1|1700000002000|0||0 2|1|2|" STORED
+         "FOUND|0f|3|w@1|ann||me|c||json|4|SUCCEEDED|PROCESSED|1|1700000002000|0||0 2|1|2|" STORED
          "|2|you|d|them||"},
         {"workflows", read_workflows, "FOUND|0|2|w@1|0f|3|v@7|0f|10000|"},
         {"marked", read_marked, "1700000002000|id|5|4|2|j|k|"},
