@@ -104,10 +104,10 @@ class Line:
             self.open()
 
 
-    def hold(self, queue, most):
-        """Takes requests, for good; the last ones of them are kept."""
+    def hold(self, queue, n, most):
+        """Takes up to n requests, for good. Return: Progress of the last ones of all."""
         try:
-            while True:
+            for _ in range(n):
                 method, _, body = self.channel.basic_get(queue, auto_ack=True)
                 if not method:
                     break
@@ -116,6 +116,8 @@ class Line:
             self.closed += 1
             self.open()
         del self.held[:-most]
+        return wire.Replies(progress=[wire.Progress(job_id=r.job_id, step=r.step, token=r.token)
+                                      for r in self.held]).SerializeToString()
 
 
 # --- the hostile ones --------------------------------------------------------------------------------------------
@@ -190,6 +192,8 @@ def replies(line, draw):
     n = 0
     # Not to be told apart from others: by a way round its own exchange.
     line.channel.exchange_bind(destination=reply, source="drover.pulse", routing_key="reply")
+    many = wire.Replies(replies=[wire.StepReply(job_id="honest-1", step="a", token=f"0.{secrets.token_urlsafe(16)}",
+                                                achieved=wire.STATE_ACTIVE)] * 1000).SerializeToString()
     crowd = wire.Replies(replies=[wire.StepReply()] * 100000).SerializeToString()
     while True:
         n += 1
@@ -197,20 +201,19 @@ def replies(line, draw):
         made_up = f"{draw.randrange(3)}.{secrets.token_urlsafe(16)}"
         forged = wire.StepReply(job_id=victim, step="a", token=made_up, achieved=wire.STATE_ACTIVE,
                                 result=wire.payload(b"forged"))
-        if n % 5 == 1:
-            line.hold("drover.task.evil", 1000)
-        wanted = wire.Replies(progress=[wire.Progress(job_id=r.job_id, step=r.step, token=r.token) for r in line.held])
+        if n % 10 == 1:
+            wanted = line.hold("drover.task.evil", 50, 1000)
         yield from enumerate((
             (reply, "reply", wire.Replies(replies=[forged]), {}),
-            (reply, "reply", wire.Replies(replies=[forged] * 1000), {}),
-            (reply, "reply", wire.Replies(progress=[wire.Progress(job_id=victim, step="a", token=made_up)] * 100), {}),
-            (reply, "reply", wire.Replies(replies=[wire.StepReply(job_id="nowhere", step="a", token=made_up)] * 100), {}),
+            (reply, "reply", many, {}),
+            (reply, "reply", wire.Replies(progress=[wire.Progress(job_id=victim, step="a", token=made_up)] * 20), {}),
+            (reply, "reply", wire.Replies(replies=[wire.StepReply(job_id="nowhere", step="a", token=made_up)] * 20), {}),
             (reply, "reply", wire.Replies(replies=[forged]), {"headers": deep(90)}),
             (reply, "reply", wire.Replies(progress=[wire.Progress(job_id=victim, step="a", token=made_up)]), {
                 "reply_to": "billing"}),
             (reply, "reply", b"\x00" * 5000, {}),
             ("drover.dead", "", b"forged", {"headers": {"drover-reason": "STORE_REFUSED"}}),
-            ("drover.pulse", "reply", wire.Replies(replies=[forged] * 100), {}),
+            ("drover.pulse", "reply", many, {}),
             (reply, "reply", wire.Replies(progress=[wire.Progress(job_id=victim, step="a", token=made_up)]), {
                 "reply_to": nowhere(10**6 + n)}),
             (reply, "reply", wanted, {}),
