@@ -10,9 +10,10 @@
  * has another one for definitions, which the store keeps for an hour (UNUSED_DEFINITION in
  * drover.lua) whether or not a job uses them: one unit for each KiB that is stored.
  *
- * That of an actor's agents is for replies and Progress, one unit each, given back where a step has
- * waited for it: so honest agents spend nothing, but for what comes too late, and that in bursts,
- * after an outage. Of a Progress a fifth is not given back: a step may be told of any number.
+ * That of an actor's agents is for replies, one unit each, given back where a step has waited for
+ * it: so honest agents spend nothing, but for what comes too late, and that in bursts, after an
+ * outage. Another one, of the same size, is for Progress, of which any number can be sent for one
+ * step; what is beyond costs the first one, a tenth of a unit each.
  */
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@
 #define ALLOWANCES_MAX 1024 /* then the one that is here longest gets a new bucket */
 #define USER_SECONDS 2
 #define ACTOR_SECONDS 40
-#define PROGRESS_COST 200 /* thousandths of a unit */
+#define EXTRA_PROGRESS 10 /* for a unit */
 #define DEFINITION_SECONDS 3600
 #define DEFINITION_BYTES 1024 /* for a unit */
 
@@ -52,6 +53,14 @@ static struct terms of_actor(struct scheduler *s, const char *actor)
 {
     return (struct terms){effects_printf(s->out, "\n%s", actor),
                           *actor || s->access->required ? s->bad_replies : 0, ACTOR_SECONDS};
+}
+
+static struct terms of_progress(struct scheduler *s, const char *actor)
+{
+    struct terms t = of_actor(s, actor);
+
+    t.key = effects_printf(s->out, "\b%s", actor);
+    return t;
 }
 
 static void drop(struct scheduler *s, struct allowance *a)
@@ -98,17 +107,12 @@ static bool admits(struct scheduler *s, const struct terms *t)
     return !a || a->left > 0;
 }
 
-static void spend_thousandths(struct scheduler *s, const struct terms *t, int64_t thousandths)
+static void spend(struct scheduler *s, const struct terms *t, int64_t units)
 {
     struct allowance *a = bucket(s, t);
 
     if (a)
-        a->left -= thousandths;
-}
-
-static void spend(struct scheduler *s, const struct terms *t, int64_t units)
-{
-    spend_thousandths(s, t, units * 1000);
+        a->left -= units * 1000;
 }
 
 bool allowance_admits(struct scheduler *s, const char *user)
@@ -167,11 +171,21 @@ void allowance_wanted(struct scheduler *s, const char *actor)
     spend(s, &t, -1);
 }
 
-void allowance_wanted_progress(struct scheduler *s, const char *actor)
+bool allowance_takes_progress(struct scheduler *s, const char *actor)
+{
+    struct terms t = of_progress(s, actor);
+    bool takes = admits(s, &t);
+
+    if (takes)
+        spend(s, &t, 1);
+    return takes;
+}
+
+void allowance_extra_progress(struct scheduler *s, const char *actor, size_t n)
 {
     struct terms t = of_actor(s, actor);
 
-    spend_thousandths(s, &t, -1000 + PROGRESS_COST);
+    spend(s, &t, (int64_t)(n + EXTRA_PROGRESS - 1) / EXTRA_PROGRESS);
 }
 
 bool allowance_is_news(struct scheduler *s, const char *actor)

@@ -387,7 +387,9 @@ bool allowance_takes_definition(struct scheduler *s, const char *user, size_t by
  * one of them. */
 bool allowance_takes_replies(struct scheduler *s, const char *actor, size_t replies);
 void allowance_wanted(struct scheduler *s, const char *actor);
-void allowance_wanted_progress(struct scheduler *s, const char *actor);
+/* Whether a Progress of them is looked at; so many were not. */
+bool allowance_takes_progress(struct scheduler *s, const char *actor);
+void allowance_extra_progress(struct scheduler *s, const char *actor, size_t n);
 /* That they have sent more is to be told: a minute after it was last. */
 bool allowance_is_news(struct scheduler *s, const char *actor);
 /* Of what a user may have in the store, the part of one partition. */

@@ -138,8 +138,6 @@ static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader
     if (renewed.other_actor)
         log_often(LOG_WARN, "progress_of_another_actor", LOG_S("job", op->job),
                   LOG_S("step", op->progress->step), LOG_S("agent_of", op->item->actor));
-    if (renewed.known)
-        allowance_wanted_progress(s, op->item->actor);
     answer.job_id = op->progress->job_id;
     answer.step = op->progress->step;
     answer.token = op->progress->token;
@@ -210,14 +208,23 @@ static bool *last_of_each(const Drover__V1__Replies *m)
     return last;
 }
 
+/* Their steps go on as if it had been lost on its way. */
+static void progress_left_out(struct scheduler *s, const struct item *item, size_t n)
+{
+    s->stats.progress_ignored += n;
+    allowance_extra_progress(s, item->actor, n);
+    log_often(LOG_WARN, "progress_ignored", LOG_S("actor", item->actor),
+              LOG_I("count", (int64_t)n));
+}
+
 void on_replies(struct scheduler *s, struct item *item)
 {
     const Drover__V1__Replies *m = item->message.replies;
     struct problem problem = {0}, first = {0};
     CLEANUP(free) bool *last = last_of_each(m);
-    size_t bad = 0;
+    size_t bad = 0, extra = 0;
 
-    allowance_takes_replies(s, item->actor, looked_at(m->n_replies) + looked_at(m->n_progress));
+    allowance_takes_replies(s, item->actor, looked_at(m->n_replies));
     if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {
         problem_set(&first, m->n_replies > WIRE_REPLIES_MAX ? "replies" : "progress",
                     "has more than %d: the rest was not looked at", WIRE_REPLIES_MAX);
@@ -235,10 +242,14 @@ void on_replies(struct scheduler *s, struct item *item)
         if (wire_check_progress(m, i, &problem)) {
             if (bad++ == 0)
                 first = problem;
-        } else if (last[i]) {
+        } else if (last[i] && allowance_takes_progress(s, item->actor)) {
             renew(s, item, m->progress[i]);
+        } else if (last[i]) {
+            extra++;
         }
     }
+    if (extra > 0)
+        progress_left_out(s, item, extra);
     if (bad > 0)
         item_dead(s, item, effects_printf(s->out, "INVALID %s %s", first.field, first.reason));
 }

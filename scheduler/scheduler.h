@@ -113,16 +113,17 @@ struct scheduler_stats {
     uint64_t recovered; /* Recover commands */
     uint64_t dead_letters;
     uint64_t alerts;
-    uint64_t store_repeats;   /* calls made again: no answer, or it would not */
-    uint64_t store_rollbacks; /* times the store was found to have gone back */
-    uint64_t lost;            /* accepted jobs that were gone then */
-    uint64_t open;            /* deliveries not acknowledged */
-    uint64_t undeclared;      /* requests to actors beyond declared_actors */
-    uint64_t ignored;         /* messages of replies that were not looked at */
-    uint64_t retry_later;     /* Submits and Controls refused for now */
-    uint64_t store_full;      /* 1: no new jobs are taken, as there is little room for them */
-    uint64_t given_back;      /* large ones, for which there was no room */
-    uint64_t unread_bytes;    /* of large ones that wait to be read */
+    uint64_t store_repeats;    /* calls made again: no answer, or it would not */
+    uint64_t store_rollbacks;  /* times the store was found to have gone back */
+    uint64_t lost;             /* accepted jobs that were gone then */
+    uint64_t open;             /* deliveries not acknowledged */
+    uint64_t undeclared;       /* requests to actors beyond declared_actors */
+    uint64_t ignored;          /* messages of replies that were not looked at */
+    uint64_t progress_ignored; /* Progress, likewise */
+    uint64_t retry_later;      /* Submits and Controls refused for now */
+    uint64_t store_full;       /* 1: no new jobs are taken, as there is little room for them */
+    uint64_t given_back;       /* large ones, for which there was no room */
+    uint64_t unread_bytes;     /* of large ones that wait to be read */
 };
 
 #define SCHEDULER_UNCONFIRMED 1024

@@ -154,6 +154,8 @@ static const struct metric figures[] = {
     {"open", METRIC_GAUGE, AT(open), "deliveries that are worked on, not acknowledged yet"},
     {"ignored", METRIC_COUNTER, AT(ignored),
      "messages of replies not looked at: see scheduler.bad_replies"},
+    {"progress_ignored", METRIC_COUNTER, AT(progress_ignored),
+     "Progress not looked at: see scheduler.bad_replies"},
     {"undeclared", METRIC_COUNTER, AT(undeclared),
      "requests to actors whose queue is not declared: see scheduler.declared_actors"},
     {"retry_later", METRIC_COUNTER, AT(retry_later),

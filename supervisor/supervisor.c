@@ -222,7 +222,7 @@ static void recover(struct supervisor *s, const struct ops_due *due, int64_t sto
     command.n_steps = due->n;
     publish(s, &m);
     s->stats.recovers++;
-    log_info("recover", LOG_S("job", m.job_id), LOG_I("steps", due->n));
+    log_often(LOG_INFO, "recover", LOG_S("job", m.job_id), LOG_I("steps", due->n));
 }
 
 static void notify(struct supervisor *s, const struct ops_owed *owed, int64_t store_now)
@@ -237,7 +237,7 @@ static void notify(struct supervisor *s, const struct ops_owed *owed, int64_t st
     command.seq = owed->seq;
     publish(s, &m);
     s->stats.notifies++;
-    log_info("notify", LOG_S("job", m.job_id), LOG_I("seq", (int64_t)owed->seq));
+    log_often(LOG_INFO, "notify", LOG_S("job", m.job_id), LOG_I("seq", (int64_t)owed->seq));
 }
 
 /* A person is to know: nothing that the store can do by itself ends this job. */

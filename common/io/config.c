@@ -222,7 +222,7 @@ static const struct setting settings[] = {
      .text = "how far ahead the start of a job may be; 0: as far as one likes"},
     {"scheduler.bad_replies", INTEGER, CONFIG_SCHEDULER, AT(scheduler.bad_replies), "500", 0,
      1000000,
-     .text = "replies a second of an actor's agents that no step waits for; 0: any number"},
+     .text = "replies a second of an actor's agents that no step waits for, and Progress; 0: any number"},
     {"scheduler.declared_actors", INTEGER, CONFIG_SCHEDULER, AT(scheduler.declared_actors), "100",
      0, 100000,
      .text = "task queues that a scheduler declares for actors which its workflows do not name"},

@@ -13,7 +13,7 @@ at full speed for N seconds (60). Wrong is
     less than 70 % of the honest rate beside the held ones, or a minute after the fast ones have ended;
     more memory of a daemon, or of Redis, than its bound.
 
-What is told, with a sample every five seconds, stays in the build folder, in hostile/. Ends with 0 where nothing is wrong.
+What is told, with a sample of rate, memory and processor time every five seconds, stays in the build folder, in hostile/. Ends with 0 where nothing is wrong.
 """
 
 import argparse
@@ -46,6 +46,7 @@ SAMPLE_S = 5
 ALARM_S = 5
 WINDOW = 64  # honest jobs under way where that is what bounds them
 STORE_MIB = 512
+MALLORYS_RATE = 50  # units a second of each scheduler: whose jobs fail costs what theirs do that succeed
 # MiB of anonymous memory.
 BOUNDS = {"scheduler": 400, "agent": 64, "supervisor": 64}
 WORKFLOWS = {
@@ -281,20 +282,33 @@ class Honest:
             time.sleep(0.002)
         return (self.ended - ended) / seconds
 
+    def _end(self, job, outcome):
+        if self.open.pop(job, None):
+            self.ended += 1
+            if outcome != wire.OUTCOME_SUCCEEDED:
+                self.wrong.append(f"{job} ended as {wire.Outcome.Name(outcome)}")
+
     def _hear(self):
         for kind, body in self._line.take():
             if kind == "drover.v1.JobEvent":
                 event = wire.JobEvent.FromString(body)
-                if self.open.pop(event.job_id, None):
-                    self.ended += 1
-                    if event.outcome != wire.OUTCOME_SUCCEEDED:
-                        self.wrong.append(f"{event.job_id} ended as {wire.Outcome.Name(event.outcome)}")
+                self._end(event.job_id, event.outcome)
+            elif kind == "drover.v1.Answer":
+                status = wire.Answer.FromString(body).status
+                if status.outcome:
+                    self._end(status.job_id, status.outcome)
             elif kind == "drover.v1.Receipt":
                 receipt = wire.Receipt.FromString(body)
                 if receipt.code == wire.RECEIPT_CODE_RETRY_LATER:
                     self.later += 1
+                elif receipt.code == wire.RECEIPT_CODE_ALREADY:  # it may have ended while there was another queue
+                    self._line.publish("drover.control", "control", wire.Control(
+                        job_id=receipt.job_id, query=wire.Query(max_steps=1), reply_to=self._line.queue))
                 elif receipt.code not in (wire.RECEIPT_CODE_CREATED, wire.RECEIPT_CODE_ALREADY):
                     self.wrong.append(f"{receipt.job_id}: {receipt}")
+
+    def closed(self):
+        return self._line.closed
 
     def finish(self, seconds):
         """All that is open comes to its end."""
@@ -316,7 +330,7 @@ class Honest:
 class Hostile:
     def __init__(self, directory, options, say):
         self._directory, self._options, self._say = directory, options, say
-        self._daemons, self._peaks, self.wrong = [], {}, []
+        self._daemons, self._peaks, self._took, self.wrong = [], {}, {}, []
         self._samples = open(directory / "samples", "w", encoding="utf-8")
 
     def run(self):
@@ -348,7 +362,8 @@ class Hostile:
 
     def _start(self, workflows, page):
         security = {"identity": "required", "operators": "drover-operator", "submitters": [
-            {"user": HONEST, "workflows": ["honest", "alarm"]}, {"user": MALLORY, "workflows": ["evil"]}]}
+            {"user": HONEST, "workflows": ["honest", "alarm"]},
+            {"user": MALLORY, "workflows": ["evil"], "rate": MALLORYS_RATE, "megabytes": STORE_MIB // 4}]}
         more = {
             "scheduler": {"scheduler": {"workflows": str(workflows), "definitions": "registered", "alert_command": str(page)},
                           "security": security},
@@ -389,8 +404,7 @@ class Hostile:
         until, attackers = self._attack(attack_rate) if attack_rate is not None else (None, [])
         began, ended, n = time.monotonic(), honest.ended, 0
         while (left := seconds - (time.monotonic() - began)) > 0:
-            honest.go_on(min(SAMPLE_S, left), rate)
-            self._sample(name)
+            self._sample(name, honest.go_on(min(SAMPLE_S, left), rate))
         took = time.monotonic() - began
         got = (honest.ended - ended) / took
         if until:
@@ -423,7 +437,8 @@ class Hostile:
                 self.wrong.append(f"a minute after the fast ones {after:.1f} of {rate:.1f} jobs a second")
             self._say(f"recovered within {time.monotonic() - began:.0f} s: {after / rate:.0%}")
         honest.finish(300)
-        self._say(f"{honest.begun} honest jobs, {honest.ended} ended, {honest.later} times asked to come later")
+        self._say(f"{honest.begun} honest jobs, {honest.ended} ended, {honest.later} times asked to come later; "
+                  f"{honest.closed()} times their connection was closed")
         self.wrong += honest.wrong
         self._alarms(honest)
         self._bounds()
@@ -444,18 +459,23 @@ class Hostile:
 
     # --- memory ---
 
-    def _sample(self, phase):
-        now = {}
+    def _sample(self, phase, rate):
+        now, took = {}, {}
         for daemon in self._daemons:
             if not daemon.alive():
                 self.wrong.append(f"{daemon.name} has ended")
                 continue
             text = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
             now[daemon.name] = int(next(l.split()[1] for l in text.splitlines() if l.startswith("RssAnon"))) >> 10
+            took[daemon.name] = sum(map(int, pathlib.Path(f"/proc/{daemon.pid}/stat").read_text().split()[13:15])) / 100
         now["store"] = self.store.redis.info("memory")["used_memory"] >> 20
+        cpu = self.store.redis.info("cpu")
+        took["store"] = cpu["used_cpu_user"] + cpu["used_cpu_sys"]
         for name, mib in now.items():
             self._peaks[name] = max(self._peaks.get(name, 0), mib)
-        self._samples.write(json.dumps({"phase": phase, **now}) + "\n")
+        self._samples.write(json.dumps({"phase": phase, "rate": round(rate, 1), "mib": now, "cpu_s": {
+            name: round(seconds - self._took.get(name, 0), 2) for name, seconds in took.items()}}) + "\n")
+        self._took = took
         self._samples.flush()
 
     def _bounds(self):

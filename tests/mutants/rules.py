@@ -1920,9 +1920,9 @@ RULES = {
             f"{LIMITS} test_commands_when_nearly_full",
         ),
         "Progress of one step costs nothing": (
-            "scheduler/allowance.c",
-            "#define PROGRESS_COST 200",
-            "#define PROGRESS_COST 0",
+            "scheduler/on_replies.c",
+            "} else if (last[i] && allowance_takes_progress(s, item->actor)) {",
+            "} else if (last[i]) {",
             f"{LIMITS} test_progress_costs",
         ),
         "agents that nobody can tell apart have no bound": (
