@@ -1582,14 +1582,13 @@ local function set_address(data, reply_to, correlation)
   call('HSET', data, 'reply_to', reply_to, 'correlation', correlation, 'earlier', concat(earlier))
 end
 
--- A job of before that has no submitter may be the sender's: that it is there he hears, and no more.
 local function submit_again(p, job, digest, redelivered, reply_to, correlation, owner)
-  local out, others = {}, is_others(p, job.id, owner)
-  if call('HGET', job.key, 'digest') ~= digest or others and call('HGET', p .. 'data:' .. job.id, 'submitter') then
+  local out = {}
+  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then
     put_code(out, 'CONFLICT', job.now)
     return out
   end
-  if reply_to ~= '' and not others then
+  if reply_to ~= '' then
     set_address(p .. 'data:' .. job.id, reply_to, correlation)
   end
   if redelivered == '1' then

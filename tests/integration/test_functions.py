@@ -774,6 +774,7 @@ class Functions(unittest.TestCase):
         """From before owners were asked for: it is for operators alone, and a torn one is not mended for others."""
         self.submit(LONG)
         self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "bob")[0])
+        self.assertEqual("CONFLICT", self.submit_call(owner="bob")[0])
         self.redis.hset(KEYS + "job:" + JOB, "n", "torn")
         self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "bob")[0])
         self.assertEqual("torn", self.job("n")[0])
@@ -865,16 +866,6 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("kill", owner="ann", most=10000))
         self.forget_all()
         self.assertFalse(self.redis.exists(KEYS + "users"))
-
-    def test_submit_again_of_a_job_without_an_owner(self):
-        """It is of before, and may be the sender's: that it is there he hears; its end goes where it was to go."""
-        self.define("d", LONG)
-        self.assertEqual("CREATED", self.submit_call(reply_to="old")[0])
-        self.redis.hdel(f"{KEYS}data:{JOB}", "submitter")
-        self.assertEqual("ALREADY", self.submit_call(reply_to="new", owner="ann")[0])
-        self.assertEqual("old", self.redis.hget(f"{KEYS}data:{JOB}", "reply_to"))
-        self.assertEqual("CONFLICT", self.submit_call(digest="other", owner="ann")[0])
-        self.assertEqual("UNKNOWN_JOB", self.steer("pause", owner="ann")[0])
 
     def test_name_of_a_registered_workflow(self):
         """A definition that comes along with a job may have it only where it is one of its versions."""

@@ -2092,8 +2092,8 @@ RULES = {
     "A job is its owner's": {
         "whoever repeats a Submit takes the job over": (
             FUNCTIONS,
-            "local out, others = {}, is_others(p, job.id, owner)\n",
-            "local out, others = {}, false\n",
+            "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
+            "  if call('HGET', job.key, 'digest') ~= digest then\n",
             f"{OWNERS} Owners.test_end_of_a_job_is_its_owners",
         ),
         "a job without an owner is everybody's": (
@@ -2793,13 +2793,13 @@ RULES = {
     "The same Submit again is ALREADY, another one with its id CONFLICT; who asks, and how he is told, does not count": {
         "a job's id is given to another job": (
             FUNCTIONS,
-            "  if call('HGET', job.key, 'digest') ~= digest or others and",
-            "  if others and",
+            "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
+            "  if is_others(p, job.id, owner) then\n",
             "tests/integration/test_functions.py Functions.test_the_same_again",
         ),
         "a newer reply_to is not taken over": (
             FUNCTIONS,
-            "  if reply_to ~= '' and not others then\n",
+            "  if reply_to ~= '' then\n",
             "  if false then\n",
             "tests/integration/test_functions.py Functions.test_the_same_again",
         ),
@@ -3046,8 +3046,8 @@ RULES = {
     "Who sends what is wrong is told so, and nothing comes of it": {
         "another job by an id that is taken is taken for it": (
             FUNCTIONS,
-            "  if call('HGET', job.key, 'digest') ~= digest or others and",
-            "  if others and",
+            "  if call('HGET', job.key, 'digest') ~= digest or is_others(p, job.id, owner) then\n",
+            "  if is_others(p, job.id, owner) then\n",
         ),
         "what cannot be read is thrown away": (
             "scheduler/scheduler.c",
