@@ -48,7 +48,8 @@ FOLDER = ROOT / "build" / "mutants"
 PYTHON = ["/usr/bin/python3", "-B"]
 SIMULATOR = "tests/sim/drover-sim"
 SEEDS = "1..1000"
-DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", "supervisor/drover-supervisor", "cli/drover"]
+DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", "agent/drover-keep", "supervisor/drover-supervisor",
+           "cli/drover"]
 PRELOADED = "tests/lib/synced.so"
 NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
 PROGRAMS = {  # that need servers of ours, or have their own
