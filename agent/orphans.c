@@ -31,49 +31,6 @@ static pid_t parent_of(pid_t pid)
     return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
 }
 
-/* ---- as the kernel lists the children of a thread, where it does ---- */
-
-/* Kills what is in one list. Return: how many, or -1 where there is no list. */
-static int kill_children(const char *task, bool (*spares)(pid_t pid))
-{
-    char path[64];
-    FILE *list;
-    int pid, n = 0;
-
-    snprintf(path, sizeof(path), "/proc/self/task/%.20s/children", task);
-    list = fopen(path, "re");
-    if (!list)
-        return -1;
-    while (fscanf(list, "%d", &pid) == 1) {
-        if (spares && spares(pid))
-            continue;
-        kill(pid, SIGKILL);
-        n++;
-    }
-    fclose(list);
-    return n;
-}
-
-/* Whatever ends between two looks, after it has started another one, is there in the next: the
- * quicker the look, the fewer it takes to outrun it. Return: as kill_children(). */
-static int kill_listed(bool (*spares)(pid_t pid))
-{
-    DIR *tasks = opendir("/proc/self/task");
-    const struct dirent *entry;
-    int n = tasks ? 0 : -1;
-
-    while (n >= 0 && (entry = readdir(tasks))) {
-        int of = entry->d_name[0] == '.' ? 0 : kill_children(entry->d_name, spares);
-
-        n = of < 0 ? of : n + of;
-    }
-    if (tasks)
-        closedir(tasks);
-    return n;
-}
-
-/* ---- as /proc has all processes ---- */
-
 /* Return: the next child of this process that is not spared, 0 at the end. */
 static pid_t next_orphan(DIR *proc, bool (*spares)(pid_t pid))
 {
@@ -90,14 +47,10 @@ static pid_t next_orphan(DIR *proc, bool (*spares)(pid_t pid))
 
 int orphans_kill(bool (*spares)(pid_t pid))
 {
-    int n = kill_listed(spares);
-    DIR *proc;
+    DIR *proc = opendir("/proc");
     pid_t pid;
+    int n = 0;
 
-    if (n >= 0)
-        return n;
-    n = 0;
-    proc = opendir("/proc");
     while (proc && (pid = next_orphan(proc, spares)) > 0) {
         kill(pid, SIGKILL);
         n++;

@@ -2,12 +2,13 @@
 /*
  * Direct: messages to addresses of direct reply-to, part of the publisher
  *
- * An address names a node of the broker and a process there, and whoever asks for an answer may
- * invent both. Some versions of RabbitMQ end the connection over what is not there. When that has
- * happened twice over a message, the message is refused. For ten minutes so is every one for the
- * same sender, and, unless the node has taken something before, every one to that node. So a sender
- * who invents addresses costs the connection twice in ten minutes, however many they are; and one
- * who invents a process of a node that is there keeps nobody else from it.
+ * An address names a node of the broker and a process there, and a client may invent both. Some
+ * versions of RabbitMQ close the connection over an address of which the node is not there. When
+ * the broker has closed it twice over a message, the publisher refuses that message, and for ten
+ * minutes every message to an address that the same client has given. Unless the node has taken a
+ * message before, the publisher also refuses every message to that node. So a client costs the
+ * publisher two connections in ten minutes, however many addresses it invents; and a client that
+ * invents a process of a node which is there does not keep other clients from that node.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #define SHUNNED_MAX 512
 #define SHUNNED_MS 600000
 
-/* A node that has taken a message, or something that is shunned until then. */
+/* A node that has taken a message; or a node or sender that is shunned until then. */
 struct noted {
     struct list node;
     int64_t until; /* CLOCK_MONOTONIC ms */
@@ -41,7 +42,7 @@ static struct bytes node_of(const struct outgoing *m, uint8_t *buf)
     return node.len > 0 ? node : bytes_str(m->message.key);
 }
 
-/* Of a sender that nobody knows each address counts for itself. */
+/* Where the sender is not known, each address counts as a sender. */
 static struct bytes sender_of(const struct outgoing *m)
 {
     const char *sender = m->message.sender;
@@ -49,7 +50,7 @@ static struct bytes sender_of(const struct outgoing *m)
     return bytes_str(sender && *sender ? sender : m->message.key);
 }
 
-/* ---- lists of what is noted, oldest first ---- */
+/* ---- lists of nodes and senders, oldest first ---- */
 
 static void forget(struct noted *n)
 {

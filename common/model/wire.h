@@ -61,8 +61,8 @@
 const char *wire_reply_actor(const char *exchange);
 
 /* Of replies that came by the exchange: its actor, "" where any agent may have sent them, or
- * WIRE_REPLY_STRANGER where the exchange is none of Drover's: who may bind one to an actor's own
- * could publish there, and be taken for nobody. */
+ * WIRE_REPLY_STRANGER where it is any other exchange: a user who may bind that one to the exchange
+ * of its actor must not escape the comparison with the actor. */
 #define WIRE_REPLY_STRANGER "?"
 const char *wire_reply_by(const char *exchange);
 

@@ -1666,11 +1666,11 @@ local function takes_a_name(p, digest, full_name)
   return name and call('HGET', p .. 'workflows', name) and call('HGET', p .. 'workflows', full_name) ~= digest
 end
 
-local JOB_BYTES = 2500           -- that a job takes of the store, about, besides its steps, labels, and what it says
-local STEP_BYTES = 250           -- with its history and a small result
-local LABEL_BYTES = 250          -- that no other job has: an index of its own
+local JOB_BYTES = 2500           -- for a job, about, without its steps, its labels and the texts of its Submit
+local STEP_BYTES = 250           -- for a step, with its history and a small result
+local LABEL_BYTES = 250          -- for the index of a label that no other job has
 
--- Bytes that a Submit takes of the store, about: a job of n steps, and what it says, of that each label three times.
+-- About how many bytes of the store a job of n steps takes. The texts of its Submit count once, labels three times.
 local function cost_of(n, a)
   local cost = JOB_BYTES + n * STEP_BYTES + #texts_of(a[15]) * LABEL_BYTES + 2 * #a[15] + #a[13] + #a[14]
   for k = 21, #a, 2 do
@@ -2858,7 +2858,8 @@ local function may_pay(p, a)
 end
 
 -- steer: job command command_id issued_at if_seq said by fresh redelivered definition owner bytes argument…
--- said: who gives the command, "-" for nobody, and why; bytes: that the owner may take here, 0: any number.
+-- said: who gives the command, "-" for nobody, and why; bytes: how many bytes of this partition the jobs of the owner
+-- may take, 0: any number.
 -- The last commands are kept with their answers: one that comes again changes nothing.
 function steer(keys, a)
   local p, now, out = keys[1], now_ms(), {}

@@ -774,13 +774,15 @@ static void test_outruns(void **state)
     struct trial t;
 
     run_script(w, &t,
+               "here=$(mktemp -d)\n"
                "perl -MPOSIX -e '# " RABBIT
-               "' -e 'while (1) { exit if fork; POSIX::setsid() }' & sleep 0.2; echo here");
+               "' -e 'while ($n++ < 9) { exit if fork; POSIX::setsid() }'"
+               " -e 'mkdir $ARGV[0]; while (1) { exit if fork; POSIX::setsid() }' $here/begun &\n"
+               "until [ -e $here/begun ]; do sleep 0.01; done\n"
+               "rm -r $here");
     assert_true(t.ok);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 20; i++) /* it might hide from one look */
         assert_int_equal(count_of(RABBIT), 0);
-        usleep(10000);
-    }
     trial_deinit(&t);
 }
 
