@@ -46,7 +46,6 @@ SAMPLE_S = 5
 ALARM_S = 5
 WINDOW = 64  # honest jobs under way where that is what bounds them
 STORE_MIB = 512
-MALLORYS_RATE = 50  # units a second of each scheduler: whose jobs fail costs what theirs do that succeed
 # MiB of anonymous memory.
 BOUNDS = {"scheduler": 400, "agent": 64, "supervisor": 64}
 WORKFLOWS = {
@@ -363,7 +362,7 @@ class Hostile:
     def _start(self, workflows, page):
         security = {"identity": "required", "operators": "drover-operator", "submitters": [
             {"user": HONEST, "workflows": ["honest", "alarm"]},
-            {"user": MALLORY, "workflows": ["evil"], "rate": MALLORYS_RATE, "megabytes": STORE_MIB // 4}]}
+            {"user": MALLORY, "workflows": ["evil"], "megabytes": STORE_MIB // 4}]}
         more = {
             "scheduler": {"scheduler": {"workflows": str(workflows), "definitions": "registered", "alert_command": str(page)},
                           "security": security},
