@@ -42,7 +42,8 @@ KINDS = {
     "denied": [step("a"), step("b", ["a"]), step("c", ["b"], deny=True)],  # taken back
     "unanswered": [step("a")],  # its first reply is lost: the lease ends
     "cancelled": [step("a"), step("b", ["a"], ms=300), step("c", ["b"])],
-    "long": [step("a", ms=700), step("b", ["a"])],
+    # half of a lease is for the run, the other for its end: on a busy machine it is to be done by then
+    "long": [step("a", ms=700, lock_ms=6000), step("b", ["a"])],
     "in_time": [step("a", ms=700, lock_ms=30000), step("b", ["a"])],  # also on a machine that is busy
     "stuck": [step("a", hang=1, deaf=True), step("b", ["a"])],  # SIGTERM does not end its first run
     "forgotten": [step("a")],  # a job in each partition, all of them past their retention

@@ -120,7 +120,7 @@ class Jobs(cluster.TestCase):
         }
         c = self.cluster(settings={"agent": {"agent": {"actors": [actor, cluster.BUILTIN]}}})
         policy = wire.Policy(maximum_attempts=2, initial_interval_ms=50)
-        steps = [wire.step("s", actor="hangs", lock_ms=400, retry=policy)]
+        steps = [wire.step("s", actor="hangs", lock_ms=4000, retry=policy)]
         c.client.submit(wire.submit("job", steps))
         servers.wait_for(lambda: c.store.events("job", "parked"), "the step to park")
         self.assertEqual([["0", "EXHAUSTED"]], c.store.events("job", "parked"))
