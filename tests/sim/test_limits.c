@@ -24,7 +24,7 @@
 
 static char large[MACHINE_READ_BYTES / 2 - 1000]; /* two are read at a time */
 
-static void deliver_large(struct alone *w, enum scheduler_source source)
+static void deliver_large(struct alone *w, int source)
 {
     memset(large, '{', sizeof(large));
     alone_deliver(w, (struct bus_delivery){.source = source,
@@ -214,8 +214,8 @@ static void with_owners(struct alone *w)
     alone_restart(w);
 }
 
-static void say_as(struct alone *w, const char *user, enum scheduler_source source,
-                   const char *reply_to, const char *json)
+static void say_as(struct alone *w, const char *user, int source, const char *reply_to,
+                   const char *json)
 {
     alone_deliver(
         w, (struct bus_delivery){
