@@ -48,8 +48,8 @@ FOLDER = ROOT / "build" / "mutants"
 PYTHON = ["/usr/bin/python3", "-B"]
 SIMULATOR = "tests/sim/drover-sim"
 SEEDS = "1..1000"
-DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", "agent/drover-keep", "supervisor/drover-supervisor",
-           "cli/drover"]
+KEEPER = "agent/drover-keep"  # which unit tests run, too
+DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", KEEPER, "supervisor/drover-supervisor", "cli/drover"]
 PRELOADED = "tests/lib/synced.so"
 NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
 PROGRAMS = {  # that need servers of ours, or have their own
@@ -246,7 +246,7 @@ class Copy:
             variables |= {"DROVER_TEST_PATIENCE_S": str(PATIENCE_S), **self.variables(test)}
             command = [*PYTHON, self.folder / test, *cases]
         elif test.startswith("tests/"):
-            self.make(test)
+            self.make(test, KEEPER)
             loops = [case for case in cases if "/" in case]  # of test_failures, which runs these alone
             command, longest_s = [self.build / test, *loops], UNIT_S
         else:
