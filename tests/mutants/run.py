@@ -51,6 +51,7 @@ SEEDS = "1..1000"
 KEEPER = "agent/drover-keep"  # which unit tests run, too
 DAEMONS = ["scheduler/drover-scheduler", "agent/drover-agent", KEEPER, "supervisor/drover-supervisor", "cli/drover"]
 PRELOADED = "tests/lib/synced.so"
+EFFECT = "tests/fault/effect"  # the handler of the fault tests
 NO_DAEMON = "tests/integration/test_functions.py"  # a test that needs nothing built, and its own Redis
 PROGRAMS = {  # that need servers of ours, or have their own
     "tests/integration/test_bus": True,
@@ -224,7 +225,7 @@ class Copy:
         """What an integration test needs, built and started."""
         if test == NO_DAEMON:
             return {}
-        self.make(*DAEMONS, PRELOADED)
+        self.make(*DAEMONS, PRELOADED, EFFECT)
         return self.shared()
 
     def shared(self):
