@@ -100,6 +100,8 @@ class Pages(cluster.TestCase):
         (agent,) = c.agents
         with contextlib.ExitStack() as stack:
             idle = [self.connect(stack, agent, b"GET /li" if i % 2 else b"", "127.0.0.2") for i in range(IDLE_CONNECTIONS)]
+            servers.wait_for(lambda: not self.is_open(idle[8]), "the ninth of one address to be closed")
+            self.assertTrue(self.is_open(idle[0]), "it was closed at once, not when its time was over")
             self.assertEqual(200, health.ask(agent, "/livez")[0])
             self.assertLessEqual(len([c for c in idle if self.is_open(c)]), 8)
             c.client.submit(wire.submit("job", wire.chain(2)))

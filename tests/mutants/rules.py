@@ -1752,7 +1752,7 @@ RULES = {
             "common/io/child.c",
             "kill(-process->pid, signal)",
             "kill(process->pid, signal)",
-            "tests/unit/test_exec test_children_left_behind",
+            "tests/unit/test_alert_io test_its_group_is_killed",
         ),
     },
     "A lease that outlives half of consumer_timeout is acknowledged early": {

@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <grp.h>
 #include <linux/close_range.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -835,11 +836,13 @@ static void test_limits(void **state)
 
 static void test_other_user(void **state)
 {
+    static const gid_t own[] = {1, 2};
     struct world *w = *state;
     struct trial t;
 
     if (geteuid() != 0)
         skip();
+    assert_int_equal(setgroups(array_size(own), own), 0);
     w->action.other_user = true;
     w->action.uid = w->action.gid = 65534;
     assert_int_equal(chmod(w->folder, 0755), 0);
@@ -850,6 +853,7 @@ static void test_other_user(void **state)
     finish(w);
     assert_true(t.ok);
     assert_string_equal(buf_str(&t.result), "65534\n65534\n65534\nnot mine\n");
+    assert_int_equal(setgroups(0, NULL), 0);
     trial_deinit(&t);
 }
 
