@@ -396,7 +396,7 @@ static void test_definitions(void **state)
     submit_defined(w, "ann", "me", n - 1);
     assert_non_null(strstr(buf_str(&w->story), "RECEIPT_CODE_ALREADY"));
     w->story.len = 0;
-    for (unsigned all = 2 * n; n < all; n++) { /* operators bring along as many as they like */
+    for (unsigned all = 3 * n; n < all; n++) { /* operators bring along as many as they like */
         submit_defined(w, "op", "amq.gen-1", n);
         assert_non_null(strstr(buf_str(&w->story), "RECEIPT_CODE_CREATED"));
         w->story.len = 0;
