@@ -307,7 +307,7 @@ say() { echo "$1 $DROVER_IDEMPOTENCY_KEY $DROVER_ATTEMPT" >>"$journal/runs"; }
 journal=$1
 say begin
 set -C
-echo >"$journal/effects/$DROVER_JOB@$DROVER_STEP@${DROVER_IDEMPOTENCY_KEY##*/}" && say effect
+echo >"$journal/effects/$DROVER_JOB@$DROVER_STEP@${DROVER_IDEMPOTENCY_KEY##*/}"
 say end
 echo "$DROVER_IDEMPOTENCY_KEY"
 """
@@ -331,7 +331,11 @@ echo "$DROVER_IDEMPOTENCY_KEY"
 
     def lines(self):
         """(begin or end, key), in their order."""
-        return [(word, key) for word, key, _ in self._lines() if word != "effect"]
+        return [(word, key) for word, key, _ in self._lines()]
+
+    def effects(self):
+        """The keys that have an effect; a run that was killed behind its effect has no line of it."""
+        return {name.replace("@", "/") for name in os.listdir(self.directory / "effects")}
 
 
 BUILTIN = {"name": "demo", "handler": "builtin"}
