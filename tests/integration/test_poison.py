@@ -34,7 +34,7 @@ class Poison(cluster.TestCase):
 
         def on_event(channel, method, _properties, body):
             event = wire.JobEvent.FromString(body)
-            if event.kind == wire.EVENT_KIND_ALERT:
+            if event.kind == wire.EVENT_KIND_ALERT and event.reason == "PARKED":
                 self.alerts[event.job_id] += 1
             channel.basic_ack(method.delivery_tag)
 
