@@ -334,7 +334,7 @@ echo "$DROVER_IDEMPOTENCY_KEY"
         return [(word, key) for word, key, _ in self._lines()]
 
     def effects(self):
-        """The keys that have an effect; a run that was killed behind its effect has no line of it."""
+        """The keys whose effect is there, whether or not the run that made it came to its end."""
         return {name.replace("@", "/") for name in os.listdir(self.directory / "effects")}
 
 
