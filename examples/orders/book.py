@@ -164,10 +164,11 @@ def parser(name, port, description):
 
 
 def serve(service, options):
-    """Serves until SIGTERM or SIGINT; then ends what was begun."""
+    """Serves until SIGTERM or SIGINT; then answers the calls it has accepted. A handler that raised
+    an exception would interrupt the main thread while it hands a call on, and close that call."""
     with Server(service, options) as server:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: sys.exit(0))
+            signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
         host, port = server.server_address[:2]
         print(f"{sys.argv[0]}: http://{host}:{port}, book in {options.book}", flush=True)
         server.serve_forever()

@@ -4,8 +4,11 @@ exactly one job and completes, and the books of the services balance against the
 
 import contextlib
 import copy
+import functools
 import json
 import pathlib
+import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -118,11 +121,36 @@ class Services(unittest.TestCase):
         servers.wait_for(lambda: not caller.alive(), "the caller to end")
         self.assertIn('"charge": 1', (self.directory / "caller.log").read_text())
 
+    def test_ends_while_it_accepts_a_call(self):
+        log = self.directory / "server.log"
+        options = ["--port", "0", "--book", self.directory / "book.db"]
+        server = servers.Process.spawn([*orders.PYTHON, "-c", STOPS_ITSELF, *options], log)
+        self.addCleanup(server.end, signal.SIGKILL)
+        find = functools.partial(re.search, r"(http://\S+),")
+        url = servers.wait_for(lambda: find(log.read_text()), f"the service, see {log}")[1]
+        with urllib.request.urlopen(f"{url}/book", timeout=30) as answer:
+            self.assertEqual([], json.load(answer)["rows"])
+        servers.wait_for(lambda: not server.alive(), "the service to end")
+
 
 CALL = """
 import sys, urllib.request as u
 body = b'{"input": {"amount": 1}, "arguments": {"currency": "EUR"}}'
 print(u.urlopen(u.Request(sys.argv[1], body, {"Idempotency-Key": "k"})).read().decode())
+"""
+
+STOPS_ITSELF = f"""
+import os, signal, sys
+sys.path.insert(0, {str(orders.EXAMPLE)!r})
+import book, payment
+
+class Server(book.Server):
+    def process_request(self, *call):
+        os.kill(os.getpid(), signal.SIGTERM)
+        super().process_request(*call)
+
+book.Server = Server
+payment.main()
 """
 
 
