@@ -248,7 +248,6 @@ static int read_http(const struct agent_served *served, struct agent_action *act
     int64_t max_response = WIRE_RESULT_MAX - WIRE_CONTENT_TYPE_MAX;
     int r = tree_keys(group, keys, problem);
 
-    http->breaker = served->breaker;
     if (!r)
         r = read_method(http, group, problem);
     if (!r)
@@ -300,6 +299,7 @@ static int read_action(struct agent_served *served, const struct kind *kind,
         if (strcmp(served->actions[i].name, action->name) == 0)
             return tree_problem(config_setting_get_member(at, "name"), problem,
                                 "is already that of actions[%zu]", i);
+    action->breaker = served->breaker;
     return kind->read(served, action, at, problem);
 }
 
@@ -351,11 +351,14 @@ static int read_breaker(struct agent_served *served, const config_setting_t *gro
     int64_t failures = BREAKER_FAILURES;
     int r;
 
-    *b = (struct breaker_config){BREAKER_FAILURES, BREAKER_OPEN_MS, BREAKER_OPEN_MAX_MS};
-    if (!at)
+    *b = (struct breaker_config){0, BREAKER_OPEN_MS, BREAKER_OPEN_MAX_MS};
+    if (!at) {
+        /* An exit code says less than a status of HTTP: 1 may be a bad request, or an outage. */
+        b->failures = served->handler == &handler_http ? BREAKER_FAILURES : 0;
         return 0;
-    if (served->handler != &handler_http)
-        return tree_problem(at, problem, "only the handler \"http\" has breakers");
+    }
+    if (served->handler == &handler_builtin)
+        return tree_problem(at, problem, "only the handlers \"http\" and \"exec\" have breakers");
     r = tree_keys(at, keys, problem);
     if (!r)
         r = tree_int(at, "failures", 1, BREAKER_FAILURES_MAX, &failures, problem);

@@ -7,6 +7,7 @@
  *             { name = "payments"; handler = "exec";
  *               lease_retries = 0;          # further tries within one lease
  *               user = "charger";           # as whom its programs run, where the agent is root
+ *               breaker = { failures = 5; open = "5s"; open_max = "1m"; }; # none unless given
  *               ack = "late";               # or "early": when the handler starts
  *               batch = 8;                  # requests in one message, where they are short
  *               actions = (
@@ -19,7 +20,7 @@
  *                     files = 1024; processes = 64; megabytes = 512; # limits of the program
  *                     result_type = "application/json"; } ); },
  *             { name = "stock"; handler = "http";    # the keys of an action: http_request.h
- *               breaker = { failures = 5; open = "5s"; open_max = "1m"; };
+ *               breaker = { failures = 5; open = "5s"; open_max = "1m"; }; # the default
  *               actions = ( { name = "reserve"; url = "http://stock:8001/reservations/${job}"; } );
  * }, { name = "demo"; handler = "builtin"; actions = ( { name = "*"; builtin = "noop"; } ); } );
  *     };
@@ -32,6 +33,7 @@
 #include <sys/types.h>
 
 #include "agent/agent.h"
+#include "agent/breaker.h"
 #include "agent/http_request.h"
 #include "base/cleanup.h"
 #include "base/status.h"
@@ -41,7 +43,8 @@ struct handler;
 
 struct agent_action {
     char *name;
-    char *builtin; /* which one; NULL: that of the action's name */
+    char *builtin;                 /* which one; NULL: that of the action's name */
+    struct breaker_config breaker; /* exec, http; no failures: none */
 
     /* exec */
     char **command;     /* argv, NULL at the end */
@@ -66,7 +69,7 @@ struct agent_served {
     uid_t uid;
     gid_t gid;
     const struct handler *handler;
-    struct breaker_config breaker; /* http */
+    struct breaker_config breaker; /* of its actions */
     struct agent_action *actions;
     size_t n_actions;
 };

@@ -8,6 +8,10 @@
  *     fd 3     how far it is, a line at a time: progress_lines.h
  *     exit     0: done · 65 (EX_DATAERR) and permanent_exit_codes: never again · else: try again
  *
+ * Where its actor has breakers each action has one of its own: a program that is to be tried again,
+ * or cannot be started, has failed; exit 0 and "never again" are answers. One that was stopped
+ * because nobody waits for it any more has done neither.
+ *
  * The environment is made anew: PATH, what the configuration says, and
  *
  *     DROVER_JOB, DROVER_STEP, DROVER_ATTEMPT
@@ -35,6 +39,7 @@
 #include "agent/handler.h"
 #include "agent/orphans.h"
 #include "agent/progress_lines.h"
+#include "agent/target.h"
 #include "agent/template.h"
 #include "base/clock.h"
 #include "io/child.h"
@@ -78,12 +83,16 @@ struct exec_run {
     size_t tail_len;
     struct progress_lines progress;
     char reported[16]; /* the errno with which the program was not started, as text; "": it was */
-    int error;         /* why it was not started */
+    int error;         /* why it was not started; or, where its breaker is open: */
+    struct agent_result deferred;
+    struct target_call call;
+    bool given_up; /* stopped before its lease's end: nobody waits for it any more */
 };
 
 const char *handler_exec_keeper;
 
 static struct list keepers = LIST_INIT(keepers); /* runs whose keeper is there */
+static struct targets targets;                   /* the programs, each by its action's name */
 
 /* Where the keeper is; "" where the system does not say where we are. */
 static const char *keeper_path(void)
@@ -118,8 +127,20 @@ static void close_once(void *handle)
         uv_close(handle, on_closed);
 }
 
+/* A program that is being stopped may answer all the same. */
+static void tell_target(const struct exec_run *run, const struct agent_result *result)
+{
+    if (result->ok || result->verdict == DROVER__V1__VERDICT__VERDICT_PERMANENT)
+        target_answered(&run->call);
+    else if (run->given_up)
+        target_abandoned(&run->call, clock_monotonic_ms());
+    else
+        target_failed(&run->call, result, clock_monotonic_ms());
+}
+
 static void finish(struct exec_run *run, const struct agent_result *result)
 {
+    tell_target(run, result);
     run->head.done(&run->head, result);
     if (uv_handle_get_type((uv_handle_t *)&run->process) == UV_PROCESS)
         close_once(&run->process);
@@ -148,6 +169,10 @@ static void finish_not_started(struct exec_run *run)
     const char *program = *run->reported ? run->action->command[0] : keeper_path();
     char message[256];
 
+    if (run->deferred.class) {
+        finish(run, &run->deferred);
+        return;
+    }
     snprintf(message, sizeof(message), "%s: %s", program, uv_strerror(run->error));
     finish_failed(run, "NOT_STARTED", false, message);
 }
@@ -244,6 +269,8 @@ static void stop(struct handler_run *head, bool at_once)
 
     if (run->phase == NOT_STARTED || run->phase >= KILLED)
         return;
+    if (run->phase == RUNNING)
+        run->given_up = time_left(run) > 0;
     if (at_once || time_left(run) == 0)
         kill_group(run);
     else if (run->phase == RUNNING)
@@ -528,6 +555,23 @@ static int launch(uv_loop_t *loop, struct exec_run *run)
     return r;
 }
 
+/* Return: whether the program runs; else run->error or run->deferred says why not. */
+static bool begin(uv_loop_t *loop, struct exec_run *run)
+{
+    const char *actor = run->head.run->request->actor;
+    struct target *target;
+
+    if (time_left(run) == 0) { /* we stood still since it was taken */
+        run->error = UV_ETIMEDOUT;
+        return false;
+    }
+    target = target_find(&targets, actor, run->action->name, &run->action->breaker);
+    if (!target_admit(target, clock_monotonic_ms(), &run->call, &run->deferred))
+        return false;
+    run->error = launch(loop, run);
+    return run->error == 0;
+}
+
 static struct handler_run *start(uv_loop_t *loop, const struct agent_action *action,
                                  const struct handler_run *head)
 {
@@ -541,9 +585,7 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     progress_lines_init(&run->progress);
     left = time_left(run);
     init_handles(loop, run);
-    run->error =
-        left > 0 ? launch(loop, run) : UV_ETIMEDOUT; /* we stood still since it was taken */
-    if (run->error) {
+    if (!begin(loop, run)) {
         uv_timer_start(&run->timer, on_timer, 0, 0);
         return &run->head;
     }
@@ -557,7 +599,13 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     return &run->head;
 }
 
-const struct handler handler_exec = {.name = "exec", .start = start, .stop = stop};
+static void close_targets(void)
+{
+    targets_free(&targets);
+}
+
+const struct handler handler_exec = {
+    .name = "exec", .start = start, .stop = stop, .close = close_targets};
 
 bool handler_exec_possible(const char **path)
 {

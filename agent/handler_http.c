@@ -29,12 +29,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/breaker.h"
 #include "agent/handler.h"
 #include "agent/http_request.h"
+#include "agent/target.h"
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/log.h"
 #include "model/policy.h"
 #include "model/wire.h"
 
@@ -47,19 +45,10 @@
 
 static_assert(ERROR_BODY_MAX <= WIRE_ERROR_DETAILS_MAX, "details are not cut again");
 
-/* Where requests go, and how it fares. */
-struct target {
-    UT_hash_handle hh;
-    struct breaker breaker;
-    char last[160]; /* failure, for people */
-    char name[];    /* "<actor> <scheme://host:port>" */
-};
-
 struct http_run {
     struct handler_run head;
     const struct http_action *action;
-    struct target *target;
-    struct breaker_call call;
+    struct target_call call;
     struct http_request request;
     CURL *easy; /* NULL: not under way */
     struct curl_slist *headers;
@@ -88,7 +77,7 @@ static struct engine {
     CURLM *multi;
     uv_timer_t timer;
     struct list watches;
-    struct target *targets;
+    struct targets targets;
 } engine;
 
 /* ---- the end ---- */
@@ -153,42 +142,6 @@ static bool is_first(const struct http_run *run)
 static Drover__V1__Effect effect_of_refusal(const struct http_run *run)
 {
     return is_first(run) ? DROVER__V1__EFFECT__EFFECT_NONE : DROVER__V1__EFFECT__EFFECT_UNKNOWN;
-}
-
-/* ---- targets ---- */
-
-static struct target *target_find(const char *actor, const struct http_action *action)
-{
-    size_t len = strlen(actor) + strlen(action->target) + 2;
-    struct target *target = or_abort(calloc(1, sizeof(*target) + len));
-    struct target *known;
-
-    snprintf(target->name, len, "%s %s", actor, action->target);
-    HASH_FIND_STR(engine.targets, target->name, known);
-    if (known) {
-        free(target);
-        return known;
-    }
-    target->breaker.config = action->breaker;
-    HASH_ADD_STR(engine.targets, name, target);
-    return target;
-}
-
-static void target_answered(struct http_run *run)
-{
-    if (breaker_succeeded(&run->target->breaker, &run->call))
-        log_info("breaker_closed", LOG_S("target", run->action->target));
-}
-
-static void target_failed(struct http_run *run)
-{
-    struct breaker *b = &run->target->breaker;
-    int64_t now = clock_monotonic_ms();
-
-    snprintf(run->target->last, sizeof(run->target->last), "%.150s", run->message);
-    if (breaker_failed(b, &run->call, now, run->result.retry_after_ms))
-        log_warn("breaker_open", LOG_S("target", run->action->target),
-                 LOG_I("for_ms", b->until - now), LOG_S("class", run->class));
 }
 
 /* ---- what came of it ---- */
@@ -264,7 +217,7 @@ static void set_outcome(struct http_run *run, CURLcode code, const char *why)
     }
     if (!answered) {
         set_unanswered(run, code, why);
-        target_failed(run);
+        target_failed(&run->call, &run->result, clock_monotonic_ms());
         return;
     }
     if (too_large && status / 100 == 2) {
@@ -278,9 +231,9 @@ static void set_outcome(struct http_run *run, CURLcode code, const char *why)
         set_answered(run, status);
     }
     if (status >= 500)
-        target_failed(run);
+        target_failed(&run->call, &run->result, clock_monotonic_ms());
     else
-        target_answered(run);
+        target_answered(&run->call);
 }
 
 static void leave_multi(struct http_run *run)
@@ -405,16 +358,6 @@ static void engine_open(uv_loop_t *loop)
     curl_multi_setopt(engine.multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
 }
 
-static void targets_free(void)
-{
-    struct target *target, *next;
-
-    HASH_ITER(hh, engine.targets, target, next) {
-        HASH_DEL(engine.targets, target);
-        free(target);
-    }
-}
-
 /* What is left is connections, kept or on their way out. libcurl 8 would have them watched once
  * more while it ends them, and they are gone before that could be: it is not to call us. */
 static void engine_close(void)
@@ -430,7 +373,7 @@ static void engine_close(void)
     curl_multi_cleanup(multi);
     curl_global_cleanup();
     uv_close((uv_handle_t *)&engine.timer, NULL);
-    targets_free();
+    targets_free(&engine.targets);
 }
 
 /* ---- the start ---- */
@@ -581,11 +524,12 @@ static void launch(struct http_run *run)
 }
 
 /* Return: false where the result is there already. */
-static bool prepare(struct http_run *run)
+static bool prepare(struct http_run *run, const struct breaker_config *breaker)
 {
     const Drover__V1__StepRequest *request = run->head.run->request;
     struct problem problem = {0};
-    int64_t now = clock_monotonic_ms(), wait;
+    int64_t now = clock_monotonic_ms();
+    struct target *target;
 
     if (now >= run->head.run->deadline) { /* we stood still since it was taken */
         set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
@@ -602,13 +546,8 @@ static bool prepare(struct http_run *run)
                    "UNKNOWN_NAME", "%s %s", problem.field, problem.reason);
         return false;
     }
-    run->target = target_find(request->actor, run->action);
-    if (breaker_admit(&run->target->breaker, now, &run->call, &wait))
-        return true;
-    set_failed(run, DROVER__V1__VERDICT__VERDICT_DEFER, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
-               "BREAKER_OPEN", "spared for a while; last: %s", run->target->last);
-    run->result.retry_after_ms = wait;
-    return false;
+    target = target_find(&engine.targets, request->actor, run->action->target, breaker);
+    return target_admit(target, now, &run->call, &run->result);
 }
 
 static struct handler_run *start(uv_loop_t *loop, const struct agent_action *action,
@@ -622,7 +561,7 @@ static struct handler_run *start(uv_loop_t *loop, const struct agent_action *act
     uv_timer_init(loop, &run->soon);
     run->soon.data = run;
     engine_open(loop);
-    if (prepare(run))
+    if (prepare(run, &action->breaker))
         launch(run);
     else
         finish_soon(run);
@@ -635,7 +574,7 @@ static void stop(struct handler_run *head, bool at_once)
 
     if (!run->easy)
         return;
-    breaker_abandoned(&run->target->breaker, &run->call, clock_monotonic_ms());
+    target_abandoned(&run->call, clock_monotonic_ms());
     leave_multi(run);
     set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                "STOPPED", "%s: given up before it answered", run->action->target);

@@ -20,7 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/breaker.h"
 #include "base/cleanup.h"
 #include "base/status.h"
 #include "base/str.h"
@@ -47,7 +46,6 @@ struct http_action {
     size_t max_response;
     char *ca_file; /* NULL: the system's */
     char *proxy;   /* NULL: none */
-    struct breaker_config breaker;
 };
 
 struct http_request {

@@ -38,7 +38,9 @@ static const struct {
     {"max_response", "http: bytes of a result, at most 262016"},
     {"ca_file", "http: certificates to trust instead of the system's"},
     {"proxy", "http: by which to go"},
-    {"breaker", "http: a group of the next three; one breaker for each target"},
+    {"breaker",
+     "http, exec: a group of the next three; a breaker for each target of http, by default, "
+     "and for each action of exec where this stands"},
     {"failures", "in a row, until it opens; default: 5"},
     {"open", "for so long at first; default: 5s"},
     {"open_max", "and never longer than; default: 1m"},

@@ -194,9 +194,11 @@ static void ask(void)
         .headers = headers,
         .body = HTTP_BODY_NONE,
         .max_response = RESPONSE_MAX,
+    };
+    const struct agent_action action = {
+        .http = &http,
         .breaker = {.failures = UINT_MAX, .open_ms = 1, .open_max_ms = 1},
     };
-    const struct agent_action action = {.http = &http};
     Drover__V1__StepRequest request = DROVER__V1__STEP_REQUEST__INIT;
     struct agent_run run = {
         .request = &request,

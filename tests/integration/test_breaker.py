@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that are dead, ask to be left alone, or hang: the http handler spares them, nothing parks,
-and everything completes.
+"""Services that are dead, ask to be left alone, or hang, and programs that fail: their handlers spare them,
+nothing parks, and everything completes.
 
     DROVER_TEST_OUTAGE_S=120    how long payment is dead (default 5), at the breaker's real times
 """
@@ -105,6 +105,130 @@ class Outage(cluster.TestCase):
         self.assertGreaterEqual(dead.calls, AGENTS * (FAILURES + OPENED - 1))
         self.assertLessEqual(dead.calls, most)
         self.assertLessEqual(failed, dead.calls)
+
+
+class FailingService:
+    """Answers 503 to each call, until it is mended."""
+
+    failure = "HTTP_503"
+
+    def __init__(self, _directory):
+        service = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                service.calls += 1
+                self.send_response(200 if service.mended else 503)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.calls, self.mended = 0, False
+        self._server = http.server.HTTPServer((servers.HOST, 0), Handler)
+        self.target = f"http://{servers.HOST}:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def actor(self):
+        return {"handler": "http", "actions": [{"name": "call", "url": self.target + "/${job}"}]}
+
+    def mend(self):
+        self.mended = True
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class FailingProgram:
+    """Ends with 69 (EX_UNAVAILABLE), until it is mended. Each run appends a line to a file."""
+
+    failure = "EXIT_69"
+    target = "call"  # the name of its action
+
+    SCRIPT = """\
+echo "$DROVER_JOB" >>"$1/runs"
+test -e "$1/mended" || exit 69
+"""
+
+    def __init__(self, directory):
+        self._directory = directory
+
+    def actor(self):
+        command = ["/bin/sh", "-c", self.SCRIPT, "sh", str(self._directory)]
+        return {"handler": "exec", "actions": [{"name": self.target, "command": command}]}
+
+    @property
+    def calls(self):
+        return len((self._directory / "runs").read_text().splitlines())
+
+    def mend(self):
+        (self._directory / "mended").touch()
+
+    def close(self):
+        pass
+
+
+class Failing(cluster.TestCase):
+    """What the steps of an actor call fails each time: a service, and a program."""
+
+    def start(self, kind, breaker):
+        called = kind(self.directory)
+        self.addCleanup(called.close)
+        actor = {"name": "caller", "lease_retries": 0, "breaker": breaker, **called.actor()}
+        agent = {"agent": {"concurrency": SLOTS, "actors": [cluster.BUILTIN, actor]}}
+        return called, self.cluster(settings={"agent": agent})
+
+    def submit(self, c, job_id, **policy):
+        retry = wire.Policy(initial_interval_ms=50, **policy)
+        c.client.submit(wire.submit(job_id, [wire.step("s", "caller", "call", retry=retry)]))
+
+    def check_recovery(self, kind):
+        """While it fails, steps are deferred, uncounted, without a call; one probe finds that it is back."""
+        failures = 3
+        called, c = self.start(kind, {"failures": failures, "open": "100ms", "open_max": "400ms"})
+        jobs = [f"job-{i}" for i in range(6)]
+        for job_id in jobs:
+            self.submit(c, job_id, maximum_attempts=100)
+        servers.wait_for(
+            lambda: sum(len(c.store.events(job, "deferred")) for job in jobs) > 10, "steps to be deferred"
+        )
+        called.mend()
+        for event in c.client.all_settled(jobs, TIMEOUT_S):
+            self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
+
+        failed = sum(len(c.store.events(job, "failed")) for job in jobs)
+        opened, closed = (c.agents[0].records(f"breaker_{event}") for event in ("open", "closed"))
+        self.assertEqual(failed + len(jobs), called.calls)  # a step that was deferred called nothing
+        self.assertGreaterEqual(failed, failures + len(opened) - 1)
+        self.assertLessEqual(failed, failures + SLOTS - 1 + len(opened) - 1)  # once it is open, probes alone
+        self.assertEqual(1, len(closed))
+        for record in (*opened, *closed):
+            self.assertEqual(("caller", called.target), (record["actor"], record["target"]))
+        self.assertEqual({called.failure}, {record["class"] for record in opened})
+        c.await_idle()
+
+    def test_service_recovers(self):
+        self.check_recovery(FailingService)
+
+    def test_program_recovers(self):
+        self.check_recovery(FailingProgram)
+
+    def check_park(self, kind):
+        """A step that opens the breaker itself is not put off for ever: it parks like any other."""
+        called, c = self.start(kind, {"failures": 1, "open": "50ms", "open_max": "50ms"})
+        self.submit(c, "job", maximum_attempts=3, park_interval_ms=-1)
+        servers.wait_for(lambda: c.store.events("job", "parked"), "the step to park")
+        self.assertEqual([["0", "EXHAUSTED"]], c.store.events("job", "parked"))
+        self.assertEqual(called.failure, getattr(c.client.status("job").steps[0].last_error, "class"))
+        self.assertEqual(3, called.calls)
+
+    def test_step_for_a_service_parks(self):
+        self.check_park(FailingService)
+
+    def test_step_for_a_program_parks(self):
+        self.check_park(FailingProgram)
 
 
 class Call:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps that are requests over HTTP, to a service in this process: what it is asked, what becomes of its
-answers, an outage, TLS, and the end of an agent with requests under way."""
+answers, TLS, and the end of an agent with requests under way."""
 
 import http.server
 import json
@@ -171,46 +171,6 @@ class Http(cluster.TestCase):
             name, error = self.last_error(c, job_id)
             self.assertEqual((f"HTTP_{status}", '"no"'), (name, error.details))
             self.assertEqual(asked, len(service.asked))
-
-    def test_outage(self):
-        """While a service is down its steps are deferred, uncounted, and go on when it is back."""
-        down = threading.Event()
-        down.set()
-        service = self.service(
-            lambda _: json_answer({}, status=503) if down.is_set() else json_answer("done")
-        )
-        breaker = {"failures": 3, "open": "100ms", "open_max": "400ms"}
-        c = self.http_cluster(
-            actor("s", {"name": "*", "url": service.url + "/${job}"}, lease_retries=0, breaker=breaker)
-        )
-        policy = wire.Policy(initial_interval_ms=50, maximum_attempts=100)
-        jobs = [f"job-{i}" for i in range(6)]
-        for job_id in jobs:
-            c.client.submit(wire.submit(job_id, [wire.step("s", "s", "any", retry=policy)]))
-        servers.wait_for(
-            lambda: sum(len(c.store.events(j, "deferred")) for j in jobs) > 10, "steps to be deferred"
-        )
-        down.clear()
-        for job_id in jobs:
-            event = c.client.settled(job_id)
-            self.assertEqual(wire.OUTCOME_SUCCEEDED, event.outcome)
-            self.assertEqual(b'"done"', event.results[0].payload.data)
-        failed = sum(len(c.store.events(j, "failed")) for j in jobs)
-        self.assertEqual(failed + len(jobs), len(service.asked))
-        opened = c.agents[0].records("breaker_open")
-        self.assertTrue(opened and c.agents[0].records("breaker_closed"))
-        self.assertEqual((service.url, "HTTP_503"), (opened[0]["target"], opened[0]["class"]))
-        c.await_idle()
-
-    def test_what_fails_each_time(self):
-        """A step that opens the breaker itself is not put off for ever: it parks like any other."""
-        service = self.service(lambda _: json_answer("no", status=500))
-        breaker = {"failures": 1, "open": "50ms", "open_max": "50ms"}
-        c = self.http_cluster(actor("s", {"name": "*", "url": service.url}, breaker=breaker))
-        c.client.submit(wire.submit("job", [wire.step("s", "s", "any", retry=SOON)]))
-        servers.wait_for(lambda: c.store.events("job", "parked"), "the step to park")
-        self.assertEqual([["0", "EXHAUSTED"]], c.store.events("job", "parked"))
-        self.assertEqual("HTTP_500", self.last_error(c, "job")[0])
 
     def certificate(self, name):
         """Context of a server and the file to trust, for one that is called @name."""

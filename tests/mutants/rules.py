@@ -1656,8 +1656,8 @@ RULES = {
     "An agent says nothing after its lease, and begins nothing": {
         "a program is begun though no time is left": (
             "agent/handler_exec.c",
-            "left > 0 ? launch(loop, run) : UV_ETIMEDOUT;",
-            "launch(loop, run);",
+            "    if (time_left(run) == 0) {",
+            "    if (false) {",
             "tests/unit/test_exec test_deadline_passed",
         ),
         "a service is asked though no time is left": (
@@ -1724,8 +1724,8 @@ RULES = {
         ),
         "a request over HTTP that is not wanted is not aborted": (
             "agent/handler_http.c",
-            "    if (!run->easy)\n        return;\n    breaker_abandoned",
-            "    if (true)\n        return;\n    breaker_abandoned",
+            "    if (!run->easy)\n        return;\n    target_abandoned",
+            "    if (true)\n        return;\n    target_abandoned",
             "tests/integration/test_long_work.py LongWork.test_unwanted_request_is_aborted",
         ),
         "an agent does not heed what is not wanted": (
@@ -3289,6 +3289,45 @@ RULES = {
             "        open_until(b, now);\n",
             "        ;\n",
             f"{BREAKER} test_abandoned_probe",
+        ),
+    },
+    "A breaker counts what shows that its target fails, not what is an answer; while it is open nothing is called": {
+        "a program that refuses for good counts against its breaker": (
+            "agent/handler_exec.c",
+            "    if (result->ok || result->verdict == DROVER__V1__VERDICT__VERDICT_PERMANENT)\n",
+            "    if (result->ok)\n",
+            "tests/unit/test_exec test_what_a_breaker_counts",
+        ),
+        "a program that is not wanted any more counts against its breaker": (
+            "agent/handler_exec.c",
+            "    else if (run->given_up)\n",
+            "    else if (false)\n",
+            "tests/unit/test_exec test_stopped_run",
+        ),
+        "a program runs while its breaker is open": (
+            "agent/handler_exec.c",
+            "&run->call, &run->deferred))\n        return false;\n",
+            "&run->call, &run->deferred))\n        ;\n",
+            "tests/unit/test_exec test_breaker_opens",
+        ),
+        "a probe that answers does not close the breaker of a program": (
+            "agent/handler_exec.c",
+            "        target_answered(&run->call);\n",
+            "        target_abandoned(&run->call, clock_monotonic_ms());\n",
+            "tests/integration/test_breaker.py Failing.test_program_recovers",
+        ),
+        "programs have breakers that nobody asked for": (
+            "agent/agent_config.c",
+            "served->handler == &handler_http ? BREAKER_FAILURES : 0;\n",
+            "BREAKER_FAILURES;\n",
+            "tests/unit/test_agent_config test_exec_breakers",
+        ),
+        "all actors share the breakers of their targets": (
+            "agent/target.c",
+            "    HASH_FIND(hh, targets->by_name, target->actor, size, known);\n",
+            "    memset(target->actor, 'a', actor_size - 1);\n"
+            "    HASH_FIND(hh, targets->by_name, target->actor, size, known);\n",
+            "tests/unit/test_target test_names",
         ),
     },
     "An agent's lease is its own monotonic time from receipt; it runs a request once, and acknowledges it late": {

@@ -19,6 +19,9 @@
 #define ACTIONS(text)                                                                              \
     "agent = { actors = ( { name = \"a\"; handler = \"exec\"; actions = (" text "); } ); };"
 #define ACTION(text) ACTIONS("{ name = \"x\"; command = [\"/bin/true\"]; " text " }")
+#define EXEC_ACTOR(text)                                                                           \
+    "agent = { actors = ( { name = \"a\"; handler = \"exec\"; " text                               \
+    " actions = ( { name = \"x\"; command = [\"/bin/true\"]; } ); } ); };"
 #define HTTP_ACTOR(text) "agent = { actors = ( { name = \"a\"; handler = \"http\"; " text " } ); };"
 #define HTTP_ACTION(text) HTTP_ACTOR("actions = ( { name = \"x\"; " text " } );")
 #define HTTP(text) HTTP_ACTION("url = \"http://h/\"; " text)
@@ -94,6 +97,7 @@ static void test_http_keys(void **state)
     CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
     struct problem problem = {0};
     const struct agent_served *served;
+    const struct agent_action *action;
     const struct http_action *http;
 
     if (read_text(
@@ -113,7 +117,11 @@ static void test_http_keys(void **state)
     served = agent_setup_actor(setup, "payments");
     assert_ptr_equal(served->handler, &handler_http);
     assert_int_equal(served->actor.lease_retries, 5);
-    http = agent_served_action(served, "charge")->http;
+    action = agent_served_action(served, "charge");
+    assert_int_equal(action->breaker.failures, 7);
+    assert_int_equal(action->breaker.open_ms, 250);
+    assert_int_equal(action->breaker.open_max_ms, 3600000);
+    http = action->http;
     assert_string_equal(http->method, "PUT");
     assert_string_equal(http->url, "https://pay.example:8443/charges/${job}?step=${step}");
     assert_string_equal(http->target, "https://pay.example:8443");
@@ -125,28 +133,30 @@ static void test_http_keys(void **state)
     assert_int_equal(http->max_response, 1000);
     assert_string_equal(http->ca_file, "/etc/own.pem");
     assert_string_equal(http->proxy, "http://proxy:3128");
-    assert_int_equal(http->breaker.failures, 7);
-    assert_int_equal(http->breaker.open_ms, 250);
-    assert_int_equal(http->breaker.open_max_ms, 3600000);
     http = agent_served_action(served, "look")->http;
     assert_string_equal(http->target, "http://[::1]:80");
     assert_int_equal(http->body, HTTP_BODY_NONE);
-    http = agent_served_action(served, "anything")->http;
-    assert_string_equal(http->target, "http://h");
-    assert_int_equal(http->breaker.failures, 7);
+    action = agent_served_action(served, "anything");
+    assert_string_equal(action->http->target, "http://h");
+    assert_int_equal(action->breaker.failures, 7);
 }
 
 static void test_http_defaults(void **state)
 {
     CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
     const struct agent_served *served;
+    const struct agent_action *action;
     const struct http_action *http;
 
     assert_int_equal(read_text(HTTP(""), &setup, NULL), 0);
     served = agent_setup_actor(setup, "a");
     assert_int_equal(served->actor.lease_retries, 2);
     assert_int_equal(served->actor.batch, 8);
-    http = agent_served_action(served, "x")->http;
+    action = agent_served_action(served, "x");
+    assert_int_equal(action->breaker.failures, 5);
+    assert_int_equal(action->breaker.open_ms, 5000);
+    assert_int_equal(action->breaker.open_max_ms, 60000);
+    http = action->http;
     assert_string_equal(http->method, "POST");
     assert_null(http->headers[0]);
     assert_int_equal(http->body, HTTP_BODY_DOCUMENT);
@@ -154,9 +164,34 @@ static void test_http_defaults(void **state)
     assert_int_equal(http->max_response, WIRE_RESULT_MAX - WIRE_CONTENT_TYPE_MAX);
     assert_null(http->ca_file);
     assert_null(http->proxy);
-    assert_int_equal(http->breaker.failures, 5);
-    assert_int_equal(http->breaker.open_ms, 5000);
-    assert_int_equal(http->breaker.open_max_ms, 60000);
+}
+
+/* A program has a breaker where its actor asks for one, and not otherwise. */
+static void test_exec_breakers(void **state)
+{
+    static const struct {
+        const char *text;
+        struct breaker_config breaker;
+    } cases[] = {
+        {"", {0}},
+        {"breaker = {};", {5, 5000, 60000}},
+        {"breaker = { failures = 1; open = \"1h\"; open_max = \"1h\"; };", {1, 3600000, 3600000}},
+    };
+
+    for (size_t i = 0; i < array_size(cases); i++) {
+        CLEANUP(agent_setup_free) struct agent_setup *setup = NULL;
+        const struct breaker_config *breaker;
+        char text[256];
+
+        snprintf(text, sizeof(text), EXEC_ACTOR("%s"), cases[i].text);
+        assert_int_equal(read_text(text, &setup, NULL), 0);
+        breaker = &setup->actors[0].actions[0].breaker;
+        assert_int_equal(breaker->failures, cases[i].breaker.failures);
+        if (breaker->failures == 0)
+            continue;
+        assert_int_equal(breaker->open_ms, cases[i].breaker.open_ms);
+        assert_int_equal(breaker->open_max_ms, cases[i].breaker.open_max_ms);
+    }
 }
 
 static void test_http_bodies(void **state)
@@ -233,7 +268,14 @@ static void test_refused(void **state)
         {ACTION("}, { name = \"x\"; command = [\"y\"];"), "agent.actors[0].actions[1].name",
          "actions[0]"},
         {"agent = { actors = ( { name = \"a\"; handler = \"builtin\"; breaker = {}; } ); };",
-         "agent.actors[0].breaker", "only the handler \"http\""},
+         "agent.actors[0].breaker", "only the handlers \"http\" and \"exec\""},
+        {EXEC_ACTOR("breaker = 5;"), "agent.actors[0].breaker", "must be a group"},
+        {EXEC_ACTOR("breaker = { failures = 0; };"), "agent.actors[0].breaker.failures",
+         "1 to 1000"},
+        {EXEC_ACTOR("breaker = { open = \"soon\"; };"), "agent.actors[0].breaker.open", "duration"},
+        {EXEC_ACTOR("breaker = { open = \"2m\"; };"), "agent.actors[0].breaker",
+         "open_max at least that"},
+        {ACTION("breaker = {};"), "agent.actors[0].actions[0].breaker", "not known"},
         {HTTP_ACTOR(""), "agent.actors[0]", "actions are missing"},
         {HTTP_ACTION(""), "agent.actors[0].actions[0]", "url is missing"},
         {HTTP_ACTION("url = 5;"), "agent.actors[0].actions[0].url", "must be text"},
@@ -340,8 +382,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_keys),      cmocka_unit_test(test_http_keys),
-        cmocka_unit_test(test_http_defaults), cmocka_unit_test(test_http_bodies),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_http_defaults), cmocka_unit_test(test_exec_breakers),
+        cmocka_unit_test(test_http_bodies),   cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

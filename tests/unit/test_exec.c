@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <grp.h>
+#include <fcntl.h>
 #include <linux/close_range.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -25,6 +26,7 @@
 #include "agent/handler.h"
 #include "agent/progress_lines.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "model/wire.h"
 
@@ -51,6 +53,7 @@ struct trial {
     Drover__V1__Payload arguments;
     bool ok;
     Drover__V1__Verdict verdict;
+    int64_t retry_after;
     char class[64];
     char message[256];
     char type[64];
@@ -69,6 +72,7 @@ static void on_done(struct handler_run *run, const struct agent_result *result)
     assert_true(run == t->handler_run);
     t->ok = result->ok;
     t->verdict = result->verdict;
+    t->retry_after = result->retry_after_ms;
     snprintf(t->class, sizeof(t->class), "%s", result->class ? result->class : "");
     snprintf(t->message, sizeof(t->message), "%s", result->message ? result->message : "");
     snprintf(t->type, sizeof(t->type), "%s", result->content_type ? result->content_type : "");
@@ -240,6 +244,8 @@ static int teardown(void **state)
 {
     struct world *w = *state;
 
+    handler_exec.close();
+    handler_exec.close(); /* harmless: several actors may have this handler */
     assert_int_equal(uv_loop_close(&w->loop), 0);
     unlink(w->script);
     rmdir(w->folder);
@@ -885,6 +891,264 @@ static void test_many(void **state)
     free(trials);
 }
 
+/* ---- the breaker ---- */
+
+static const struct breaker_config OPENS_AT_ONCE = {1, 60000, 60000};
+
+static void expect_deferred(const struct trial *t)
+{
+    assert_false(t->ok);
+    assert_string_equal(t->class, "BREAKER_OPEN");
+    assert_int_equal(t->verdict, DROVER__V1__VERDICT__VERDICT_DEFER);
+    assert_true(t->retry_after >= 1);
+}
+
+/* A line for each run; the file goes. */
+static unsigned runs_of(const struct world *w)
+{
+    char path[80];
+    unsigned n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s.runs", w->script);
+    f = fopen(path, "r");
+    if (!f)
+        return 0;
+    for (int c; (c = fgetc(f)) != EOF;)
+        n += c == '\n';
+    fclose(f);
+    unlink(path);
+    return n;
+}
+
+static void test_breaker_opens(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    w->action.breaker = (struct breaker_config){3, 60000, 60000};
+    for (int i = 0; i < 5; i++) {
+        run_script(w, &t, "echo >>$0.runs; exit 69");
+        if (i < 3)
+            assert_string_equal(t.class, "EXIT_69");
+        else
+            expect_deferred(&t);
+        if (i < 4)
+            trial_deinit(&t);
+    }
+    assert_in_range(t.retry_after, 1, 60000);
+    assert_non_null(strstr(t.message, "exit status 69")); /* why */
+    trial_deinit(&t);
+    assert_int_equal(runs_of(w), 3);
+}
+
+static void test_no_breaker_unless_configured(void **state)
+{
+    struct world *w = *state;
+
+    for (int i = 0; i < 20; i++) {
+        struct trial t;
+
+        run_script(w, &t, "echo >>$0.runs; exit 69");
+        assert_string_equal(t.class, "EXIT_69");
+        trial_deinit(&t);
+    }
+    assert_int_equal(runs_of(w), 20);
+}
+
+/* Each action has its own, and each actor. */
+static void test_breakers_apart(void **state)
+{
+    static const struct {
+        const char *actor, *action;
+        bool open;
+    } cases[] = {
+        {"a", "x", false}, {"a", "x", true}, {"a", "y", false}, {"b", "x", false}, {"a", "y", true},
+    };
+    struct world *w = *state;
+
+    w->action.breaker = OPENS_AT_ONCE;
+    write_script(w, "exit 1");
+    for (size_t i = 0; i < array_size(cases); i++) {
+        struct trial t;
+
+        w->action.name = (char *)cases[i].action;
+        trial_init(w, &t);
+        t.request.actor = (char *)cases[i].actor;
+        trial_start(&handler_exec, &t);
+        finish(w);
+        assert_string_equal(t.class, cases[i].open ? "BREAKER_OPEN" : "EXIT_1");
+        trial_deinit(&t);
+    }
+}
+
+/* What says that a program, or what it calls, is broken; and what is an answer. */
+static void test_what_a_breaker_counts(void **state)
+{
+    static const struct {
+        const char *script;
+        bool counts;
+    } cases[] = {
+        {"exit 0", false},
+        {"exit 65", false},
+        {"exit 2", false}, /* configured as permanent */
+        {"head -c 300000 /dev/zero", false},
+        {"exit 1", true},
+        {"exit 75", true},
+        {"no-such-program", true},
+        {"kill -SEGV $$", true},
+        {"exec sleep 1000", true},          /* TIMEOUT */
+        {"trap '' TERM; sleep 1000", true}, /* likewise, and killed */
+        {"", true},                         /* there is none: NOT_STARTED */
+    };
+    struct world *w = *state;
+
+    w->action.breaker = OPENS_AT_ONCE;
+    w->action.permanent[2] = true;
+    w->action.kill_grace_ms = 100;
+    for (size_t i = 0; i < array_size(cases); i++) {
+        bool lasts = strstr(cases[i].script, "sleep");
+        char action[16];
+        struct trial t;
+
+        snprintf(action, sizeof(action), "action-%zu", i);
+        w->action.name = action;
+        write_script(w, cases[i].script);
+        if (!*cases[i].script)
+            unlink(w->script);
+        for (int n = 0; n < 2; n++) {
+            trial_init(w, &t);
+            if (lasts)
+                t.run.deadline = clock_monotonic_ms() + 500;
+            trial_start(&handler_exec, &t);
+            finish(w);
+            trial_deinit(&t);
+        }
+        if ((strcmp(t.class, "BREAKER_OPEN") == 0) != cases[i].counts)
+            fail_msg("%s: %s", cases[i].script, t.class);
+    }
+}
+
+/* What the agent has no time for any more is no failure of the program. */
+static void test_a_breaker_counts_runs_only(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    w->action.breaker = OPENS_AT_ONCE;
+    write_script(w, "exit 0");
+    trial_init(w, &t);
+    t.run.deadline = clock_monotonic_ms();
+    trial_start(&handler_exec, &t);
+    finish(w);
+    assert_string_equal(t.class, "NOT_STARTED");
+    trial_deinit(&t);
+    run_script(w, &t, "exit 0");
+    assert_true(t.ok);
+    trial_deinit(&t);
+}
+
+/* Opens it, with a time that is over before anybody looks. */
+static void open_breaker(struct world *w)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    struct trial t;
+
+    w->action.breaker = (struct breaker_config){1, 1, 1};
+    run_script(w, &t, "exit 1");
+    assert_string_equal(t.class, "EXIT_1");
+    while (clock_monotonic_ms() < t.ended + 2)
+        nanosleep(&pause, NULL);
+    trial_deinit(&t);
+}
+
+static void test_one_probe(void **state)
+{
+    struct world *w = *state;
+    struct trial probe, t;
+    char path[64];
+    int go;
+
+    open_breaker(w);
+    snprintf(path, sizeof(path), "%s/go", w->folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    go = open(path, O_RDWR | O_CLOEXEC);
+    w->command[1] = path;
+    write_script(w, "echo >>$0.runs; read go <\"$1\"");
+    trial_init(w, &probe);
+    trial_start(&handler_exec, &probe);
+    trial_init(w, &t);
+    t.run.deadline = clock_monotonic_ms() + 5000; /* it would end all the same */
+    trial_start(&handler_exec, &t);
+    while (w->under_way > 1)
+        uv_run(&w->loop, UV_RUN_ONCE);
+    expect_deferred(&t);
+    trial_deinit(&t);
+    assert_int_equal(write(go, "go\n", 3), 3);
+    finish(w);
+    assert_true(probe.ok);
+    trial_deinit(&probe);
+    close(go);
+    unlink(path);
+    run_script(w, &t, "echo >>$0.runs");
+    assert_true(t.ok);
+    trial_deinit(&t);
+    assert_int_equal(runs_of(w), 2);
+}
+
+/* A probe that was stopped before its time tells nothing, and leaves its place to another. */
+static void test_stopped_probe(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    open_breaker(w);
+    write_script(w, "trap 'exit 7' TERM; : >\"$1\"; sleep 1000 & wait");
+    stop_when_ready(w, &t, false);
+    assert_string_equal(t.class, "TIMEOUT");
+    trial_deinit(&t);
+    run_script(w, &t, "exit 0");
+    assert_true(t.ok);
+    trial_deinit(&t);
+}
+
+/* What the job does not want any more is stopped: that does not open it. */
+static void test_stopped_run(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    w->action.breaker = OPENS_AT_ONCE;
+    write_script(w, "trap 'exit 7' TERM; : >\"$1\"; sleep 1000 & wait");
+    stop_when_ready(w, &t, false);
+    assert_string_equal(t.message, "exit status 7");
+    trial_deinit(&t);
+    stop_when_ready(w, &t, true);
+    assert_non_null(strstr(t.message, "signal 9"));
+    trial_deinit(&t);
+    run_script(w, &t, "exit 0");
+    assert_true(t.ok);
+    trial_deinit(&t);
+}
+
+/* Nothing is kept from the first life. */
+static void test_close_forgets(void **state)
+{
+    struct world *w = *state;
+    struct trial t;
+
+    w->action.breaker = OPENS_AT_ONCE;
+    run_script(w, &t, "exit 1");
+    trial_deinit(&t);
+    run_script(w, &t, "exit 1");
+    expect_deferred(&t);
+    trial_deinit(&t);
+    handler_exec.close();
+    run_script(w, &t, "exit 0");
+    assert_true(t.ok);
+    trial_deinit(&t);
+}
+
 /* ---- builtin ---- */
 
 static void run_builtin(struct world *w, struct trial *t, const char *action, const char *arguments,
@@ -1005,11 +1269,21 @@ int main(void)
         TEST(test_limits),
         TEST(test_other_user),
         TEST(test_many),
+        TEST(test_breaker_opens),
+        TEST(test_no_breaker_unless_configured),
+        TEST(test_breakers_apart),
+        TEST(test_what_a_breaker_counts),
+        TEST(test_a_breaker_counts_runs_only),
+        TEST(test_one_probe),
+        TEST(test_stopped_probe),
+        TEST(test_stopped_run),
+        TEST(test_close_forgets),
         TEST(test_builtin),
         TEST(test_builtin_progress),
         TEST(test_builtin_stop),
     };
 
+    log_set_level(LOG_ERROR); /* breakers open and close */
     signal(SIGPIPE, SIG_IGN);
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* what the tests themselves were given */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -569,9 +569,12 @@ static int setup(void **state)
         .headers = w->headers,
         .body = HTTP_BODY_DOCUMENT,
         .max_response = WIRE_RESULT_MAX - WIRE_CONTENT_TYPE_MAX,
-        .breaker = {.failures = 1000, .open_ms = 60000, .open_max_ms = 60000},
     };
-    w->action = (struct agent_action){.name = (char *)"*", .http = &w->http};
+    w->action = (struct agent_action){
+        .name = (char *)"*",
+        .breaker = {.failures = 1000, .open_ms = 60000, .open_max_ms = 60000},
+        .http = &w->http,
+    };
     *state = w;
     return 0;
 }
@@ -1120,7 +1123,7 @@ static void test_large_results_open_no_breaker(void **state)
 {
     struct world *w = *state;
 
-    w->http.breaker.failures = 1;
+    w->action.breaker.failures = 1;
     w->http.max_response = 1;
     for (int i = 0; i < 3; i++) {
         struct trial t;
@@ -1874,7 +1877,7 @@ static void test_breaker_opens(void **state)
     struct world *w = *state;
     struct trial t;
 
-    w->http.breaker = (struct breaker_config){3, 60000, 60000};
+    w->action.breaker = (struct breaker_config){3, 60000, 60000};
     for (int i = 0; i < 3; i++) {
         run_answer(w, &t, BUSY);
         expect_transient(&t, "HTTP_503", UNKNOWN);
@@ -1901,7 +1904,7 @@ static void test_breakers_apart(void **state)
     struct trial t;
     int port = w->port, fd;
 
-    w->http.breaker = (struct breaker_config){1, 60000, 60000};
+    w->action.breaker = (struct breaker_config){1, 60000, 60000};
     fd = set_dead_port(w);
     run_one(w, &t);
     expect_transient(&t, "CONNECT", UNKNOWN);
@@ -1942,7 +1945,7 @@ static void test_what_a_breaker_counts(void **state)
     };
     struct world *w = *state;
 
-    w->http.breaker = (struct breaker_config){1, 60000, 60000};
+    w->action.breaker = (struct breaker_config){1, 60000, 60000};
     w->http.timeout_ms = 500;
     for (size_t i = 0; i < array_size(cases); i++) {
         char actor[16];
@@ -1966,7 +1969,7 @@ static void open_breaker(struct world *w)
 {
     struct trial t;
 
-    w->http.breaker = (struct breaker_config){1, 1, 1};
+    w->action.breaker = (struct breaker_config){1, 1, 1};
     run_answer(w, &t, BUSY);
     expect_transient(&t, "HTTP_503", UNKNOWN);
     await_time(w, t.at + 2);
@@ -2025,7 +2028,7 @@ static void test_close_and_begin_again(void **state)
     unsigned files = open_files();
     struct trial t;
 
-    w->http.breaker = (struct breaker_config){1, 60000, 60000};
+    w->action.breaker = (struct breaker_config){1, 60000, 60000};
     run_answer(w, &t, BUSY);
     trial_deinit(&t);
     run_one(w, &t);
