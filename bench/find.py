@@ -2,7 +2,7 @@
 """Finding jobs: `drover list` and `get` as whole processes, on a store with a hundred thousand jobs
 
 The jobs are put into the store by the very function that a scheduler calls, without the messages:
-nine of ten have ended, one in a thousand has a label of its own. `of_empty` is to the same command on
+nine of ten have ended, one in a thousand has a label of its own, one in two hundred needs attention. `of_empty` is to the same command on
 the empty store of the same run, which is the cost of a process, a connection and a round trip.
 """
 
@@ -28,6 +28,8 @@ COMMANDS = {
     "list workflow label phase": ["list", "-w", "hello@1", "-l", "rare=yes", "-p", "processed"],
     "list since": ["list", "--since", "-1h", "-o", "id"],
     "list 200": ["list", "-n", "200"],
+    "list attention": ["list", "--needs", "attention"],
+    "list attention group": ["list", "--needs", "attention", "--group"],
     "history": ["history", "job-050000"],
 }
 
@@ -71,6 +73,17 @@ def preload(port, first, jobs, start_at=0):
     return (server.info("memory")["used_memory"] - before) / (jobs - first)
 
 
+def need_attention(port, jobs):
+    """One in two hundred fails for good at its first step, and so as a whole."""
+    server = redis.Redis("127.0.0.1", port)
+    for number in range(0, jobs, 200):
+        job = submission(number)[0]
+        token = server.hget(f"{partition(job)}job:{job}", "0").split()[5]
+        answer = server.fcall("drover1_record", 1, partition(job), "bench", "P", job, token, "0", f"{number:016x}", "0",
+                              "", "", f"CLASS_{number % 3}", "0", "", "", "", "agent")
+        assert answer[0] == b"RECORDED", answer
+
+
 def timed(stack, words, repeat):
     """Wall-clock ms of the command, each time."""
     taken = []
@@ -89,6 +102,7 @@ def measure(options):
         stack.start_daemon("scheduler")
         empty = {name: timed(stack, words, options.repeat * 5) for name, words in COMMANDS.items()}
         bytes_per_job = preload(stack.redis.port, 0, options.find_jobs)
+        need_attention(stack.redis.port, options.find_jobs)
         return [line(stack, options, name, empty[name], bytes_per_job) for name in COMMANDS]
 
 

@@ -233,6 +233,10 @@ static int take_all(struct bulk *b, int *code)
         if (r)
             return r;
         *code = control_exit(answer.answer);
+        if (*code == CLI_OK && !list_knows_needs(b->args, answer.answer)) {
+            *code = CLI_ERROR;
+            return 0;
+        }
         for (size_t i = 0; i < answer.answer->n_jobs && r == 0; i++)
             r = take_job(b, answer.answer->jobs[i]);
         snprintf(next, sizeof(next), "%s", answer.answer->next);

@@ -42,6 +42,7 @@ int cli_cancel(const struct args *args);
 int cli_kill(const struct args *args);
 int cli_pause(const struct args *args);
 int cli_resume(const struct args *args);
+int cli_acknowledge(const struct args *args);
 int cli_retry(const struct args *args);
 int cli_resolve(const struct args *args);
 int cli_migrate(const struct args *args);

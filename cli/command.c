@@ -64,7 +64,11 @@ static const struct command COMMANDS[] = {
         .help =
             "By creation. What is given must all hold; labels must all be there. Where there\n"
             "may be more, standard error says how to go on. -o jsonl prints a JobStatus a line,\n"
-            "-o id is made for xargs.\n",
+            "-o id is made for xargs.\n"
+            "--needs attention lists what a person is to act on: jobs with a parked step, those\n"
+            "held past their deadline, those that ended as nobody asked for; until somebody acts,\n"
+            "or says `acknowledge`. With --group they are counted by error class, actor and\n"
+            "workflow.\n",
         .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_FILTER | GROUP_LIST | GROUP_STORE,
         .run = cli_list,
     },
@@ -179,6 +183,19 @@ static const struct command COMMANDS[] = {
         .min_operands = 1,
         .max_operands = 1,
         .run = cli_resume,
+    },
+    {
+        .name = "acknowledge",
+        .operands = "JOB|--where",
+        .summary = "Take a job off the list of those that need attention",
+        .help =
+            "The job stays as it is; who has acknowledged it, and why, is in its history. It is\n"
+            "on the list again when another step is parked, or when it ends once more as\n"
+            "nobody asked for.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUPS_BULK,
+        .min_operands = 1,
+        .max_operands = 1,
+        .run = cli_acknowledge,
     },
     {
         .name = "retry",
@@ -323,6 +340,7 @@ enum kind {
     KIND_LABEL,
     KIND_OUTPUT,
     KIND_PHASE,
+    KIND_NEED,
     KIND_COUNT,
 };
 
@@ -334,8 +352,12 @@ static const char *const WANTED[] = {
     [KIND_LABEL] = "NAME=VALUE, or one too many",
     [KIND_OUTPUT] = "table, json, jsonl or id",
     [KIND_PHASE] = "pending, processing, processed or error",
+    [KIND_NEED] = "attention, parked, deadline or ended",
     [KIND_COUNT] = "a number from 1 to 1000000",
 };
+
+/* From NEED_ATTENTION on. */
+static const char *const NEEDS[] = {"attention", "parked", "deadline", "ended", NULL};
 
 static const char *const OUTPUTS[] = {
     [OUTPUT_TABLE] = "table",
@@ -403,6 +425,15 @@ static const struct option_row OPTIONS[] = {
      KIND_PHASE,
      TO(phase),
      GROUP_FILTER},
+    {{"needs", 0, "WHAT",
+      "what a person is to act on: attention, or only parked, deadline or ended", NEEDS},
+     KIND_NEED,
+     TO(needs),
+     GROUP_FILTER},
+    {{"error-class", 0, "CLASS", "needs attention because of such an error"},
+     KIND_TEXT,
+     TO(error_class),
+     GROUP_FILTER},
     {{"since", 0, "TIME", "created then or later; 2026-01-31T12:00:00Z or -2h"},
      KIND_MOMENT,
      TO(since),
@@ -413,13 +444,18 @@ static const struct option_row OPTIONS[] = {
      TO(limit),
      GROUP_FILTER},
     {{"after", 0, "PLACE", "go on where another list ended"}, KIND_TEXT, TO(after), GROUP_LIST},
+    {{"group", 'g', NULL, "count what needs attention by error class, actor and workflow"},
+     KIND_FLAG,
+     TO(group),
+     GROUP_LIST},
     {{"follow", 'f', NULL, "go on until the job has ended"}, KIND_FLAG, TO(follow), GROUP_FOLLOW},
     {{"data", 'd', NULL, "also the input, results and errors"}, KIND_FLAG, TO(data), GROUP_DATA},
     {{"reason", 'r', "TEXT", "for the job's history"}, KIND_TEXT, TO(reason), GROUP_REASON},
-    {{"actor", 'a', "NAME", "the actor of every step; default: demo"},
+    {{"actor", 'a', "NAME",
+      "needs attention because of a step of this actor; import: of every step, default: demo"},
      KIND_TEXT,
      TO(actor),
-     GROUP_IMPORT},
+     GROUP_IMPORT | GROUP_FILTER},
     {{"scale", 's', "FACTOR", "times the runtime; default: 1; 0: no sleep at all"},
      KIND_FACTOR,
      TO(scale),
@@ -523,6 +559,15 @@ static bool take_phase(const char *text, Drover__V1__Phase *out)
     return at >= 0;
 }
 
+static bool take_need(const char *text, Drover__V1__Need *out)
+{
+    int at = take_word(text, NEEDS);
+
+    *out = at >= 0 ? (Drover__V1__Need)(at + DROVER__V1__NEED__NEED_ATTENTION)
+                   : DROVER__V1__NEED__NEED_UNSPECIFIED;
+    return at >= 0;
+}
+
 static bool take_count(const char *text, int64_t *out)
 {
     return bytes_to_i64(bytes_str(text), out) && *out >= 1 && *out <= COUNT_MAX;
@@ -570,6 +615,8 @@ static bool take_value(const struct option_row *o, const char *text, int64_t now
         return take_output(text, to);
     case KIND_PHASE:
         return take_phase(text, to);
+    case KIND_NEED:
+        return take_need(text, to);
     case KIND_COUNT:
         return take_count(text, to);
     }
@@ -658,13 +705,16 @@ static int options_parse(int argc, char **argv, int64_t now, struct args *args, 
 /* All jobs there are is nothing that anybody should say by leaving a word out. */
 static int where_check(const struct args *args, struct problem *problem)
 {
-    bool filtered = args->phase || args->workflow || args->n_labels || args->since || args->before;
+    bool filtered = args->phase || args->workflow || args->n_labels || args->since ||
+                    args->before || args->needs || args->error_class || args->actor;
     bool bulk = args->command->groups & GROUP_BULK;
 
     if (args->workflow && !*args->workflow) /* such as a variable that is not set */
         problem_set(problem, "", "--workflow: '' is no name");
     else if (bulk && args->where && !filtered)
-        problem_set(problem, "", "--where needs --phase, --workflow, --label, --since or --before");
+        problem_set(problem, "",
+                    "--where needs --phase, --needs, --error-class, --actor, --workflow, --label, "
+                    "--since or --before");
     else if (bulk && !args->where && (filtered || args->limit || args->rps || args->dry_run))
         problem_set(problem, "", "options that say which jobs go with --where");
     else

@@ -65,6 +65,9 @@ struct args {
     double scale;
 
     Drover__V1__Phase phase; /* UNSPECIFIED: any */
+    Drover__V1__Need needs;  /* likewise */
+    const char *error_class;
+    bool group;
     int64_t since;
     int64_t before;
     int64_t limit;

@@ -99,7 +99,7 @@ static void put_line(const struct follow *f, const Drover__V1__StepStatus *step,
     view_duration(out, clock_monotonic_ms() - f->began);
     buf_putc(out, ' ');
     view_text(out, step->name, 0);
-    buf_printf(out, " %s", view_step_state(step->state));
+    buf_printf(out, " %s", view_step_state(step));
     if (step->attempt > 1)
         buf_printf(out, ", attempt %u", step->attempt);
     view_step_detail(step, status_of(f), &detail);
@@ -264,6 +264,10 @@ static void put_summary(const struct follow *f, size_t columns, int64_t now, str
     view_progress(status, &text);
     buf_printf(&text, ", %s after ", view_job_state(status));
     view_duration(&text, view_span(status->created, status->now));
+    if (status->error) {
+        buf_puts(&text, ", because ");
+        view_failure(status, &text);
+    }
     if (now - f->answered > 5L * POLL_MAX_MS) {
         buf_puts(&text, "; no answer for ");
         view_duration(&text, now - f->answered);
@@ -354,6 +358,8 @@ static void put_end(const struct follow *f, struct buf *out)
     case OUTPUT_JSONL:
         event_init(f, &m);
         m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED;
+        m.step = status->failed_step;
+        m.error = status->error;
         put_event(&m, out);
         break;
     case OUTPUT_ID:

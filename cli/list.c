@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/control.h"
+#include "cli/group.h"
 #include "cli/view.h"
 #include "model/json.h"
 
@@ -17,6 +18,7 @@ struct list {
     const struct args *args;
     struct session *session;
     struct table table;
+    struct groups *groups; /* NULL: jobs are shown, not counted */
     uint64_t shown;
     char next[WIRE_CURSOR_MAX + 1]; /* "": there are no more */
 };
@@ -38,6 +40,9 @@ int list_page(struct session *s, const struct args *args, const char *after, uin
     query.since = args->since;
     query.before = args->before;
     query.limit = limit;
+    query.needs = args->needs || !args->group ? args->needs : DROVER__V1__NEED__NEED_ATTENTION;
+    query.error_class = (char *)(args->error_class ? args->error_class : "");
+    query.actor = (char *)(args->actor ? args->actor : "");
     query.after = (char *)after;
     query.labels = pointers;
     for (size_t i = 0; i < args->n_labels; i++) { /* first, because the buf moves as it grows */
@@ -54,6 +59,19 @@ int list_page(struct session *s, const struct args *args, const char *after, uin
     m.command_case = DROVER__V1__CONTROL__COMMAND_LIST_JOBS;
     m.list_jobs = &query;
     return control_ask(s, &m, deadline, answer);
+}
+
+bool list_knows_needs(const struct args *args, const Drover__V1__Answer *answer)
+{
+    bool asked = args->needs || args->error_class || args->actor || args->group;
+
+    for (size_t i = 0; asked && i < answer->n_jobs; i++) {
+        if (answer->jobs[i]->attention)
+            continue;
+        cli_complain("the schedulers are too old to know what needs attention: upgrade them first");
+        return false;
+    }
+    return true;
 }
 
 /* ---- showing ---- */
@@ -93,6 +111,11 @@ static void show(struct list *l, const Drover__V1__JobStatus *job)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
 
+    l->shown++;
+    if (l->groups) {
+        groups_add(l->groups, job);
+        return;
+    }
     switch (l->args->output) {
     case OUTPUT_TABLE:
         add_row(&l->table, job);
@@ -102,7 +125,7 @@ static void show(struct list *l, const Drover__V1__JobStatus *job)
         puts(buf_str(&out));
         break;
     case OUTPUT_JSON:
-        buf_puts(&out, l->shown == 0 ? "[" : ",\n");
+        buf_puts(&out, l->shown == 1 ? "[" : ",\n");
         json_from_message(&job->base, &out);
         fputs(buf_str(&out), stdout);
         break;
@@ -111,10 +134,9 @@ static void show(struct list *l, const Drover__V1__JobStatus *job)
         puts(buf_str(&out));
         break;
     }
-    l->shown++;
 }
 
-static void show_end(struct list *l)
+static void end_jobs(struct list *l)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
 
@@ -127,20 +149,31 @@ static void show_end(struct list *l)
         fputs("no such jobs\n", stderr);
     }
     fflush(stdout);
-    if (*l->next) {
-        buf_clear(&out);
-        view_text(&out, l->next, 0);
-        fprintf(stderr, "there may be more, with --after %s\n", buf_str(&out));
-    }
+}
+
+static void show_end(struct list *l)
+{
+    CLEANUP(buf_deinit) struct buf next = {0};
+
+    if (!l->groups)
+        end_jobs(l);
+    else if (groups_print(l->groups, l->args) == 0)
+        fputs("no such jobs\n", stderr);
+    if (!*l->next)
+        return;
+    view_text(&next, l->next, 0);
+    fprintf(stderr, "there may be more, with --after %s\n", buf_str(&next));
 }
 
 /* Page after page, until there are as many as were asked for. What was heard before a page that
  * fails is shown, and how to go on. */
 static int list(struct list *l, int64_t deadline)
 {
-    uint64_t limit = l->args->limit ? (uint64_t)l->args->limit : LIMIT_DEFAULT;
+    uint64_t limit = l->groups ? UINT64_MAX : LIMIT_DEFAULT;
     int r;
 
+    if (l->args->limit)
+        limit = (uint64_t)l->args->limit;
     snprintf(l->next, sizeof(l->next), "%s", l->args->after ? l->args->after : "");
     do {
         CLEANUP(wire_free) struct wire_message answer = {0};
@@ -149,6 +182,8 @@ static int list(struct list *l, int64_t deadline)
         r = list_page(l->session, l->args, l->next,
                       left < WIRE_LIST_MAX ? (uint32_t)left : WIRE_LIST_MAX, deadline, &answer);
         r = r ? session_complain(l->session, r) : control_exit(answer.answer);
+        if (r == CLI_OK && !list_knows_needs(l->args, answer.answer))
+            r = CLI_ERROR;
         if (r)
             break;
         for (size_t i = 0; i < answer.answer->n_jobs && l->shown < limit; i++)
@@ -163,7 +198,8 @@ static int list(struct list *l, int64_t deadline)
 int cli_list(const struct args *args)
 {
     CLEANUP(session_free) struct session *s = NULL;
-    struct list l = {.args = args};
+    CLEANUP(groups_free) struct groups *groups = args->group ? groups_new() : NULL;
+    struct list l = {.args = args, .groups = groups};
     int r = cli_connect(args, &s);
 
     if (r)

@@ -18,3 +18,7 @@ struct args;
  */
 int list_page(struct session *s, const struct args *args, const char *after, uint32_t limit,
               int64_t deadline, struct wire_message *answer);
+
+/* Whether the page has what was asked for: a scheduler of before build 46 does not know of filters
+ * by need, and answers with all jobs. Complains where it has not. */
+bool list_knows_needs(const struct args *args, const Drover__V1__Answer *answer);

@@ -259,6 +259,16 @@ int cli_resume(const struct args *args)
     return carry_out(&steering);
 }
 
+int cli_acknowledge(const struct args *args)
+{
+    struct steering steering = begin(args, DROVER__V1__CONTROL__COMMAND_ACKNOWLEDGE,
+                                     "is acknowledged", "is acknowledged already");
+
+    drover__v1__acknowledge__init(&steering.acknowledge);
+    steering.message.acknowledge = &steering.acknowledge;
+    return carry_out(&steering);
+}
+
 /* Return: 0, or the exit code. */
 static int take_input(struct steering *steering)
 {

@@ -19,6 +19,7 @@ struct steering {
         Drover__V1__Kill kill;
         Drover__V1__Pause pause;
         Drover__V1__Resume resume;
+        Drover__V1__Acknowledge acknowledge;
         Drover__V1__Retry retry;
         Drover__V1__Resolve resolve;
         Drover__V1__Migrate migrate;

@@ -109,9 +109,16 @@ const char *view_word(const ProtobufCEnumDescriptor *type, int value)
     return v->name + (suffix - type->values[0].name);
 }
 
-const char *view_step_state(Drover__V1__StepState state)
+/* Whether an agent has a request is known from its Progress alone: where it must send one as it
+ * begins, it has not yet; elsewhere nobody can tell. */
+const char *view_step_state(const Drover__V1__StepStatus *step)
 {
-    return view_word(&drover__v1__step_state__descriptor, (int)state);
+    bool in_flight = step->state == DROVER__V1__STEP_STATE__STEP_STATE_RUNNING ||
+                     step->state == DROVER__V1__STEP_STATE__STEP_STATE_REVERTING;
+
+    if (in_flight && !step->begun)
+        return step->heartbeat_ms > 0 ? "QUEUED" : "SENT";
+    return view_word(&drover__v1__step_state__descriptor, (int)step->state);
 }
 
 void view_bar(struct buf *out, double fraction, size_t width)
@@ -355,6 +362,10 @@ void view_step_detail(const Drover__V1__StepStatus *step, const Drover__V1__JobS
         detail_counts(step, out, begin);
         detail_error(step, out, begin);
     }
+    if (*step->agent) {
+        part(out, begin);
+        buf_printf(out, "at %s", step->agent);
+    }
 }
 
 void view_step_titles(struct table *t, bool timed)
@@ -378,7 +389,7 @@ void view_step_cells(struct table *t, const Drover__V1__StepStatus *step,
     view_step_detail(step, job, &detail);
     table_add(t, VIEW_PLAIN, "%s", step->name);
     table_add(t, VIEW_DIM, "%s", step->actor);
-    table_add(t, state_color(step->state), "%s", view_step_state(step->state));
+    table_add(t, state_color(step->state), "%s", view_step_state(step));
     if (step->attempt > 0)
         table_add(t, VIEW_PLAIN, "%" PRIu32, step->attempt);
     else
@@ -393,7 +404,24 @@ const char *view_job_state(const Drover__V1__JobStatus *job)
 {
     const char *outcome = view_word(&drover__v1__outcome__descriptor, (int)job->outcome);
 
-    return *outcome ? outcome : view_word(&drover__v1__phase__descriptor, (int)job->phase);
+    if (*outcome)
+        return outcome;
+    return job->parked > 0 ? "PARKED" : view_word(&drover__v1__phase__descriptor, (int)job->phase);
+}
+
+void view_failure(const Drover__V1__JobStatus *job, struct buf *out)
+{
+    const Drover__V1__Error *e = job->error;
+    const char *const texts[] = {job->failed_step, e ? e->class_ : "", e ? e->message : ""};
+    const char *between = "";
+
+    for (size_t i = 0; i < array_size(texts); i++) {
+        if (!*texts[i])
+            continue;
+        buf_puts(out, between);
+        view_text(out, texts[i], 0);
+        between = ": ";
+    }
 }
 
 static enum view_color job_color(const Drover__V1__JobStatus *job)
@@ -470,6 +498,30 @@ static void line_held(struct table *t, const Drover__V1__JobStatus *job)
     line(t, "Held by", VIEW_YELLOW, buf_str(&text));
 }
 
+static void line_failure(struct table *t, const Drover__V1__JobStatus *job)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+
+    view_failure(job, &text);
+    line(t, "Because", VIEW_RED, buf_str(&text));
+}
+
+/* "parked at `pay` of billing: DECLINED" */
+static void line_attention(struct table *t, const Drover__V1__JobStatus *job)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    const Drover__V1__Attention *need = job->attention;
+
+    if (!need)
+        return;
+    buf_puts(&text, view_word(&drover__v1__need__descriptor, (int)need->needs));
+    if (*need->step)
+        buf_printf(&text, ", step %s of actor %s", need->step, need->actor);
+    buf_printf(&text, "%s%s", *need->error_class ? ", " : "", need->error_class);
+    line(t, "Needs attention", VIEW_RED, buf_str(&text));
+    line_time(t, "Since", need->since, job->now);
+}
+
 static void header(const Drover__V1__JobStatus *job, bool color, struct buf *out)
 {
     CLEANUP(table_deinit) struct table t = {.columns = 2};
@@ -479,6 +531,9 @@ static void header(const Drover__V1__JobStatus *job, bool color, struct buf *out
     line(&t, "Job", VIEW_PLAIN, job->job_id);
     line(&t, "Workflow", VIEW_PLAIN, job->workflow);
     line_state(&t, job);
+    line_failure(&t, job);
+    line_attention(&t, job);
+    line_time(&t, "Next try", job->next_try_at, job->now);
     line(&t, "Steps", VIEW_PLAIN, buf_str(&steps));
     line_held(&t, job);
     line_time(&t, "Created", job->created, job->now);

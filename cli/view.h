@@ -46,7 +46,7 @@ void view_moment(struct buf *out, int64_t unix_ms);
 
 /* The name of an enum's value without its prefix: "RUNNING"; "" for 0 and what is not known. */
 const char *view_word(const ProtobufCEnumDescriptor *type, int value);
-const char *view_step_state(Drover__V1__StepState state);
+const char *view_step_state(const Drover__V1__StepStatus *step);
 
 /* @width characters such as "[####------]"; a fraction outside 0 to 1 is held to them. */
 void view_bar(struct buf *out, double fraction, size_t width);
@@ -96,6 +96,9 @@ void view_step_cells(struct table *t, const Drover__V1__StepStatus *step,
 
 /* "SUCCEEDED", or what the job is at. */
 const char *view_job_state(const Drover__V1__JobStatus *job);
+
+/* Which step has decided that the job does not succeed, and its error; nothing where none has. */
+void view_failure(const Drover__V1__JobStatus *job, struct buf *out);
 
 /* The header and the table of steps; with input and results where the status has them. */
 void view_job(const Drover__V1__JobStatus *job, bool color, struct buf *out);

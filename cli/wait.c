@@ -18,14 +18,17 @@
 
 static void print(const Drover__V1__JobStatus *status, const struct args *args)
 {
-    CLEANUP(buf_deinit) struct buf out = {0};
+    CLEANUP(buf_deinit) struct buf out = {0}, failure = {0};
 
     if (args->output == OUTPUT_JSON || args->output == OUTPUT_JSONL)
         json_from_message(&status->base, &out);
     else
         view_text(&out, status->job_id, 0);
-    if (args->output == OUTPUT_TABLE)
-        buf_printf(&out, " %s", view_job_state(status));
+    if (args->output == OUTPUT_TABLE) {
+        view_failure(status, &failure);
+        buf_printf(&out, " %s%s%s", view_job_state(status), failure.len > 0 ? ": " : "",
+                   buf_str(&failure));
+    }
     puts(buf_str(&out));
     fflush(stdout);
 }

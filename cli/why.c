@@ -268,6 +268,14 @@ static void put_time(struct buf *out, int64_t when, int64_t now)
         buf_printf(out, "%.19sZ", iso);
 }
 
+static void put_agent(struct buf *out, const Drover__V1__StepStatus *step)
+{
+    if (!*step->agent)
+        return;
+    buf_puts(out, ", at agent ");
+    view_text(out, step->agent, 0);
+}
+
 static void put_last_error(struct buf *out, const Drover__V1__StepStatus *step)
 {
     const Drover__V1__Error *e = step->last_error;
@@ -278,6 +286,7 @@ static void put_last_error(struct buf *out, const Drover__V1__StepStatus *step)
     view_text(out, e->class_, 0);
     buf_puts(out, *e->class_ && *e->message ? ": " : "");
     view_text(out, e->message, ERROR_COLUMNS);
+    put_agent(out, step);
 }
 
 /* " after 3 of 10 failures and 1 of 5 deaths" */
@@ -362,6 +371,7 @@ static const char *say_leased(const struct why *why, const Drover__V1__StepStatu
     if (!overdue && step->unstarted > 0 && !step->begun)
         buf_printf(&a->sentence, ", after %" PRIu32 " that no agent is known to have begun",
                    step->unstarted);
+    put_agent(&a->sentence, step);
     if (*step->note) {
         buf_puts(&a->sentence, ", ");
         view_text(&a->sentence, step->note, ERROR_COLUMNS);
@@ -520,6 +530,11 @@ static const char *say_job(const Drover__V1__JobStatus *job, struct buf *out)
         view_text(out, job->ending, 0);
         buf_puts(out, ", when nothing is in flight any more");
         return "ENDING";
+    }
+    if (job->next_try_at > 0) {
+        buf_puts(out, "was taken back, and is brought forward again ");
+        put_time(out, job->next_try_at, job->now);
+        return "RESTS";
     }
     buf_printf(out, "%" PRIu32 " of %" PRIu32 " steps are not %s yet", job->steps_open,
                job->steps_total, view_word(&drover__v1__state__descriptor, (int)job->desired));

@@ -175,6 +175,17 @@ static void set_identity(struct scheduler *s, Drover__V1__StepRequest *m, const 
         m->forward_key = key_of(s, op, step, r->forward_turn);
 }
 
+/* Where its deadline takes a job back, or ends it, no forward work is given longer than that:
+ * agents go by their lease alone. */
+static int64_t bounded(const struct ops_driven *driven, const struct workflow *w,
+                       const struct ops_request *r, int64_t ms)
+{
+    int64_t left = driven->complete_by - driven->now;
+    bool bounds = r->active && w->on_deadline != DROVER__V1__RECOURSE__RECOURSE_PARK;
+
+    return bounds && left > 0 && left < ms ? left : ms;
+}
+
 static void set_counts(Drover__V1__StepRequest *m, const struct ops_request *r,
                        const struct ops_driven *driven)
 {
@@ -219,6 +230,7 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
     size_t size;
 
     set_identity(s, &m, op, r, w);
+    m.lock_ms = bounded(driven, w, r, m.lock_ms);
     set_counts(&m, r, driven);
     set_results(s, &m, driven, c, w, step);
     set_forward_result(&m, driven, c, r);

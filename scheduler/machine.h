@@ -31,7 +31,8 @@
  * come back together, a thousand of them within a second or two. No longer, because another
  * scheduler may hear meanwhile that the cause is over, and the next one is not to be missed. */
 #define MACHINE_ASK_AGAIN_MS 3000
-#define MACHINE_ASKED_MAX 1000 /* causes remembered for that */
+#define MACHINE_ASKED_MAX 1000  /* causes remembered for that */
+#define MACHINE_CAUSES_MAX 1000 /* of alerts in one minute, told apart */
 /* That a request waits in this process before it is asked for again; the second time longer, as a
  * slow broker may have each of them wait. */
 #define MACHINE_MOMENT_MS 1000
@@ -88,7 +89,17 @@ struct alert {
     uint64_t seq;
     const char *reason;
     enum ops_cause what;          /* the store is asked, or told */
+    uint64_t count;               /* of dead letters; else 0 */
+    char actor[ID_NAME_MAX + 1];  /* where it is about one, and no step */
     char cause[16 + ID_NAME_MAX]; /* "" where the step is a cause of its own */
+};
+
+/* drover.dead, when it was looked at last. */
+struct letters {
+    int64_t look_at; /* the next time */
+    bool known;
+    uint64_t there; /* messages */
+    uint64_t own;   /* of all dead letters of this process, those before */
 };
 
 enum item_large {
@@ -325,6 +336,7 @@ struct scheduler {
     struct allowance *allowances; /* oldest first */
     int64_t bad_replies;          /* of an actor's agents, a second; 0: any number */
     int64_t horizon_ms;           /* 0: none */
+    int64_t alert_interval_ms;    /* in which alerts of one cause are told once, and counted */
     unsigned full_at;             /* percent of the store's memory ... */
     bool store_full;              /* ... which it has reached */
     struct intake intakes[SCHEDULER_SOURCES];
@@ -336,13 +348,15 @@ struct scheduler {
     int64_t suspect_until; /* then it is no suspect any more */
     struct list watched;   /* requests ... */
     unsigned n_watched;
-    int64_t look_began; /* ... at the queue of this actor; 0: none is under way */
-    char looked[ID_NAME_MAX + 1];
+    int64_t look_began;           /* ... at the queue of this actor; 0: none is under way */
+    char looked[ID_NAME_MAX + 1]; /* "": at drover.dead */
+    struct letters letters;
     struct definition *definitions; /* oldest first */
     size_t cached;                  /* their bytes */
     struct asked *asked;
-    char run[SCHEDULER_RUN_MAX + 1]; /* of the store's server */
-    struct mark *marks;              /* by partition */
+    struct alert_group *alert_groups; /* the one whose minute ends first, first */
+    char run[SCHEDULER_RUN_MAX + 1];  /* of the store's server */
+    struct mark *marks;               /* by partition */
     struct list accepted;
     unsigned n_accepted;
     uint64_t last_accepted;
@@ -509,19 +523,33 @@ void tempo_heard(struct scheduler *s, const struct workflow *w, const Drover__V1
 struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
                                   const struct workflow *w, const char *word);
 
-/* Alerts, each cause once, and steps as they are dispatched. */
+/* Steps, as they are dispatched. */
+void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+                      const struct workflow *w);
+
+/* Alerts (alert.c), each cause once. */
 void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
                   struct workflow *w);
 /* One that was owed: makes it op->alert; tells it; the event that tells it. */
 void alert_owed(struct op *op, const struct ops_job *job, const char *step, struct workflow *w);
 void alert_tell(struct scheduler *s, struct op *op);
-void alert_event(Drover__V1__JobEvent *m, const struct op *op);
-void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                      const struct workflow *w);
+void alert_event(struct scheduler *s, Drover__V1__JobEvent *m, const struct op *op);
+/* The interval of a cause ends; when the next one does. */
+void alert_tick(struct scheduler *s);
+int64_t alert_next(const struct scheduler *s);
+/* All of them end now. */
+void alert_stop(struct scheduler *s);
+void alert_groups_free(struct scheduler *s);
 void asked_free(struct scheduler *s);
 
+/* drover.dead holds so many messages, and has grown by so many that are not of this process. */
+void alert_letters(struct scheduler *s, uint64_t there, uint64_t count);
+/* That a message has become a dead letter, for this reason. @job: "" where it is about none. */
+void alert_dead(struct scheduler *s, const char *job, const char *reason);
 /* About the store, or about a job whose record is gone; told with no more ado. */
 void alert_now(struct scheduler *s, const char *job, const char *reason);
+/* Messages of this actor's agents were not looked at. */
+void alert_ignored(struct scheduler *s, const char *actor);
 void alert_once_a_minute(struct scheduler *s, int64_t *told, const char *job, const char *reason);
 void alert_of_store(struct scheduler *s, struct item *item, const char *job, const char *reason,
                     int64_t at);

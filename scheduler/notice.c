@@ -118,6 +118,22 @@ static void free_results(Drover__V1__JobEvent *m)
             drover__v1__payload__free_unpacked(m->results[i]->payload, NULL);
 }
 
+/* Of a job that did not get to where it was to go: why. What nobody is to try again is the step of
+ * a compensated job alone: what else had failed is undone. */
+static void set_failure(struct scheduler *s, Drover__V1__JobEvent *m, const struct ops_job *job)
+{
+    const char *step;
+
+    if (m->outcome == DROVER__V1__OUTCOME__OUTCOME_SUCCEEDED)
+        return;
+    m->error = status_failure(s->out, job, &step);
+    m->step = (char *)step;
+    if (*step && m->n_failed_steps == 0) {
+        m->failed_steps = effects_alloc(s->out, sizeof(char *));
+        m->failed_steps[m->n_failed_steps++] = m->step;
+    }
+}
+
 /* As many as the store has kept: some two hundred. */
 static void set_failed(struct scheduler *s, Drover__V1__JobEvent *m, const struct ops_job *job,
                        const struct workflow *w)
@@ -183,8 +199,8 @@ static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__Jo
     message->mandatory = true;
 }
 
-static void tell_nobody(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
-                        const struct ops_job *job, const char *why)
+static const char *tell_nobody(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
+                               const struct ops_job *job, const char *why)
 {
     struct bus_message *message = op_publish(s, op, &m->base, job->json, NULL);
 
@@ -193,6 +209,7 @@ static void tell_nobody(struct scheduler *s, struct op *op, const Drover__V1__Jo
     message->job = effects_str(s->out, op->job);
     message->reason = effects_printf(s->out, "UNDELIVERABLE %s", why);
     message->mandatory = true;
+    return message->reason;
 }
 
 static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
@@ -205,13 +222,16 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
     set_facts(s, &m, op, job);
     set_results(s, &m, job, w);
     set_failed(s, &m, job, w);
+    set_failure(s, &m, job);
     if (labels) {
         m.n_labels = labels->n_labels;
         m.labels = labels->labels;
     }
     if (op->undeliverable) {
-        tell_nobody(s, op, &m, job,
-                    effects_printf(s->out, "reply_to %s", effects_text(s->out, job->reply_to)));
+        alert_dead(s, op->job,
+                   tell_nobody(
+                       s, op, &m, job,
+                       effects_printf(s->out, "reply_to %s", effects_text(s->out, job->reply_to))));
     } else {
         event_publish(s, op, &m, w, name);
         if (job->reply_to.len > 0)
@@ -234,8 +254,8 @@ static void tell_alert(struct scheduler *s, struct op *op, const struct ops_job 
 
     alert_owed(op, job, effects_text(s->out, job->failed), w);
     if (op->undeliverable) {
-        alert_event(&m, op);
-        tell_nobody(s, op, &m, job, "drover.events");
+        alert_event(s, &m, op);
+        (void)tell_nobody(s, op, &m, job, "drover.events");
         op->then = notice_told;
     } else {
         alert_tell(s, op);

@@ -95,6 +95,7 @@ static void reply(struct scheduler *s, struct item *item, const Drover__V1__Step
     op->record.token = m->token;
     op->record.step = m->step;
     op->record.actor = item->actor;
+    op->record.agent = m->agent;
     op->record.redelivered = item->redelivered;
     op->alone = item->redelivered; /* its follow-ups may fill a call */
     set_outcome(s, op, m);
@@ -122,8 +123,8 @@ static void renew_call(struct scheduler *s, struct op *op)
 {
     const Drover__V1__Progress *m = op->progress;
 
-    ops_renew(s->out, op_call_id(s, op), op->partition, m->job_id, m->token, m->fraction, m->note,
-              m->elapsed_ms, op->item->actor);
+    ops_renew(s->out, op_call_id(s, op), op->partition, m->job_id, m->token, m->fraction, m->agent,
+              m->note, m->elapsed_ms, op->item->actor);
 }
 
 static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
@@ -173,7 +174,7 @@ bool replies_ignored(struct scheduler *s, const struct item *item)
     log_often(LOG_WARN, "replies_ignored", LOG_S("actor", item->actor),
               LOG_I("bytes", (int64_t)item->body.len));
     if (allowance_is_news(s, item->actor))
-        alert_now(s, "", "REPLIES_IGNORED");
+        alert_ignored(s, item->actor);
     return true;
 }
 

@@ -368,6 +368,7 @@ void item_dead(struct scheduler *s, struct item *item, const char *reason)
     log_often(LOG_WARN, "dead_letter", LOG_S("reason", reason), LOG_I("bytes", item->body.len));
     dead_publish(s, op);
     op_unref(s, op);
+    alert_dead(s, "", reason);
 }
 
 static void part_told(struct scheduler *s, const struct part *part, enum bus_outcome outcome)
@@ -767,6 +768,8 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     s->bad_replies = config->bad_replies;
     s->other_actors = config->declared_actors;
     s->full_at = config->full_at ? config->full_at : 100;
+    s->alert_interval_ms =
+        config->alert_interval_ms ? config->alert_interval_ms : MACHINE_TOLD_AGAIN_MS;
     s->most_unconfirmed = config->most_unconfirmed;
     s->transient = config->transient;
     s->recording.few = s->dispatching.few = config->few;
@@ -832,6 +835,7 @@ struct scheduler *scheduler_free(struct scheduler *s)
     dispatch_free(s);
     watch_lost(s);
     asked_free(s);
+    alert_groups_free(s);
     allowances_free(s);
     rollback_free(s);
     heap_deinit(&s->timers);
@@ -859,7 +863,7 @@ static int64_t next_tick(const struct scheduler *s)
         next = earlier(next, pace_when(&s->recording, s->now));
     if (!list_empty(&s->batches))
         next = earlier(next, pace_when(&s->dispatching, s->now));
-    return earlier(next, watch_next(s));
+    return earlier(earlier(next, watch_next(s)), alert_next(s));
 }
 
 int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
@@ -896,10 +900,14 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
     case SCHEDULER_ISOLATED:
         alert_once_a_minute(s, &s->isolated_told, event->isolated.job, "ISOLATED");
         break;
+    case SCHEDULER_STOP:
+        alert_stop(s);
+        break;
     case SCHEDULER_TICK:
         on_timers(s);
         suspects_tick(s);
         watch_tick(s);
+        alert_tick(s);
         flush(s);
         dispatch_flush(s);
         break;

@@ -70,6 +70,7 @@ enum scheduler_event_type {
     SCHEDULER_DELIVERY,
     SCHEDULER_ANSWER,   /* of the store call with this id */
     SCHEDULER_OUTCOME,  /* of the publish with this id */
+    SCHEDULER_STOP,     /* soon nothing more is told: alerts do not wait for others */
     SCHEDULER_QUEUE,    /* what the last SCHEDULER_LOOK has found */
     SCHEDULER_MEMORY,   /* how full the store is */
     SCHEDULER_ISOLATED, /* the broker closes the connection over a publish, which was given up */
@@ -138,11 +139,12 @@ struct scheduler_config {
                                 NULL: none */
     const struct nonces *nonces; /* for tokens; copied */
     const struct access *access; /* kept; NULL: everybody may do everything */
-    unsigned declared_actors; /* whose task queues are declared though no registered workflow names
-                                 them */
-    int64_t bad_replies;      /* of an actor's agents, a second, that no step waits for; 0: any */
-    int64_t horizon_ms;       /* in which a job must start; 0: any time */
-    unsigned full_at;         /* percent of the store's memory at which no job is taken; 0: 100 */
+    unsigned declared_actors;  /* whose task queues are declared though no registered workflow names
+                                  them */
+    int64_t bad_replies;       /* of an actor's agents, a second, that no step waits for; 0: any */
+    int64_t horizon_ms;        /* in which a job must start; 0: any time */
+    int64_t alert_interval_ms; /* in which alerts of one cause are told once; 0: a minute */
+    unsigned full_at;          /* percent of the store's memory at which no job is taken; 0: 100 */
 };
 
 /**

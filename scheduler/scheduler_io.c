@@ -89,6 +89,11 @@ static int64_t on_tick(void *machine, int64_t now, struct effects *out)
     return step(machine, now, (struct scheduler_event){.type = SCHEDULER_TICK}, out);
 }
 
+static int64_t on_stop(void *machine, int64_t now, struct effects *out)
+{
+    return step(machine, now, (struct scheduler_event){.type = SCHEDULER_STOP}, out);
+}
+
 static bool is_idle(const void *machine)
 {
     return scheduler_idle(machine);
@@ -141,6 +146,7 @@ static const struct driver_machine events = {
     .answer = on_answer,
     .outcome = on_outcome,
     .isolated = on_isolated,
+    .stop = on_stop,
     .tick = on_tick,
     .idle = is_idle,
     .role = on_role,
@@ -257,6 +263,7 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                           .declared_actors = (unsigned)config->scheduler.declared_actors,
                           .bad_replies = config->scheduler.bad_replies,
                           .horizon_ms = config->scheduler.horizon_ms,
+                          .alert_interval_ms = config->scheduler.alert_interval_ms,
                           .full_at = (unsigned)config->scheduler.full_at,
                       },
                       seed);

@@ -24,6 +24,8 @@ static const char *word_of_command(const Drover__V1__Control *m)
         return "pause";
     case DROVER__V1__CONTROL__COMMAND_RESUME:
         return "resume";
+    case DROVER__V1__CONTROL__COMMAND_ACKNOWLEDGE:
+        return "acknowledge";
     case DROVER__V1__CONTROL__COMMAND_RETRY:
         return "retry";
     case DROVER__V1__CONTROL__COMMAND_RESOLVE:
@@ -134,6 +136,8 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
         return "the job has not started yet";
     if (strcmp(refusal->why, "DATA_FULL") == 0)
         return "the job's input, arguments and results would exceed 64 MiB";
+    if (strcmp(refusal->why, "NO_NEED") == 0)
+        return "the job needs nobody's attention";
     if (strcmp(refusal->why, "BACK") == 0)
         return "the job is being taken back";
     if (strcmp(refusal->why, "ENDING") == 0)

@@ -13,6 +13,9 @@
  * What schedulers die of is evidence as well: a reply that is given up has come from an agent. It
  * is not read, but its properties name the request, where it answers one only.
  *
+ * Between those looks drover.dead is looked at, once a minute: what has grown there beyond this
+ * process's own letters is an alert.
+ *
  * Nothing is kept beyond this process, nor beyond its connection: the broker may come back without
  * its queues. What was not seen to the end has no evidence: it is sent again, and watched again.
  */
@@ -114,16 +117,55 @@ static bool is_shown(const struct scheduler *s, const struct watched *w)
            s->now < w->wait_ends;
 }
 
-void watch_answered(struct scheduler *s, uint32_t messages, uint32_t consumers)
+/* ---- dead letters ---- */
+
+static void look(struct scheduler *s, const char *queue, const char *actor)
 {
-    if (s->look_began == 0)
-        return; /* it was asked for on a connection that is lost */
+    struct effect *e = effects_add(s->out, EFFECT_ROLE, 0);
+
+    e->role.what = SCHEDULER_LOOK;
+    e->role.object = (void *)queue;
+    snprintf(s->looked, sizeof(s->looked), "%s", actor);
+    s->look_began = s->now;
+}
+
+static void look_at_letters(struct scheduler *s)
+{
+    look(s, "drover.dead", "");
+    s->letters.look_at = s->now + MACHINE_TOLD_AGAIN_MS;
+}
+
+/* What was there before this process looked first is no news. */
+static void letters_answered(struct scheduler *s, uint32_t messages)
+{
+    struct letters *l = &s->letters;
+    uint64_t expected = l->there + (s->stats.dead_letters - l->own);
+
+    if (l->known && messages > l->there)
+        alert_letters(s, messages, messages > expected ? messages - expected : 0);
+    l->known = true;
+    l->there = messages;
+    l->own = s->stats.dead_letters;
+}
+
+static void requests_answered(struct scheduler *s, uint32_t messages, uint32_t consumers)
+{
     list_foreach(l, &s->watched) {
         struct watched *w = list_entry(l, struct watched, link);
 
         if (is_shown(s, w))
             w->left = messages == 0 && consumers > 0;
     }
+}
+
+void watch_answered(struct scheduler *s, uint32_t messages, uint32_t consumers)
+{
+    if (s->look_began == 0)
+        return; /* it was asked for on a connection that is lost */
+    if (*s->looked)
+        requests_answered(s, messages, consumers);
+    else
+        letters_answered(s, messages);
     s->look_began = 0;
 }
 
@@ -169,12 +211,7 @@ static void end_waits(struct scheduler *s)
 
 static void look_at(struct scheduler *s, const struct watched *due)
 {
-    struct effect *e = effects_add(s->out, EFFECT_ROLE, 0);
-
-    e->role.what = SCHEDULER_LOOK;
-    e->role.object = (void *)effects_printf(s->out, QUEUE_PREFIX "%s", due->actor);
-    snprintf(s->looked, sizeof(s->looked), "%s", due->actor);
-    s->look_began = s->now;
+    look(s, effects_printf(s->out, QUEUE_PREFIX "%s", due->actor), due->actor);
     list_foreach(l, &s->watched) {
         struct watched *w = list_entry(l, struct watched, link);
 
@@ -207,11 +244,13 @@ void watch_tick(struct scheduler *s)
     next = next_look(s);
     if (next && next->look_at <= s->now)
         look_at(s, next);
+    else if (s->letters.look_at <= s->now)
+        look_at_letters(s);
 }
 
 int64_t watch_next(const struct scheduler *s)
 {
-    int64_t next = INT64_MAX;
+    int64_t next = s->look_began == 0 ? s->letters.look_at : INT64_MAX;
 
     list_foreach(l, &s->watched) {
         const struct watched *w = list_entry(l, struct watched, link);

@@ -39,9 +39,10 @@ struct partition {
     uint64_t call[CHORES];  /* its id while it is under way, else 0 */
     int64_t called[CHORES]; /* when */
     char sweep[OPS_SWEEP_CURSOR];
-    bool sweeps_back;  /* this round derives the bounds of before the clock stepped back */
-    bool done[CHORES]; /* once */
-    uint32_t skip;     /* dry run: so much of what is due was looked at */
+    bool sweeps_back;          /* this round derives the bounds of before the clock stepped back */
+    bool done[CHORES];         /* once */
+    uint32_t skip;             /* dry run: so much of what is due was looked at */
+    struct ops_forgotten seen; /* how many of its jobs need a person */
 };
 
 struct supervisor {
@@ -393,8 +394,10 @@ static void on_forgotten(struct supervisor *s, struct partition *p, struct ops_r
 {
     struct ops_forgotten forgotten = {0};
 
-    if (ops_read_forgotten(r, &forgotten) == 0)
+    if (ops_read_forgotten(r, &forgotten) == 0) {
         s->stats.forgotten += forgotten.jobs;
+        p->seen = forgotten;
+    }
     if (forgotten.jobs > 0)
         decide(s, "forgotten", number(s, forgotten.jobs), "jobs of partition",
                number(s, (uint64_t)(p - s->partitions)));
@@ -550,7 +553,15 @@ bool supervisor_idle(const struct supervisor *s)
 void supervisor_stats(const struct supervisor *s, struct supervisor_stats *out)
 {
     *out = s->stats;
-    out->leading = 0;
-    for (uint32_t i = 0; i < s->n; i++)
-        out->leading += leads(s, &s->partitions[i]);
+    out->leading = out->parked = out->deadline = out->ended = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct partition *p = &s->partitions[i];
+
+        if (!leads(s, p))
+            continue;
+        out->leading++;
+        out->parked += p->seen.parked;
+        out->deadline += p->seen.deadline;
+        out->ended += p->seen.ended;
+    }
 }

@@ -71,7 +71,9 @@ struct supervisor_config {
 };
 
 struct supervisor_stats {
-    uint64_t leading;  /* partitions */
+    uint64_t leading; /* partitions */
+    uint64_t parked, deadline,
+        ended;         /* jobs in these that need a person for that, 10 s ago at most */
     uint64_t expires;  /* calls */
     uint64_t recovers; /* jobs named to the schedulers */
     uint64_t notifies;

@@ -155,6 +155,11 @@ static void on_look(uv_timer_t *timer)
 
 static const struct metric figures[] = {
     {"leading", METRIC_GAUGE, AT(leading), "partitions that this one looks after"},
+    {"needs_parked", METRIC_GAUGE, AT(parked),
+     "jobs that need attention because a step is parked, in the partitions that this one leads"},
+    {"needs_deadline", METRIC_GAUGE, AT(deadline),
+     "likewise, because they are held past their deadline"},
+    {"needs_ended", METRIC_GAUGE, AT(ended), "likewise, because they ended as nobody asked for"},
     {"expires", METRIC_COUNTER, AT(expires), "looks at what is due in a partition"},
     {"recovers", METRIC_COUNTER, AT(recovers),
      "jobs named to the schedulers because something was due"},

@@ -119,6 +119,7 @@ struct config {
     struct {
         const char *workflows;     /* a folder */
         const char *alert_command; /* path of a program */
+        int64_t alert_interval_ms; /* in which alerts of one cause are told once, and counted */
         const char *json_actors;   /* names, with a space between them */
         int definitions;           /* enum config_definitions */
         int64_t bad_replies;       /* a second; 0: any number */

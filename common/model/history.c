@@ -7,15 +7,15 @@
 
 #include <string.h>
 
-/* s step, a attempt, t token, d detail: all that is left of the line, w likewise, but its last word
- * may be a step; - passed over. */
+/* s step, a attempt, t token, g agent, where it is there, d detail: all that is left of the line, w
+ * likewise, but its last word may be a step; - passed over. */
 static const struct {
     const char *event;
     const char *words;
 } EVENTS[] = {
-    {"created", "-d"},    {"dispatched", "sat"}, {"done", "sat"},      {"failed", "sat"},
-    {"deferred", "sat"},  {"expired", "sat"},    {"silent", "sat"},    {"unsent", "sat"},
-    {"unstarted", "sat"}, {"unroutable", "sat"}, {"undone", "sat"},    {"skipped", "s"},
+    {"created", "-d"},    {"dispatched", "sat"}, {"done", "satg"},     {"failed", "satg"},
+    {"deferred", "satg"}, {"expired", "sat"},    {"silent", "sat"},    {"unsent", "sat"},
+    {"unstarted", "sat"}, {"unroutable", "sat"}, {"undone", "satg"},   {"skipped", "s"},
     {"parked", "sd"},     {"given_up", "sd"},    {"retried", "w"},     {"edited", "s"},
     {"resolved", "sd"},   {"mended", "w"},       {"withdrawn", "sat"}, {"turned", "w"},
 };
@@ -91,6 +91,9 @@ static void set_word(struct effects *fx, Drover__V1__HistoryEntry *m, char kind,
         break;
     case 't':
         m->token = (char *)shown_token(fx, word);
+        break;
+    case 'g':
+        m->agent = effects_text(fx, word);
         break;
     case 'd':
         set_detail(fx, m, word);

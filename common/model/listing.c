@@ -136,6 +136,20 @@ static const char *phase_word(Drover__V1__Phase phase)
     return (size_t)phase < array_size(words) ? words[phase] : "none";
 }
 
+/* Of one class or actor: those that need a person for it. */
+static const char *need_word(const Drover__V1__ListJobs *q)
+{
+    static const char *const words[] = {
+        [DROVER__V1__NEED__NEED_UNSPECIFIED] = "",  [DROVER__V1__NEED__NEED_ATTENTION] = "any",
+        [DROVER__V1__NEED__NEED_PARKED] = "parked", [DROVER__V1__NEED__NEED_DEADLINE] = "deadline",
+        [DROVER__V1__NEED__NEED_ENDED] = "ended",
+    };
+
+    if (!q->needs && (*q->error_class || *q->actor))
+        return "any";
+    return (size_t)q->needs < array_size(words) ? words[q->needs] : "none";
+}
+
 void listing_call(const struct listing *l, struct effects *fx, uint64_t id, uint32_t partition)
 {
     const Drover__V1__ListJobs *q = l->query;
@@ -158,6 +172,9 @@ void listing_call(const struct listing *l, struct effects *fx, uint64_t id, uint
                                        .limit = l->limit - l->found,
                                        .phase = phase_word(q->phase),
                                        .workflow = q->workflow,
+                                       .needs = need_word(q),
+                                       .class = q->error_class,
+                                       .actor = q->actor,
                                        .labels = names,
                                        .values = values,
                                        .n_labels = n});

@@ -27,7 +27,8 @@ static bool policy_same(const struct policy *a, const struct policy *b)
            a->maximum_interval_ms == b->maximum_interval_ms &&
            a->maximum_attempts == b->maximum_attempts &&
            a->maximum_expiries == b->maximum_expiries && a->jitter == b->jitter &&
-           a->park_interval_ms == b->park_interval_ms && a->on_permanent == b->on_permanent &&
+           a->park_interval_ms == b->park_interval_ms &&
+           a->silence_interval_ms == b->silence_interval_ms && a->on_permanent == b->on_permanent &&
            a->on_exhausted == b->on_exhausted;
 }
 

@@ -26,8 +26,10 @@ static bool intervals_check(const Drover__V1__Policy *m, const struct path *wher
     if (m->maximum_interval_ms > 0 && m->maximum_interval_ms < m->initial_interval_ms)
         return check_fail(problem, PATH(where, "maximum_interval_ms"),
                           "must not be less than initial_interval_ms");
-    return m->park_interval_ms < 0 ||
-           duration_check(m->park_interval_ms, PATH(where, "park_interval_ms"), problem);
+    return (m->park_interval_ms < 0 ||
+            duration_check(m->park_interval_ms, PATH(where, "park_interval_ms"), problem)) &&
+           (m->silence_interval_ms < 0 ||
+            duration_check(m->silence_interval_ms, PATH(where, "silence_interval_ms"), problem));
 }
 
 /* Numbers that are not finite fail the comparisons. */
@@ -89,6 +91,9 @@ static void policy_overlay(struct policy *out, const Drover__V1__Policy *m)
         out->jitter = m->jitter > 0 ? m->jitter : 0;
     if (m->park_interval_ms != 0)
         out->park_interval_ms = m->park_interval_ms > 0 ? m->park_interval_ms : POLICY_PARK_NEVER;
+    if (m->silence_interval_ms != 0)
+        out->silence_interval_ms =
+            m->silence_interval_ms > 0 ? m->silence_interval_ms : POLICY_PARK_NEVER;
     if (m->on_permanent != DROVER__V1__RECOURSE__RECOURSE_UNSPECIFIED)
         out->on_permanent = m->on_permanent;
     if (m->on_exhausted != DROVER__V1__RECOURSE__RECOURSE_UNSPECIFIED)
@@ -110,6 +115,7 @@ void policy_resolve(struct policy *out, const Drover__V1__Policy *workflow,
         .maximum_expiries = POLICY_MAXIMUM_EXPIRIES,
         .jitter = POLICY_JITTER,
         .park_interval_ms = POLICY_PARK_INTERVAL_MS,
+        .silence_interval_ms = POLICY_SILENCE_INTERVAL_MS,
         .on_permanent = DROVER__V1__RECOURSE__RECOURSE_COMPENSATE,
         .on_exhausted = DROVER__V1__RECOURSE__RECOURSE_PARK,
     };

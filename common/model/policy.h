@@ -25,6 +25,7 @@
 #define POLICY_MAXIMUM_EXPIRIES 5
 #define POLICY_JITTER 0.1
 #define POLICY_PARK_INTERVAL_MS (600 * POLICY_SECOND_MS)
+#define POLICY_SILENCE_INTERVAL_MS (3600 * POLICY_SECOND_MS)
 #define POLICY_LOCK_MS (60 * POLICY_SECOND_MS)
 
 /* A lease shorter than the broker's and the store's round trips would only ever expire. */
@@ -52,8 +53,9 @@ struct policy {
     int64_t maximum_interval_ms; /* at least initial_interval_ms */
     uint32_t maximum_attempts;
     uint32_t maximum_expiries;
-    double jitter;            /* 0 to 1 */
-    int64_t park_interval_ms; /* or POLICY_PARK_NEVER */
+    double jitter;               /* 0 to 1 */
+    int64_t park_interval_ms;    /* or POLICY_PARK_NEVER */
+    int64_t silence_interval_ms; /* likewise */
     Drover__V1__Recourse on_permanent;
     Drover__V1__Recourse on_exhausted;
     char *const *non_retryable; /* points into the message it came from; names by id_name_valid() */

@@ -72,6 +72,19 @@ static Drover__V1__StepState wording(const struct ops_step_record *r, bool back)
                            : DROVER__V1__STEP_STATE__STEP_STATE_SKIPPED;
 }
 
+/* Its name, or nothing, stands between an @ and the note; there is no @ where a scheduler of a
+ * build before 46 has kept it. */
+static void take_agent(Drover__V1__StepStatus *m)
+{
+    char *end = strchr(m->note, ' ');
+
+    if (!end)
+        return;
+    *end = '\0';
+    m->agent = m->note;
+    m->note = end + 1;
+}
+
 static void set_progress(struct effects *fx, Drover__V1__StepStatus *m, struct bytes progress,
                          const char *token)
 {
@@ -79,10 +92,12 @@ static void set_progress(struct effects *fx, Drover__V1__StepStatus *m, struct b
     char seen[WIRE_TOKEN_MAX + 1];
     int used = 0;
 
-    if (sscanf(text, "%64s %*s %lf %n", seen, &m->fraction, &used) == 2 && used > 0 &&
-        strcmp(seen, token) == 0) {
+    if (sscanf(text, "%64s %*s %lf%n", seen, &m->fraction, &used) == 2 && used > 0 &&
+        strcmp(seen, token) == 0 && text[used]) {
         m->begun = true;
-        m->note = (char *)text + used;
+        m->note = (char *)text + used + 1;
+        if (text[used] == '@')
+            take_agent(m);
     } else {
         m->fraction = 0;
     }
@@ -94,6 +109,7 @@ static void set_terms(Drover__V1__StepStatus *m, const struct workflow_dispatch 
     m->actor = (char *)d->actor;
     m->maximum_attempts = d->policy.maximum_attempts;
     m->maximum_expiries = d->policy.maximum_expiries;
+    m->heartbeat_ms = d->heartbeat_ms;
 }
 
 /* Timers of a way that the job has left are void, though its walk has not come to the step yet: the
@@ -128,7 +144,9 @@ static void set_record(struct effects *fx, Drover__V1__StepStatus *m, const stru
     m->unstarted = r.unstarted;
     m->until = r.till;
     m->undo = r.state != 'W' && r.asked == 'D';
-    if (r.state == 'R' && from->progress.len > 0)
+    if (r.state != 'R')
+        m->agent = effects_text(fx, from->agent);
+    else if (from->progress.len > 0)
         set_progress(fx, m, from->progress, r.token);
 }
 
@@ -186,9 +204,84 @@ static void set_labels(struct effects *fx, Drover__V1__JobStatus *m, struct byte
     drover__v1__submit__free_unpacked(from, NULL);
 }
 
+static const char *message_of(const char *class)
+{
+    if (strcmp(class, "DEADLINE") == 0)
+        return "complete_by has passed";
+    return "its agents have died or fell silent as often as its policy allows";
+}
+
+Drover__V1__Error *status_error(struct effects *fx, const char *class,
+                                const Drover__V1__Error *reported)
+{
+    Drover__V1__Error *m = effects_alloc(fx, sizeof(*m));
+
+    drover__v1__error__init(m);
+    if (*class) {
+        m->class_ = (char *)effects_str(fx, class);
+        m->message = (char *)message_of(class);
+        return m;
+    }
+    if (!reported)
+        return NULL;
+    m->class_ = (char *)effects_str(fx, reported->class_);
+    m->message = (char *)effects_str(fx, reported->message);
+    m->verdict = reported->verdict;
+    m->effect = reported->effect;
+    return m;
+}
+
+Drover__V1__Error *status_failure(struct effects *fx, const struct ops_job *job, const char **step)
+{
+    struct ops_failure failure;
+    Drover__V1__Error *reported, *m;
+    bool agents;
+
+    *step = "";
+    if (job->failure.len == 0 || ops_read_failure(job->failure, &failure))
+        return NULL;
+    *step = effects_text(fx, failure.step);
+    agents = !bytes_is(failure.reason, "DEATHS") && !bytes_is(failure.reason, "DEADLINE");
+    reported = ops_unpack(&drover__v1__error__descriptor, job->error);
+    m = status_error(fx, agents ? "" : effects_text(fx, failure.reason), reported);
+    if (reported)
+        drover__v1__error__free_unpacked(reported, NULL);
+    return m;
+}
+
+static Drover__V1__Need need_of(struct bytes word)
+{
+    if (bytes_is(word, "parked"))
+        return DROVER__V1__NEED__NEED_PARKED;
+    if (bytes_is(word, "deadline"))
+        return DROVER__V1__NEED__NEED_DEADLINE;
+    return bytes_is(word, "ended") ? DROVER__V1__NEED__NEED_ENDED
+                                   : DROVER__V1__NEED__NEED_UNSPECIFIED;
+}
+
+/* NULL for nothing. */
+static Drover__V1__Attention *attention_of(struct effects *fx, struct bytes text)
+{
+    struct ops_attention of;
+    Drover__V1__Attention *m;
+
+    if (text.len == 0 || ops_read_attention(text, &of))
+        return NULL;
+    m = effects_alloc(fx, sizeof(*m));
+    drover__v1__attention__init(m);
+    m->needs = need_of(of.kind);
+    m->since = of.since;
+    m->step = effects_text(fx, of.step);
+    m->actor = effects_text(fx, of.actor);
+    m->error_class = effects_text(fx, of.class);
+    return m->needs ? m : NULL;
+}
+
 void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
                 const struct ops_job *job)
 {
+    const char *step;
+
     m->job_id = effects_text(fx, id);
     m->workflow = effects_text(fx, job->workflow);
     m->definition = effects_text(fx, job->definition);
@@ -211,6 +304,12 @@ void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
     m->now = job->now;
     m->cause = effects_text(fx, job->cause);
     m->ending = job->outcome.len == 0 ? effects_text(fx, job->ending) : m->ending;
+    m->error = status_failure(fx, job, &step);
+    m->failed_step = (char *)step;
+    m->attention = attention_of(fx, job->attention);
+    m->parked = job->parked;
+    m->next_try_at = job->next_try;
+    m->failures = job->failures;
     set_labels(fx, m, job->labels);
     if (*m->hold)
         set_hold(fx, m, job->held);

@@ -19,6 +19,20 @@ Drover__V1__Outcome status_outcome(struct bytes word);
 void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
                 const struct ops_job *job);
 
+/**
+ * status_failure() - what has decided that a job does not get to where it was to go
+ * @step: set to the name of the step, "" for none
+ *
+ * Return: NULL where nothing has failed; else its error, without details. Where no agent has
+ * reported one its class is the reason, DEATHS or DEADLINE.
+ */
+Drover__V1__Error *status_failure(struct effects *fx, const struct ops_job *job, const char **step);
+
+/* An Error without details. @class: where it is not what an agent has reported; "" or NULL: it is.
+ * @reported: NULL for none. Return: NULL where there is neither. */
+Drover__V1__Error *status_error(struct effects *fx, const char *class,
+                                const Drover__V1__Error *reported);
+
 /* Steps and input. @w: the job's definition. Then status_steps_free(). */
 void status_steps(struct effects *fx, Drover__V1__JobStatus *m, const struct ops_job *job,
                   const struct workflow *w);

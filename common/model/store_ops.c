@@ -101,11 +101,12 @@ static const char *terms(struct effects *fx, const struct workflow_dispatch *d)
 
     return effects_printf(fx,
                           "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %.6g %" PRId64
-                          " %" PRIu32 " %" PRIu32 " %.6g %" PRId64 " %c%c|%.*s",
+                          " %" PRIu32 " %" PRIu32 " %.6g %" PRId64 " %c%c %" PRId64 "|%.*s",
                           d->lock_ms, d->wait_ms, d->heartbeat_ms, p->initial_interval_ms,
                           p->backoff_coefficient, p->maximum_interval_ms, p->maximum_attempts,
                           p->maximum_expiries, p->jitter, p->park_interval_ms,
                           recourse_letter(p->on_permanent), recourse_letter(p->on_exhausted),
+                          p->silence_interval_ms < 0 ? 0 : p->silence_interval_ms,
                           (int)non_retryable.len, non_retryable.data);
 }
 
@@ -154,8 +155,9 @@ static void put_step(struct args *a, const char *field, const struct workflow_st
 static void put_job(struct args *a, const struct workflow *w)
 {
     put_str(a, "job");
-    put_str(a, effects_printf(a->fx, "%c %" PRIu32 " %" PRId64, recourse_letter(w->on_deadline),
-                              w->tries, w->complete_within_ms));
+    put_str(a, effects_printf(a->fx, "%c %" PRIu32 " %d %" PRId64 " %.6g %" PRId64,
+                              recourse_letter(w->on_deadline), w->tries, w->compensation_expected,
+                              w->tries_interval_ms, w->tries_coefficient, w->complete_within_ms));
 }
 
 bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struct workflow *w,
@@ -239,7 +241,18 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     emit(&a, id, partition, "submit");
 }
 
-#define RECORD_ARGS 13 /* of each */
+/* What an agent calls itself, as a word of the history. */
+static const char *one_word(struct effects *fx, const char *name)
+{
+    char *word = effects_text(fx, bytes_str(name));
+
+    for (char *c = word; *c; c++)
+        if ((unsigned char)*c <= ' ')
+            *c = '_';
+    return word;
+}
+
+#define RECORD_ARGS 14 /* of each */
 
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n)
@@ -263,6 +276,7 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
         put_str(&a, r->no_effect ? "N" : "");
         put_str(&a, r->step ? r->step : "");
         put_str(&a, r->actor ? r->actor : "");
+        put_str(&a, r->agent ? one_word(fx, r->agent) : "");
     }
     emit(&a, id, partition, "record");
 }
@@ -731,9 +745,11 @@ static void read_told_by(struct ops_reader *r, struct ops_job *out)
 }
 
 /* The library's JOB_FIELDS and DATA_FIELDS, so many. */
-#define JOB_FIELDS 27
+#define JOB_FIELDS 34
 static void read_job_fields(struct ops_reader *r, struct ops_job *out)
 {
+    struct bytes back; /* the error of what has decided on the way back: that goes before */
+
     out->definition = get(r);
     out->current = get(r);
     out->desired = get(r);
@@ -753,10 +769,19 @@ static void read_job_fields(struct ops_reader *r, struct ops_job *out)
     out->since = get_u32(r);
     out->cause = get(r);
     out->ending = get(r);
+    out->failure = get(r);
+    out->attention = get(r);
+    out->parked = get_u32(r);
+    out->next_try = get_ms(r);
+    out->failures = get_u32(r);
     out->workflow = get(r);
     out->submitter = get(r);
     read_told_by(r, out);
     out->held = get(r);
+    out->error = get(r);
+    back = get(r);
+    if (out->failure.len > 0 && memchr(out->failure.data, '|', out->failure.len))
+        out->error = back;
 }
 
 /* Return: 0, 1 for UNKNOWN, -EPROTO. */
@@ -771,7 +796,7 @@ static int read_found(struct ops_reader *r)
 
 void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition, const struct op_list *op)
 {
-    struct args a = args_new(fx, 7 + (int)op->n_labels);
+    struct args a = args_new(fx, 10 + (int)op->n_labels);
 
     put_str(&a, "jobs");
     if (op->before == INT64_MAX)
@@ -783,6 +808,9 @@ void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition, const
     put_int(&a, op->limit);
     put_str(&a, op->phase);
     put_str(&a, op->workflow);
+    put_str(&a, op->needs);
+    put_str(&a, op->class);
+    put_str(&a, op->actor);
     for (size_t i = 0; i < op->n_labels; i++)
         put_str(&a, effects_printf(fx, "%s=%s", op->labels[i], op->values[i]));
     emit(&a, id, partition, "inspect");
@@ -892,7 +920,7 @@ int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out)
     out->now = get_ms(r);
     read_job_fields(r, out);
     out->input = get(r);
-    out->n_steps = get_count(r, 5);
+    out->n_steps = get_count(r, 6);
     out->steps = effects_alloc(fx, out->n_steps * sizeof(*out->steps));
     for (uint32_t i = 0; i < out->n_steps; i++) {
         struct ops_step *step = &out->steps[i];
@@ -902,6 +930,7 @@ int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out)
         step->error = get(r);
         step->progress = get(r);
         step->result = get(r);
+        step->agent = get(r);
     }
     return result_of(r);
 }
@@ -926,6 +955,8 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     out->open = get_u32(r);
     out->reason = get(r);
     out->failed = get(r);
+    out->failure = get(r);
+    out->error = get(r);
     out->n_results = get_count(r, 2);
     out->results = read_results(r, fx, out->n_results);
     out->n_earlier = get_count(r, 2);
@@ -1018,6 +1049,40 @@ int ops_read_step_record(struct bytes text, struct ops_step_record *out)
     return text.len == 0 ? 0 : -EPROTO;
 }
 
+/* "-" stands for none. */
+static struct bytes next_name(struct bytes *text)
+{
+    struct bytes word = next_word(text);
+
+    return bytes_is(word, "-") ? BYTES_EMPTY : word;
+}
+
+int ops_read_attention(struct bytes text, struct ops_attention *out)
+{
+    out->kind = next_word(&text);
+    if (!bytes_to_i64(next_word(&text), &out->since))
+        return -EPROTO;
+    out->step = next_name(&text);
+    out->actor = next_name(&text);
+    out->class = next_name(&text);
+    return text.len == 0 ? 0 : -EPROTO;
+}
+
+int ops_read_failure(struct bytes text, struct ops_failure *out)
+{
+    const uint8_t *bar = text.len > 0 ? memchr(text.data, '|', text.len) : NULL;
+
+    if (bar)
+        text = bytes_of(bar + 1, text.len - (size_t)(bar + 1 - text.data));
+    out->step = next_name(&text);
+    if (!next_letter(&text, &out->asked))
+        return -EPROTO;
+    out->reason = next_word(&text);
+    (void)next_word(&text); /* its number, and the class: for the store alone */
+    (void)next_word(&text);
+    return out->reason.len > 0 && text.len == 0 ? 0 : -EPROTO;
+}
+
 /* ---- the rest ---- */
 
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
@@ -1095,14 +1160,14 @@ uint32_t ops_read_suspect(struct ops_reader *r)
 }
 
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *token, double fraction, const char *note, int64_t elapsed,
-               const char *actor)
+               const char *token, double fraction, const char *agent, const char *note,
+               int64_t elapsed, const char *actor)
 {
     struct args a = args_new(fx, 6);
 
     put_str(&a, job);
     put_str(&a, token);
-    put_str(&a, effects_printf(fx, "%.4f", fraction));
+    put_str(&a, effects_printf(fx, "%.4f@%s", fraction, one_word(fx, agent)));
     put_str(&a, note);
     put_int(&a, elapsed);
     put_str(&a, actor);
@@ -1224,6 +1289,9 @@ int ops_read_forgotten(struct ops_reader *r, struct ops_forgotten *out)
 {
     out->jobs = get_u32(r);
     out->more = get_flag(r);
+    out->parked = get_u32(r);
+    out->deadline = get_u32(r);
+    out->ended = get_u32(r);
     return result_of(r);
 }
 

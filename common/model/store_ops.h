@@ -135,6 +135,7 @@ struct op_record {
     int64_t retry_after;
     const char *step;  /* as the reply names it; NULL: no reply */
     const char *actor; /* whose agents have sent it, as the broker says; NULL or "": it does not */
+    const char *agent; /* the one that has sent it, as it calls itself; NULL: nobody knows */
     bool no_effect;    /* proven: no run under this key has taken effect, nor ever will */
 };
 
@@ -284,8 +285,9 @@ struct ops_step {
     uint32_t step;
     struct bytes record;   /* empty: untouched */
     struct bytes error;    /* encoded Error */
-    struct bytes progress; /* "token limit fraction note" */
+    struct bytes progress; /* "token limit fraction[@agent] note" */
     struct bytes result;   /* encoded Payload */
+    struct bytes agent;    /* that has answered last */
 };
 
 /* A queue that hears of a job, as its submitter has named it. */
@@ -304,6 +306,13 @@ struct ops_job {
     uint32_t notices; /* tries of the notice so far */
     uint32_t since;   /* the turn in which it was turned; 0: never */
     struct bytes cause, ending;
+    struct bytes failure;   /* what has decided that it does not succeed, or is not taken back:
+                               ops_read_failure() */
+    struct bytes error;     /* ... and the encoded Error of that step */
+    struct bytes attention; /* what a person is needed for: "kind since step actor class" */
+    uint32_t parked;        /* steps */
+    int64_t next_try;       /* of the whole job; 0: none */
+    uint32_t failures;      /* of the whole job */
     struct bytes workflow, submitter, labels, reply_to, correlation, traceparent;
     bool json;
     struct bytes held; /* since when it is on hold, who has put it there, and why */
@@ -326,6 +335,9 @@ struct op_list {
     uint32_t limit;
     const char *phase;    /* "" for any */
     const char *workflow; /* "name" or "name@version", "" for any */
+    const char *needs;    /* "any", "parked", "deadline", "ended"; "" for all jobs */
+    const char *class;    /* of the error that it needs a person for, "" for any */
+    const char *actor;    /* likewise */
     const char *const *labels;
     const char *const *values;
     size_t n_labels;
@@ -413,6 +425,28 @@ struct ops_step_record {
 /* Return: 0 or -EPROTO. */
 int ops_read_step_record(struct bytes text, struct ops_step_record *out);
 
+/* What has decided that a job does not get to where it was to go: "name asked reason number class"
+ * of a step, or with "-" for what there is none of; behind a bar what has decided that it is not
+ * taken back, which goes before. */
+struct ops_failure {
+    struct bytes step;   /* its name; empty for none */
+    char asked;          /* of it: A, D */
+    struct bytes reason; /* PERMANENT, EXHAUSTED, DEATHS, DEADLINE */
+};
+
+/* Return: 0 or -EPROTO. */
+int ops_read_failure(struct bytes text, struct ops_failure *out);
+
+/* What a person is needed for: ops_job.attention. */
+struct ops_attention {
+    struct bytes kind; /* parked, deadline, ended */
+    int64_t since;
+    struct bytes step, actor, class; /* empty where there is none */
+};
+
+/* Return: 0 or -EPROTO. */
+int ops_read_attention(struct bytes text, struct ops_attention *out);
+
 /* ---- the rest ---- */
 
 struct op_notice {
@@ -472,12 +506,13 @@ struct ops_marked {
 
 int ops_read_marked(struct ops_reader *r, struct effects *fx, struct ops_marked *out);
 
-/* @elapsed: ms since the agent got the request, 0: it does not say.
+/* @agent:   which one, as it calls itself; "": it does not
+ * @elapsed: ms since the agent got the request, 0: it does not say.
  * @actor:   whose agents have sent it, as the broker says; "": it does not
  * Answers: code, wanted, locked_until, now. */
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *token, double fraction, const char *note, int64_t elapsed,
-               const char *actor);
+               const char *token, double fraction, const char *agent, const char *note,
+               int64_t elapsed, const char *actor);
 
 /* Evidence: the request of this token left its queue while it could be delivered. Answers a code.
  */
@@ -554,6 +589,7 @@ void ops_forget(struct effects *fx, uint64_t id, uint32_t partition, int64_t ret
 struct ops_forgotten {
     uint32_t jobs;
     bool more;
+    uint32_t parked, deadline, ended; /* jobs that need a person for that */
 };
 
 int ops_read_forgotten(struct ops_reader *r, struct ops_forgotten *out);

@@ -309,6 +309,10 @@ static bool list_check(const Drover__V1__ListJobs *m, const struct path *where,
            check_not_negative(m->since, PATH(where, "since"), problem) &&
            check_not_negative(m->before, PATH(where, "before"), problem) &&
            labels_check(m->labels, m->n_labels, where, problem) &&
+           check_enum(&drover__v1__need__descriptor, (int)m->needs, PATH(where, "needs"),
+                      problem) &&
+           check_name_if(m->error_class, PATH(where, "error_class"), problem) &&
+           check_name_if(m->actor, PATH(where, "actor"), problem) &&
            check_text(m->after, WIRE_CURSOR_MAX, PATH(where, "after"), problem);
 }
 

@@ -73,6 +73,14 @@ static bool head_check(const Drover__V1__Workflow *m, const struct path *where,
     if (m->tries > WORKFLOW_TRIES_MAX)
         return check_fail(problem, PATH(where, "tries"), "must be 1 to %d, or 0 for the default",
                           WORKFLOW_TRIES_MAX);
+    if (m->tries_interval_ms > POLICY_DAY_MS)
+        return check_fail(problem, PATH(where, "tries_interval_ms"),
+                          "must be 1 to %" PRId64 " ms, 0 for the default, or negative for none",
+                          POLICY_DAY_MS);
+    if (m->tries_coefficient != 0 &&
+        !(m->tries_coefficient >= 1 && m->tries_coefficient <= POLICY_COEFFICIENT_MAX))
+        return check_fail(problem, PATH(where, "tries_coefficient"),
+                          "must be 1 to %g, or 0 for the default", POLICY_COEFFICIENT_MAX);
     return lease_check(m->lock_ms, PATH(where, "lock_ms"), problem) &&
            lease_check(m->wait_ms, PATH(where, "wait_ms"), problem) &&
            policy_check(m->retry, PATH(where, "retry"), problem) &&
@@ -466,6 +474,12 @@ static void head_resolve(struct owner *o)
     w->complete_within_ms = m->complete_within_ms;
     w->on_deadline = m->on_deadline ? m->on_deadline : DROVER__V1__RECOURSE__RECOURSE_PARK;
     w->tries = m->tries ? m->tries : 1;
+    w->tries_interval_ms = m->tries_interval_ms < 0 ? 0 : m->tries_interval_ms;
+    if (m->tries_interval_ms == 0)
+        w->tries_interval_ms = WORKFLOW_TRIES_INTERVAL_MS;
+    w->tries_coefficient =
+        m->tries_coefficient > 0 ? m->tries_coefficient : WORKFLOW_TRIES_COEFFICIENT;
+    w->compensation_expected = m->compensation_expected;
     w->n_steps = (uint32_t)m->n_steps;
     w->steps = o->steps;
 }

@@ -29,6 +29,8 @@ enum {
 
 #define WORKFLOW_COMPLETE_MAX_MS (366 * POLICY_DAY_MS)
 #define WORKFLOW_TRIES_MAX 1000
+#define WORKFLOW_TRIES_INTERVAL_MS POLICY_SECOND_MS
+#define WORKFLOW_TRIES_COEFFICIENT 2.0
 
 #define WORKFLOW_NONE UINT32_MAX /* no such step */
 
@@ -68,6 +70,9 @@ struct workflow {
     int64_t complete_within_ms; /* 0: no bound */
     Drover__V1__Recourse on_deadline;
     uint32_t tries;
+    int64_t tries_interval_ms; /* 0: none */
+    double tries_coefficient;  /* 1 to POLICY_COEFFICIENT_MAX */
+    bool compensation_expected;
     uint32_t n_steps;
     uint32_t n_edges;
     uint32_t n_roots;

@@ -18,7 +18,8 @@
 --
 -- Keys of a partition (p = KEYS[1]):
 --   p job:<id>      hash   the job; a field for each step, by number, absent until first touched;
---                          b<step>: a dispatch of it may have been begun, though nobody can tell, see is_begun()
+--                          b<step>: a dispatch of it may have been begun, though nobody can tell, see is_begun();
+--                          k<step>: the turn in which it was parked, see add_parked()
 --   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors,
 --                          p<step> the last Progress and t<step> the token of a request that left its
 --                          queue, see has_evidence(); c<step> the token of a request that was sent once
@@ -31,6 +32,7 @@
 --   p open          zset   unfinished jobs by creation; p settled: the others by the time they ended
 --   p jobs          zset   all jobs by creation, for people; so are p failed: those in ERROR,
 --                          p w:<name>: those of a workflow, p l:<name>=<value>: those with a label
+--   p needs         zset   jobs that need a person by creation; p needs:<kind>: those of a kind
 --   p owed          zset   "<job> <seq>" notices, by the time to look after them: how a turn has ended,
 --                          what a person is to know of a job
 --   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
@@ -42,8 +44,8 @@
 --   p mark          hash   counts what was accepted and what was settled: one that shows less than
 --                          somebody remembers went back in time
 
-local BUILD = 45
-local FORMAT = '2'               -- of definitions; others are stored again
+local BUILD = 46
+local FORMAT = '3'               -- of definitions; others are stored again
 
 local BUDGET = 250               -- steps touched in one call, about 3 ms
 local CHUNK = 500                -- numbers in one piece of a list of dependents
@@ -52,6 +54,7 @@ local CACHED_STEPS = 20000       -- steps of definitions kept parsed
 local HISTORY_MIN = 1000         -- entries kept of a job, or four for each step
 local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for again
 local CONTINUED = 1000           -- ms in which whoever left a cursor goes on with it
+local DAY = 86400000             -- ms; the longest wait for silence to end, or before another run of a job
 local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this often
 local WAIT_SLACK = 1000          -- ms by which an unstarted request may come back early
 local AT_ONCE = 10               -- ms; a shorter deferral is none
@@ -59,6 +62,7 @@ local COMMANDS_KEPT = 16         -- of a job, with their answers
 local EARLIER_KEPT = 4           -- addresses of a job before its last one
 local TRIES_MAX = 1000           -- of a job, as its workflow can say
 local SILENT = '?'               -- in place of a token: see the record of a step
+local ROUND = '!'                -- likewise: it was parked by silence, and is to be tried once
 local NO_STEP = 4294967295       -- where an alert or an answer is about none
 local FAILED_BYTES = 1000        -- of the list of steps that failed for good
 local DATA_MAX = 67108864        -- bytes of input and results of a job: 64 MiB
@@ -176,20 +180,20 @@ end
 -- lock wait heartbeat initial coefficient longest attempts expiries jitter park
 --      on_permanent on_exhausted: P(ark) C(ompensate) F(ail)|non_retryable
 -- That of a revert ends with |actor, unless a build before 42 has stored it.
-local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%u)(%u)|([^|]*)'
+local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%u)(%u) ?(%d*)|([^|]*)'
 
 -- The terms of going forward|n_after n_dependents revert waived|take|after|dependents|name|actor
--- Builds before 36 have stored no name, those before 42 no actor.
+-- Builds before 36 have stored no name, those before 42 no actor, those before 46 no interval of silence.
 local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)|?([^|]*)|?(%S*)$'
 
 local function terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
-    jitter, park, on_permanent, on_exhausted, non_retryable, actor)
+    jitter, park, on_permanent, on_exhausted, silence, non_retryable, actor)
   local t = {
     lock = tonumber(lock), wait = tonumber(wait), heartbeat = tonumber(heartbeat),
     initial = tonumber(initial), coefficient = tonumber(coefficient), longest = tonumber(longest),
     attempts = tonumber(attempts), expiries = tonumber(expiries), jitter = tonumber(jitter),
     park = tonumber(park), on_permanent = on_permanent, on_exhausted = on_exhausted,
-    non_retryable = {}, actor = actor,
+    silence = tonumber(silence) or 0, non_retryable = {}, actor = actor,
   }
   for class in gmatch(non_retryable, '%S+') do
     t.non_retryable[class] = true
@@ -199,11 +203,11 @@ end
 
 local function parse_step(line)
   local lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries, jitter, park,
-    on_permanent, on_exhausted, non_retryable, n_after, n_dependents, revert, waived, take, after,
+    on_permanent, on_exhausted, silence, non_retryable, n_after, n_dependents, revert, waived, take, after,
     dependents, name, actor = match(line, STEP_LINE)
   return {
     forward = terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
-      jitter, park, on_permanent, on_exhausted, non_retryable, actor),
+      jitter, park, on_permanent, on_exhausted, silence, non_retryable, actor),
     has_revert = revert == '1', waived = waived == '1',
     n_after = tonumber(n_after), n_dependents = tonumber(n_dependents),
     take = numbers(take), after_text = after, dependents_text = dependents, dependents = {},
@@ -315,7 +319,7 @@ end
 --          B backing off   M marked by expire, to be driven   P parked   F failed for good
 -- turn     of the work that the last dispatch is a try of: part of its idempotency key
 -- token    of the dispatch in flight, or of the last one that was answered; '-' none, '?' none, and there is no
---          evidence that an agent had the last one
+--          evidence that an agent had the last one, '!' none, and a silence is over, see silence_ends()
 -- until    R: LockedUntil   B: the next try   P: likewise, 0 for none
 --          M: when it is named again
 -- unstarted  dispatches in a row that no agent is known to have begun: they came back, or their LockedUntil
@@ -382,6 +386,10 @@ local DEFAULTS = {__index = {
   scan = false, scan_changed = false, had_cursor = false,
   settled = 0,     -- seq of the notice that this call owes
   marked = 0,      -- the partition's mark after what this call accepted or settled
+  next_try = 0,    -- it was taken back, and goes forward again then; 0: it does not
+  parked = 0,      -- steps that are parked, or tried again since, see add_parked()
+  attention = '',  -- why a person is needed: "kind since step actor class", see attend()
+  acknowledged = false, -- a person knows
 }}
 
 -- `budget` is what the call may touch, shared by the jobs of one call. What every call sets stands here, though it
@@ -417,7 +425,7 @@ do
 -- Fields that most jobs never have: as long as `plain` says so (1; 2: and neither labels nor a traceparent among
 -- the data) they are not asked for, because to look for what is not there costs Redis more than to find what is.
 local RARE = {'hold', 'cursor', 'scan', 'outcome', 'start_at', 'events', 'since', 'cause', 'ending', 'failed',
-  'complete_by', 'late', 'stuck', 'epoch', 'started'}
+  'complete_by', 'late', 'stuck', 'epoch', 'started', 'parked', 'attention', 'acknowledged', 'next_try'}
 is_rare = {}
 for k = 1, #RARE do
   is_rare[RARE[k]] = true
@@ -429,6 +437,8 @@ local function load_rare(job)
   job.step_events, job.since, job.cause = h[6] == 'step', tonumber(h[7] or '1'), h[8] or ''
   job.ending, job.failed, job.complete_by = h[9] or '', h[10] or '', tonumber(h[11] or '0')
   job.late, job.started = (h[12] or '') ~= '', h[15] == '1'
+  job.parked, job.attention, job.acknowledged = tonumber(h[16] or '0') or 0, h[17] or '', h[18] == '1'
+  job.next_try, job.troubled = tonumber(h[19] or '') or 0, match(job.attention, '^ended ') ~= nil
   if h[13] then
     local to_do, to_undo = match(h[13], '^(%d+) (%d+)$')
     job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
@@ -575,9 +585,126 @@ local function owe(job, outcome, reason, steps)
   count_up(job.key, 'owes', 1)
 end
 
+-- The class of the error that this call is about, as one word; where no agent has reported one, the reason.
+local function class_of(job, reason)
+  local class = job.class and job.class ~= '' and sub(job.class:gsub('[^%w_.-]', '_'), 1, 64) or reason
+  return class
+end
+
+-- "step actor class" of what a person is needed for.
+local function set_trouble(job, i, asked, class)
+  local step, actor = i and step_of(job.def, i).name or '', i and terms_of(job.def, i, asked).actor or ''
+  job.trouble = (step == '' and '-' or step) .. ' ' .. (actor == '' and '-' or actor) .. ' ' .. class
+end
+
+local deciding = {} -- what decides where a job goes, or how it ends
+do -- its own locals: Lua takes 200 in one scope
+
+-- A number of a protobuf message that stands at `at`, and where it ends; nil where none does.
+local function number_at(text, at)
+  local value, factor, b = 0, 1, nil
+  repeat
+    b = at and text:byte(at)
+    if not b then
+      return nil
+    end
+    value, factor, at = value + b % 128 * factor, factor * 128, at + 1
+  until b < 128
+  return value, at
+end
+
+-- An encoded Error without its details, which may be long; '' for what is none.
+local function without_details(text)
+  local kept, at = '', 1
+  while at <= #text do
+    local tag, from = number_at(text, at)
+    local value, after = number_at(text, from)
+    if not value or tag % 8 ~= 0 and tag % 8 ~= 2 then
+      return ''
+    end
+    after = tag % 8 == 2 and after + value or after
+    kept = tag == 26 and kept or kept .. sub(text, at, after - 1)
+    at = after
+  end
+  return kept
+end
+
+-- What has decided, forward and back; '' where nothing has.
+local function decisions(job)
+  return match(job.changed.failure or call('HGET', job.key, 'failure') or '', '^([^|]*)|?(.*)$')
+end
+
+local function set_decisions(job, forward, back)
+  job.changed.failure = forward .. (back ~= '' and '|' .. back or '')
+end
+
+-- A failure has decided that the job does not get to where it was to go, forward (A) or back (D): of step i, nil for
+-- none. The first one on each way counts. It is kept as "name asked reason number class", that of the way back behind
+-- a bar, with the step's error among the data.
+function deciding.failure(job, i, asked, reason)
+  local forward, back = decisions(job)
+  if (asked == 'A' and forward or asked == 'D' and back) ~= '' then
+    return
+  end
+  local data, name = job.p .. 'data:' .. job.id, i and step_of(job.def, i).name or ''
+  local text = i and call('HGET', data, 'e' .. int(i))
+  local this = concat({name == '' and '-' or name, asked, reason, i and int(i) or '-', class_of(job, reason)}, ' ')
+  set_decisions(job, asked == 'A' and this or forward, asked == 'D' and this or back)
+  call('HSET', data, asked == 'A' and 'failure' or 'failure_back', text and without_details(text) or '')
+  count_up(job.key, 'failures', 1)
+end
+
+-- What has decided last, and the error of that; '' where nothing has.
+function deciding.last(job)
+  local forward, back = decisions(job)
+  if forward == '' and back == '' then
+    return '', ''
+  end
+  local data = job.p .. 'data:' .. job.id
+  return back ~= '' and back or forward, call('HGET', data, back ~= '' and 'failure_back' or 'failure') or ''
+end
+
+-- The job goes on: on the way that it goes nothing has decided yet; `all`: on neither.
+function deciding.reset(job, all)
+  local forward = decisions(job)
+  set_decisions(job, not all and job.desired == 'D' and forward or '', '')
+end
+
+end
+
+-- `asked` of step i, where it is about one.
+local function alert(job, i, reason, asked)
+  job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A', seq = job.seq}
+end
+
+-- About what the history was told last; owed until somebody knows.
+local function alert_owed(job, i, reason, asked)
+  if job.acknowledged then
+    set(job, 'acknowledged', '')
+    job.acknowledged = false
+  end
+  alert(job, i, reason, asked)
+  owe(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))
+end
+
+local settle
+do
+
+-- An end that nobody has asked for, and that the workflow does not call ordinary: a person is to know.
+local function is_trouble(job, outcome, reason)
+  if outcome == 'COMPENSATED' and reason == 'FAILURE' then
+    return match(call('HGET', job.def.key, 'job') or '', '^%u %d+ ([01]) ') ~= '1'
+  end
+  return outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED'
+end
+
 -- The turn is over.
-local function settle(job, outcome, reason)
+function settle(job, outcome, reason)
   local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
+  if outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED' then
+    deciding.failure(job, tonumber(match(job.failed, '^%d+')), outcome == 'FAILED' and 'A' or 'D', 'PERMANENT') -- where a person
+    -- has retried another one
+  end
   set(job, 'outcome', outcome)
   if reason ~= '' then
     set(job, 'reason', reason) -- else there is none: it was never set, or reopen() has emptied it
@@ -587,10 +714,27 @@ local function settle(job, outcome, reason)
     set(job, 'hold', '')
   end
   set(job, 'current', job.open == 0 and job.desired or 'U')
+  if job.next_try > 0 then
+    set(job, 'next_try', 0)
+  end
+  if is_trouble(job, outcome, reason) then
+    local asked, number, class = match(deciding.last(job), '^%S+ (%u) %S+ (%S+) (%S+)$')
+    number = tonumber(number)
+    set_trouble(job, number, asked, class or reason)
+    job.troubled = true
+    note(job, 'attention', outcome)
+    alert_owed(job, number or NO_STEP, outcome, asked)
+  end
   note(job, 'settled', outcome, reason)
   job.settled = job.seq
   move_mark(job)
   owe(job, outcome, reason, job.failed)
+  if outcome ~= 'SUCCEEDED' then -- of this end, whatever comes of the job before it is told
+    local why, failure = deciding.last(job)
+    if why ~= '' then
+      call('HSET', job.p .. 'data:' .. job.id, 'w' .. int(job.seq), why, 'v' .. int(job.seq), failure)
+    end
+  end
   call('ZREM', job.p .. 'due', job.id)
   call('ZREM', job.p .. 'open', job.id)
   call('ZADD', job.p .. 'settled', int(job.now), job.id)
@@ -599,11 +743,14 @@ local function settle(job, outcome, reason)
   end
 end
 
+end
+
 -- A settled job goes on.
 local function reopen(job)
   set(job, 'outcome', '')
   set(job, 'reason', '')
   set(job, 'phase', 'PROCESSING')
+  job.troubled = false
   call('ZREM', job.p .. 'settled', job.id)
   call('ZREM', job.p .. 'failed', job.id)
   call('ZADD', job.p .. 'open', call('HGET', job.key, 'created'), job.id)
@@ -633,7 +780,48 @@ local function save_history(job)
   end
 end
 
-local function save(job, by)
+local save
+do
+
+-- What a person is needed for: parked, deadline (held past its time), ended; '' for nothing.
+local function need_of(job)
+  if job.acknowledged then
+    return ''
+  elseif finished(job) then
+    return job.troubled and 'ended' or ''
+  end
+  return job.parked > 0 and 'parked' or job.hold == 'deadline' and 'deadline' or ''
+end
+
+-- Keeps the lists of those that need a person, and why this one does.
+local function attend(job)
+  local kind, was, since = need_of(job), match(job.attention, '^(%S+) (%d+)')
+  was = was or ''
+  if kind == was then
+    if kind ~= '' and job.trouble then
+      set(job, 'attention', kind .. ' ' .. since .. ' ' .. job.trouble)
+    end
+    return
+  end
+  if was ~= '' then
+    call('ZREM', job.p .. 'needs:' .. was, job.id)
+  end
+  if kind == '' then
+    call('ZREM', job.p .. 'needs', job.id)
+    set(job, 'attention', '')
+    return
+  end
+  local created = job.changed.created or call('HGET', job.key, 'created')
+  call('ZADD', job.p .. 'needs', created, job.id)
+  call('ZADD', job.p .. 'needs:' .. kind, created, job.id)
+  local trouble = job.trouble or kind == 'deadline' and '- - DEADLINE' or match(job.attention, '^%S+ %d+ (.*)') or '- - -'
+  set(job, 'attention', kind .. ' ' .. int(job.now) .. ' ' .. trouble)
+end
+
+function save(job, by)
+  if not job.plain or job.troubled or job.parked > 0 then
+    attend(job)
+  end
   if unfinished(job) then
     touch(job, job.now + CONTINUED)
   end
@@ -670,6 +858,8 @@ local function save(job, by)
     call('HSET', job.key, unpack(fields, first, min(first + 1999, n)))
   end
   save_history(job)
+end
+
 end
 
 ---- steps and jobs move ----
@@ -720,10 +910,29 @@ local function record_of(job, i, text)
   return rec
 end
 
+-- How long forward work may still take, where a deadline takes the job back or ends it; nil: nothing bounds it.
+local function time_left(job, asked)
+  if asked ~= 'A' or job.complete_by == 0 or job.late then
+    return nil
+  end
+  local def = job.def
+  def.on_deadline = def.on_deadline or match(call('HGET', def.key, 'job') or '', '^%u') or 'P'
+  return def.on_deadline ~= 'P' and job.complete_by - job.now or nil
+end
+
 -- How long a request may wait for an agent: twice as long after each dispatch that no agent is known to have begun.
 local function wait_of(t, rec)
   local doubled = max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))
   return rec.unstarted > 0 and max(t.wait + 1, doubled) or doubled -- longer in any case: a scheduler watches it
+end
+
+-- The same of a request that is in flight.
+local function wait_left(job, i, rec)
+  local lease, left = terms_of(job.def, i, rec.asked).lock, time_left(job, rec.asked)
+  if not left then
+    return rec.till - job.now - lease
+  end
+  return min(rec.till - job.now - min(lease, left), left) -- past the deadline it is not to be sent any more
 end
 
 -- What a step is to do next on the way to where the job wants it. An undo that was sent is driven to
@@ -779,7 +988,11 @@ end
 
 -- Locks a step under a new token: from here on it is in flight.
 local function lock(job, i, rec, asked, fresh)
-  local t = terms_of(job.def, i, asked)
+  local t, left = terms_of(job.def, i, asked), time_left(job, asked)
+  if left and left <= 0 then
+    set_state(job, i, rec, 'W', 0) -- the deadline is about to be noticed, and turns or ends the job
+    return
+  end
   if not another_try(job, rec, asked) then
     -- an undo on the way forward belongs to the way back that went before
     rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn
@@ -788,12 +1001,15 @@ local function lock(job, i, rec, asked, fresh)
   if asked == 'A' then
     rec.forward = rec.turn
   end
-  local wait = wait_of(t, rec)
+  local wait, lease = wait_of(t, rec), t.lock
+  if left then
+    wait, lease = min(wait, left), min(lease, left)
+  end
   rec.asked = asked
   rec.attempt = rec.attempt + 1
   local name = int(i)
   rec.token = mint(i, fresh)
-  set_state(job, i, rec, 'R', job.now + wait + t.lock)
+  set_state(job, i, rec, 'R', job.now + wait + lease)
   job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
   note(job, 'dispatched', name, int(rec.attempt), token_id(i, rec.token), asked == 'D' and 'D' or nil)
 end
@@ -826,8 +1042,17 @@ local function spread_from(job, i)
   end
 end
 
+-- It is not to count any more as parked, see add_parked().
+local function remove_parked(job, i)
+  if job.parked > 0 and call('HGET', job.key, 'k' .. i) == int(job.since) then
+    call('HDEL', job.key, 'k' .. i)
+    set(job, 'parked', job.parked - 1)
+  end
+end
+
 -- A step is where the job wants it.
 local function arrive(job, i)
+  remove_parked(job, i)
   job.open = job.open - 1
   spread_from(job, i)
 end
@@ -857,31 +1082,49 @@ local function rest(job, i, rec, fresh)
   end
 end
 
--- `asked` of step i, where it is about one.
-local function alert(job, i, reason, asked)
-  job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A', seq = job.seq}
+-- A parked step counts until it has succeeded, or a person has it begin anew: also while it is tried again. What an
+-- earlier way has parked does not.
+local function add_parked(job, i)
+  local since = int(job.since)
+  if call('HGET', job.key, 'k' .. i) == since then
+    return false
+  end
+  call('HSET', job.key, 'k' .. i, since)
+  set(job, 'parked', job.parked + 1)
+  return true
 end
 
--- About what the history was told last; owed until somebody knows.
-local function alert_owed(job, i, reason, asked)
-  alert(job, i, reason, asked)
-  owe(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))
-end
-
--- `again`: it was given one more try while it was parked, and that is no news.
-local function park(job, i, rec, reason, till, again)
+-- That it was given one more try while it was parked is no news.
+local function park(job, i, rec, reason, till)
+  set_trouble(job, i, rec.asked, class_of(job, reason))
+  local fresh = add_parked(job, i)
   set_state(job, i, rec, 'P', till)
   note(job, 'parked', i, reason)
-  if not again then
+  if fresh or till == 0 then
     alert_owed(job, i, 'PARKED', rec.asked)
   end
+end
+
+-- Whether it was accepted before its definition could say this, and is to stay as it was.
+local function is_older_job(job)
+  local renewed = tonumber(call('HGET', job.def.key, 'renewed') or '')
+  return renewed and tonumber(call('HGET', job.key, 'created')) < renewed
+end
+
+-- A step whose agents have died, or fell silent, as often as may be is tried once more after its silence interval, by
+-- one dispatch; each such round that is silent again doubles it. 0: never.
+local function silence_ends(job, t, rec)
+  if t.silence == 0 or is_older_job(job) then
+    return 0
+  end
+  return job.now + min(t.silence * 2 ^ max(rec.expiries - t.expiries, 0), max(t.silence, DAY))
 end
 
 -- Why this work is not to be tried again, and until when; nil where it may be.
 local function used_up(job, i, rec)
   local t = terms_of(job.def, i, rec.asked)
   if rec.expiries >= t.expiries then
-    return 'DEATHS', 0
+    return 'DEATHS', silence_ends(job, t, rec)
   elseif rec.failures >= t.attempts then
     return 'EXHAUSTED', t.park > 0 and job.now + t.park or 0
   end
@@ -924,11 +1167,20 @@ local function turn(job, desired, cause, ...)
   end
   set(job, 'turn', job.turn + 1)
   set(job, 'since', job.turn)
+  if job.parked > 0 then
+    set(job, 'parked', 0)
+  end
   set(job, 'desired', desired)
   set(job, 'cause', cause)
   set(job, 'ending', '')
   set(job, 'failed', '')
+  if job.next_try > 0 then
+    set(job, 'next_try', 0)
+  end
   set(job, 'current', 'U')
+  if cause ~= 'FAILURE' then
+    deciding.reset(job, true)
+  end
   note(job, 'turned', desired, cause, ...)
   if job.hold == 'deadline' then
     set(job, 'hold', '') -- it bounds forward work only
@@ -964,10 +1216,12 @@ end
 
 -- A step will not get there by trying again.
 local function give_up(job, i, rec, recourse, reason, till)
-  local t = terms_of(job.def, i, rec.asked)
   if recourse == 'P' then
-    park(job, i, rec, reason, till, till > 0 and rec.failures > t.attempts)
-  elseif rec.asked == 'D' then
+    park(job, i, rec, reason, till)
+    return
+  end
+  deciding.failure(job, i, rec.asked, reason)
+  if rec.asked == 'D' then
     note(job, 'given_up', i, reason)
     add_failed(job, i, rec)
   elseif recourse == 'C' then
@@ -1155,6 +1409,7 @@ local function wake_piece(job, work, fresh)
       if rec.state == 'F' then
         remove_failed(job, i, rec)
       end
+      remove_parked(job, i)
       forgive(rec)
       set_state(job, i, rec, 'W', 0)
     end
@@ -1207,12 +1462,27 @@ end
 
 ---- a job goes on ----
 
--- Forward runs of the whole job that are allowed, counting those after a compensation.
-local function may_try_again(job)
+local may_try_again
+do
+
+-- When a job that is back where it began goes forward again: between two runs there is a wait, longer each time.
+local function next_try_at(job, tried)
+  local interval, coefficient = match(call('HGET', job.def.key, 'job'), '^%u %d+ [01] (%d+) (%S+) ')
+  if not interval or interval == '0' or is_older_job(job) then
+    return job.now
+  end
+  local latest = job.now + floor(min(tonumber(interval) * tonumber(coefficient) ^ (tried - 1), DAY))
+  return job.next_try > 0 and min(job.next_try, latest) or latest -- later still: the clock has stepped back
+end
+
+-- When the next run of the whole job begins, and how many there were; false: that was the last one.
+function may_try_again(job)
   local tries = tonumber(match(call('HGET', job.def.key, 'job'), '^%u (%d+)'))
   local tried = tonumber(call('HGET', job.key, 'tried') or '1')
-  local late = job.late or job.complete_by > 0 and job.now >= job.complete_by
-  return tried < tries and not late, tried
+  local at = tried < tries and not job.late and next_try_at(job, tried)
+  return at and not (job.complete_by > 0 and max(at, job.now) >= job.complete_by) and at, tried
+end
+
 end
 
 local function try_again(job, tried)
@@ -1233,9 +1503,12 @@ local function go_on(job, fresh)
       settle(job, 'SUCCEEDED', '')
       return
     end
-    local again, tried = may_try_again(job)
-    if job.cause == 'FAILURE' and again then
-      if job.hold == '' then
+    local at, tried = may_try_again(job)
+    if job.cause == 'FAILURE' and at then
+      if job.hold == '' and at > job.now then
+        set(job, 'next_try', at)
+        touch(job, at)
+      elseif job.hold == '' then
         try_again(job, tried)
         go_on(job, fresh)
       end
@@ -1446,6 +1719,9 @@ local function define(keys, a)
   if known[1] ~= FORMAT or known[2] ~= '2' then
     local refs = call('HGET', key, 'refs')
     local fields = {'n', total}
+    if known[1] and known[1] < '3' then
+      put(fields, 'renewed', int(now))
+    end
     if blob ~= '' then
       put(fields, 'name', name ~= '' and full or '', 'blob', blob)
     end
@@ -1509,7 +1785,7 @@ local function resend(job, list)
   for k, text in ipairs(call('HMGET', job.key, unpack(fields))) do
     local i = steps[k]
     local rec = parse_record(text, step_of(job.def, i))
-    local wait = rec.till - job.now - terms_of(job.def, i, rec.asked).lock
+    local wait = wait_left(job, i, rec)
     if rec.state == 'R' and wait > 0 then
       job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = true}
       call('HSET', job.p .. 'data:' .. job.id, 'c' .. i, rec.token)
@@ -1730,6 +2006,7 @@ function submit(keys, a)
   end
   local job = job_new(p, id, now, def, tonumber(d[2]))
   job.desired, job.start_at, job.step_events = desired, start_at, a[11] == 'step'
+  job.complete_by = tonumber(complete_by)
   if later then
     job.phase, job.due = 'PENDING', start_at
   end
@@ -1803,7 +2080,7 @@ local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
   local name = int(i)
   keep(job, 'r' .. name, rec.asked == 'A' and op.result or '')
-  note(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), token_id(i, rec.token))
+  note(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), token_id(i, rec.token), op.agent)
   rest(job, i, rec, op.fresh)
 end
 
@@ -1817,6 +2094,7 @@ local function maybe_begun(job, i, rec, op)
 end
 
 local function on_failure(job, i, rec, op)
+  job.class = op.class -- of what this call may give up
   local step, t = step_of(job.def, i), terms_of(job.def, i, rec.asked)
   if not maybe_begun(job, i, rec, op) then -- what is known of the step stays
     rec.unstarted = rec.unstarted + 1
@@ -1825,11 +2103,14 @@ local function on_failure(job, i, rec, op)
     rec.current, rec.unstarted = proven and 'D' or 'U', 0
   end
   call('HSET', job.p .. 'data:' .. job.id, 'e' .. i, op.error)
+  if rec.expiries >= t.expiries then
+    rec.expiries = 0 -- a silence is over
+  end
   if op.kind == 'F' then
-    note(job, 'deferred', i, rec.attempt, token_id(i, rec.token))
+    note(job, 'deferred', i, rec.attempt, token_id(i, rec.token), op.agent)
   else
     rec.failures = rec.failures + 1
-    note(job, 'failed', i, rec.attempt, token_id(i, rec.token))
+    note(job, 'failed', i, rec.attempt, token_id(i, rec.token), op.agent)
   end
   if overtaken(job, rec) or rec.current == job.desired then -- an undo that was never sent: it is there
     rest(job, i, rec, op.fresh)
@@ -1860,7 +2141,7 @@ local function on_unstarted(job, i, rec, op)
   if op.kind ~= 'S' then
     alert(job, i, op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE', rec.asked)
   end
-  rec.token = '-'
+  rec.token = rec.expiries >= t.expiries and ROUND or '-' -- one that did not get through ends no silence
   if begun then
     rec.current = 'U'
   end
@@ -1868,7 +2149,7 @@ local function on_unstarted(job, i, rec, op)
     call('HSET', job.key, 'b' .. i, '1')
   end
   -- back before its wait was over: the broker or an agent threw it away, and would again at once
-  local thrown = op.kind == 'J' or begun and job.now < rec.till - t.lock - WAIT_SLACK
+  local thrown = op.kind == 'J' or begun and wait_left(job, i, rec) > WAIT_SLACK
   if not moving(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
     rest(job, i, rec, op.fresh)
   elseif begun and not thrown then
@@ -1890,7 +2171,7 @@ end
 local function was_deferred(job, i, token)
   local words = ' deferred ' .. int(i) .. ' 1 ' .. token_id(i, token)
   for _, entry in ipairs(call('LRANGE', job.p .. 'hist:' .. job.id, -HISTORY_MIN, -1)) do
-    if sub(entry, -#words) == words then
+    if entry:find(words, 1, true) then
       return true
     end
   end
@@ -1925,7 +2206,7 @@ function unsent(keys, a)
       local known = call('HMGET', p .. 'data:' .. job.id, 'c' .. i, 'u' .. i)
       local copied, asked, by = known[1] == rec.token, match(known[2] or '', '^(%S+) (%d+)$')
       local late = asked == rec.token and tonumber(by) >= tonumber(a[4])
-      local wait = rec.till - now - terms_of(job.def, i, rec.asked).lock
+      local wait = wait_left(job, i, rec)
       if moving(job) and not overtaken(job, rec) and wait > 0 then
         job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
         call('HSET', p .. 'data:' .. job.id, 'u' .. i, rec.token .. ' ' .. (late and by or a[4]))
@@ -2016,8 +2297,8 @@ end
 -- A result that the job has no room for is DATA_FULL, a request that came back though an agent had begun it is BEGUN, a
 -- reply that names another step of the job than its token is OTHER_STEP, one that did not come from the agents of the
 -- step's actor is OTHER_ACTOR: nothing is recorded.
--- record: by, then thirteen for each reply:
---   kind job token redelivered fresh fraction result error class retry_after effect step actor
+-- record: by, then fourteen for each reply:
+--   kind job token redelivered fresh fraction result error class retry_after effect step actor agent
 -- kind     A, D achieved that state   T transient, P permanent failure   F deferred
 --          N the request came back: nobody took it in time   S it could not be sent in time
 --          J an agent rejected it, or a limit of its queue threw it out   X no queue took it
@@ -2027,11 +2308,12 @@ end
 -- actor    whose agents have sent it, as the broker says; empty where it does not
 function record(keys, a)
   local p, now, out, budget = keys[1], now_ms(), {}, {left = BUDGET}
-  for k = 2, #a, 13 do
+  for k = 2, #a, 14 do
     record_one(p, now, a[1], {kind = a[k], job = a[k + 1], token = a[k + 2],
       redelivered = a[k + 3], fresh = a[k + 4], fraction = tonumber(a[k + 5]) / 1000000,
       result = a[k + 6], error = a[k + 7], class = a[k + 8],
-      retry_after = num(a[k + 9]), effect = a[k + 10], step = a[k + 11], actor = a[k + 12]}, budget, out)
+      retry_after = num(a[k + 9]), effect = a[k + 10], step = a[k + 11], actor = a[k + 12],
+      agent = (a[k + 13] or '') ~= '' and a[k + 13] or nil}, budget, out)
   end
   return out
 end
@@ -2083,7 +2365,8 @@ function renew(keys, a)
   call('HSET', p .. 'data:' .. id, 'p' .. i, format('%s %.0f %s %s', token, limit, a[3], a[4]))
   set_state(job, i, rec, 'R', min(limit, lease))
   save(job)
-  local wanted = not finished(job) and not overtaken(job, rec)
+  local left = time_left(job, rec.asked)
+  local wanted = not finished(job) and not overtaken(job, rec) and not (left and left <= 0)
   return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now)}
 end
 
@@ -2126,6 +2409,10 @@ end
 -- again, and may wait twice as long.
 local function withdraw(job, i, rec)
   local counts, progress = has_evidence(job, i, rec)
+  local left = time_left(job, rec.asked)
+  if left and left <= 0 or job.late and overtaken(job, rec) then
+    counts = false -- the deadline has cut it short
+  end
   note(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(i, rec.token))
   if counts then
     rec.expiries = rec.expiries + 1
@@ -2171,6 +2458,9 @@ local function expire_step(job, i, text, hold, clock, named)
     table.insert(named, named.expired, i)
   else
     named[#named + 1] = i
+    if rec.state == 'P' and rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
+      rec.token = ROUND
+    end
   end
   rec.state, rec.till = 'M', job.now + NAMED_AGAIN
   job.records[i] = rec
@@ -2211,7 +2501,7 @@ end
 
 -- It would have settled in the call that brought it there: a sweep has mended its counts since.
 local function at_its_end(job)
-  return job.hold == '' and #job.spreads == 0
+  return job.hold == '' and #job.spreads == 0 and job.next_try <= job.now
     and (job.open == 0 or job.busy == 0 and (job.ending ~= '' or job.stuck_do + job.stuck_undo > 0))
 end
 
@@ -2245,6 +2535,9 @@ local function expire_job(p, id, now, hold, clock, out)
     touch(job, now + NAMED_AGAIN)
   end
   touch_deadline(job, clock)
+  if job.next_try > now then
+    touch(job, job.next_try)
+  end
   save(job)
   if #named == 0 and not go then
     return 0, whole
@@ -2329,6 +2622,7 @@ do
 
 -- A step that expire has marked: its flight has expired, or its timer has run out.
 local function drive_marked(job, i, rec, fresh)
+  local t = terms_of(job.def, i, rec.asked)
   if overtaken(job, rec) then
     rest(job, i, rec, fresh)
   elseif job.hold ~= '' then
@@ -2336,10 +2630,10 @@ local function drive_marked(job, i, rec, fresh)
   elseif retry_ahead(job, i) and stands_still(job, i, rec) then
     forgive(rec) -- as the walk would, which cannot tell either whether it died before the retry or since
     rest(job, i, rec, fresh)
-  elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
-    give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS', 0)
+  elseif rec.token ~= ROUND and rec.current == 'U' and rec.expiries >= t.expiries then
+    give_up(job, i, rec, t.on_exhausted, 'DEATHS', silence_ends(job, t, rec))
   else
-    if rec.token == SILENT and rec.unstarted >= terms_of(job.def, i, rec.asked).expiries then
+    if rec.token == SILENT and rec.unstarted >= t.expiries then
       alert(job, i, 'SILENT', rec.asked) -- what is wrong nobody can tell from here: a person is to look
     end
     rest(job, i, rec, fresh)
@@ -2356,6 +2650,9 @@ local function on_deadline(job)
   local recourse = match(call('HGET', job.def.key, 'job'), '^%u')
   set(job, 'late', true)
   job.changed.late = '1'
+  if recourse ~= 'P' then
+    deciding.failure(job, nil, 'A', 'DEADLINE')
+  end
   if recourse == 'C' then
     turn(job, 'D', 'FAILURE', 'DEADLINE')
   elseif recourse == 'F' then
@@ -2363,6 +2660,7 @@ local function on_deadline(job)
   else
     if job.hold == '' then -- a person's hold stays his
       put_on_hold(job, 'deadline', '-')
+      job.trouble = '- - DEADLINE'
       note(job, 'held', 'deadline')
     else
       note(job, 'overdue')
@@ -2433,6 +2731,10 @@ local function set_desired(job, to, cause)
       return 'WRONG_STATE', 'ENDING'
     elseif to == 'D' and not finished(job) and may_try_again(job) then
       call('HSET', job.key, 'tried', int(TRIES_MAX)) -- nor will it be tried again by itself
+      if job.next_try > 0 then
+        set(job, 'cause', cause) -- it is back already, and ends so
+        return 'DONE'
+      end
     end
     return 'UNCHANGED'
   elseif to == 'A' and job.outcome == 'COMPENSATION_FAILED' then
@@ -2480,6 +2782,17 @@ function commands.kill(job, command)
   return 'DONE'
 end
 
+-- A person knows, and nobody else need look. The job stays as it is.
+function commands.acknowledge(job)
+  if job.acknowledged then
+    return 'UNCHANGED'
+  elseif job.attention == '' then
+    return 'WRONG_STATE', 'NO_NEED'
+  end
+  set(job, 'acknowledged', '1')
+  return 'DONE'
+end
+
 function commands.pause(job, command)
   if finished(job) and not ended_badly(job) then
     return 'WRONG_STATE', job.outcome
@@ -2514,6 +2827,7 @@ local function begin_anew(job, i, rec, fresh)
   if rec.state == 'F' then
     remove_failed(job, i, rec)
   end
+  remove_parked(job, i)
   forgive(rec)
   rest(job, i, rec, fresh)
 end
@@ -2524,6 +2838,7 @@ local function go_on_after_failure(job, kind)
     reopen(job)
     mind_deadline(job)
   end
+  deciding.reset(job)
   if job.ending ~= '' then
     set(job, 'ending', '')
     for k = #job.spreads, 1, -1 do
@@ -2665,6 +2980,7 @@ local function replace_step(job, i, rec)
     elseif rec.state == 'F' and rec.since >= job.since then -- of this way: it counts
       remove_failed(job, i, rec)
     end
+    remove_parked(job, i)
     set_state(job, i, rec, 'W', 0)
     rec.current = maybe and 'U' or 'D'
     if maybe then
@@ -2920,7 +3236,7 @@ local function settle_owed(keys, a)
   local p = keys[1]
   for k = 1, #a, 2 do
     call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])
-    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1], 'n' .. a[k + 1]) > 0 then
+    if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1], 'n' .. a[k + 1], 'w' .. a[k + 1], 'v' .. a[k + 1]) > 0 then
       count_up(p .. 'job:' .. a[k], 'owes', -1) -- below 0: builds before 22 did not count
     end
   end
@@ -2981,9 +3297,9 @@ do -- its own locals: Lua takes 200 in one scope
 
 local JOB_FIELDS = {'def', 'current', 'desired', 'phase', 'outcome', 'reason', 'hold', 'turn', 'seq',
   'n', 'open', 'created', 'updated', 'start_at', 'complete_by', 'locked_by', 'since', 'cause',
-  'ending'}
+  'ending', 'failure', 'attention', 'parked', 'next_try', 'failures'}
 local DATA_FIELDS = {'workflow', 'submitter', 'labels', 'reply_to', 'correlation', 'traceparent',
-  'format', 'held'}
+  'format', 'held', 'failure', 'failure_back'}
 
 local function put_fields(out, key, fields)
   for k, value in ipairs(call('HMGET', key, unpack(fields))) do
@@ -3039,9 +3355,17 @@ local function inspect_history(p, a)
   return out
 end
 
+-- Whether a job needs a person for an error of that class, or of a step of that actor.
+local function has_trouble(p, id, class, actor)
+  local of, is = match(call('HGET', p .. 'job:' .. id, 'attention') or '', '^%S+ %d+ %S+ (%S+) (%S+)$')
+  return (class == '' or is == class) and (actor == '' or of == actor)
+end
+
 -- Whether a job is one of those that are asked for.
-local function listed(p, id, phase, workflow, labels)
-  if phase ~= '' and call('HGET', p .. 'job:' .. id, 'phase') ~= phase then
+local function listed(p, id, phase, workflow, labels, class, actor)
+  if (class ~= '' or actor ~= '') and not has_trouble(p, id, class, actor) then
+    return false
+  elseif phase ~= '' and call('HGET', p .. 'job:' .. id, 'phase') ~= phase then
     return false
   elseif workflow == '' and #labels == 0 then
     return true
@@ -3075,16 +3399,17 @@ local function rarest(p, labels)
   return index
 end
 
--- inspect jobs: before id since limit phase workflow label… -> FOUND now more last last_id
+-- inspect jobs: before id since limit phase workflow needs class actor label… -> FOUND now more last last_id
 --              n × (id (job fields) (data fields)): created at `before` and less than id, or earlier,
---              newest first; `last` is how far it has looked
+--              newest first; `last` is how far it has looked. needs: 'any' or a kind, see need_of()
 local function inspect_jobs(p, a)
   local before, id_before, since, limit = a[2], a[3], a[4], min(tonumber(a[5]), BUDGET)
-  local phase, workflow, labels = a[6], a[7], {}
-  for k = 8, #a do
+  local phase, workflow, needs, class, actor, labels = a[6], a[7], a[8], a[9], a[10], {}
+  for k = 11, #a do
     labels[#labels + 1] = a[k]
   end
-  local index = #labels > 0 and rarest(p, labels)
+  local index = needs == 'any' and p .. 'needs' or needs ~= '' and p .. 'needs:' .. needs
+    or #labels > 0 and rarest(p, labels)
     or workflow ~= '' and p .. 'w:' .. match(workflow, '^[^@]*')
     or (phase == 'PENDING' or phase == 'PROCESSING') and p .. 'open'
     or phase == 'ERROR' and p .. 'failed' or p .. 'jobs'
@@ -3095,7 +3420,7 @@ local function inspect_jobs(p, a)
     local id, created = list[k], int(tonumber(list[k + 1]))
     if created ~= before or id_before == '' or id < id_before then
       last, last_id = created, id
-      if listed(p, id, phase, workflow, labels) then
+      if listed(p, id, phase, workflow, labels, class, actor) then
         count = count + 1
         out[#out + 1] = id
         put_fields(out, p .. 'job:' .. id, JOB_FIELDS)
@@ -3112,14 +3437,14 @@ local function inspect_jobs(p, a)
 end
 
 -- inspect notice: job seq limit step… -> FOUND definition n (data fields) tries outcome phase turn at open reason
---              failed k × (step result) m × (reply_to correlation): how often it was asked for again, how that turn
---              ended, the numbers of the steps that had failed for good, the results of the named steps that have
---              one, '' where it did not fit the limit, and the addresses that the job had before its last one. Each
---              job ends with one: it asks for nothing else.
+--              failed failure error k × (step result) m × (reply_to correlation): how often it was asked for again,
+--              how that turn ended, the numbers of the steps that had failed for good, see deciding.failure(), the results of
+--              the named steps that have one, '' where it did not fit the limit, and the addresses that the job had
+--              before its last one. Each job ends with one: it asks for nothing else.
 local function inspect_notice(p, a)
   local data = p .. 'data:' .. a[2]
   local d = call('HMGET', data, 'workflow', 'submitter', 'labels', 'reply_to', 'correlation', 'traceparent', 'format',
-    'n' .. a[3], 's' .. a[3], 'earlier')
+    'n' .. a[3], 's' .. a[3], 'earlier', 'w' .. a[3], 'v' .. a[3])
   if not d[9] then
     return {'UNKNOWN'}
   end
@@ -3132,6 +3457,7 @@ local function inspect_notice(p, a)
     d[3] or '', d[4] or '', d[5] or '', d[6] or '', d[7] or '', int(tries)}
   local ended = {match(d[9], '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S*) ?([%d ]*)$')}
   put(out, unpack(ended[1] and ended or {'KILLED', 'ERROR', '1', '0', '0', '', ''})) -- damaged
+  put(out, d[11] or '', d[12] or '')
   local room, count, results = tonumber(a[4]), 0, {}
   for k = 5, min(#a, 4 + BUDGET) do
     local size = call('HSTRLEN', data, 'r' .. a[k])
@@ -3148,8 +3474,23 @@ local function inspect_notice(p, a)
   return out
 end
 
+local AGENTS_SOUGHT = 100         -- entries of a history, or four for each step, in which those that answered are looked for
+
+-- The agents that have answered for steps last, by number, as far as the last entries of the history tell.
+local function agents_of(p, id, steps)
+  local answers, agents = {done = true, undone = true, failed = true, deferred = true}, {}
+  local entries = min(max(4 * steps, AGENTS_SOUGHT), HISTORY_MIN)
+  for _, entry in ipairs(call('LRANGE', p .. 'hist:' .. id, int(-entries), '-1')) do
+    local event, i, agent = match(entry, '^%d+ %d+ (%l+) (%d+) %d+ %S+ (%S+)$')
+    if answers[event] then
+      agents[i] = agent
+    end
+  end
+  return agents
+end
+
 -- inspect job: job from count with_data owner -> FOUND now (job fields) (data fields) input
---              k × (step record error progress result), fewer than asked for where they are large
+--              k × (step record error progress result agent), fewer than asked for where they are large
 local function inspect_job(p, a)
   local job, data = p .. 'job:' .. a[2], p .. 'data:' .. a[2]
   if call('EXISTS', job) == 0 or is_others(p, a[2], a[6]) then
@@ -3173,7 +3514,7 @@ local function inspect_job(p, a)
   end
   local texts = call('HMGET', job, unpack(records))
   local extra = call('HMGET', data, unpack(more))
-  local steps, count, size = {}, 0, 0
+  local steps, count, size, agents = {}, 0, 0, agents_of(p, a[2], last - from + 1)
   for k, field in ipairs(records) do
     local failure, progress = extra[2 * k - 1] or '', extra[2 * k] or ''
     local result = with_data and call('HGET', data, 'r' .. field) or ''
@@ -3182,7 +3523,7 @@ local function inspect_job(p, a)
       break
     end
     count = count + 1
-    put(steps, field, texts[k] or '', failure, progress, result)
+    put(steps, field, texts[k] or '', failure, progress, result, agents[field] or '')
   end
   out[#out + 1] = int(count)
   put(out, unpack(steps))
@@ -3324,6 +3665,9 @@ end
 
 ---- forget ----
 
+local forget
+do -- its own locals: Lua takes 200 in one scope
+
 local function forget_job(p, id)
   local key = p .. 'job:' .. id
   local digest = call('HGET', key, 'def')
@@ -3341,6 +3685,11 @@ local function forget_job(p, id)
     if owner and cost > 0 and call('HINCRBY', p .. 'users', owner, int(-cost)) <= 0 then
       call('HDEL', p .. 'users', owner)
     end
+  end
+  local needs = match(call('HGET', key, 'attention') or '', '^%S+')
+  if needs then
+    call('ZREM', p .. 'needs', id)
+    call('ZREM', p .. 'needs:' .. needs, id)
   end
   call('UNLINK', key, p .. 'data:' .. id, p .. 'hist:' .. id)
   call('ZREM', p .. 'settled', id)
@@ -3360,12 +3709,18 @@ local function kept_since(p, now, retention)
   return since - clock.by < clock.jumped and since - clock.by or since
 end
 
--- forget: retention limit -> forgotten jobs, more
-local function forget(keys, a)
+-- How many jobs of this partition need a person, and what for.
+local function needs(p)
+  return int(call('ZCARD', p .. 'needs:parked')), int(call('ZCARD', p .. 'needs:deadline')),
+    int(call('ZCARD', p .. 'needs:ended'))
+end
+
+-- forget: retention limit -> forgotten jobs, more, jobs that need a person: parked deadline ended
+function forget(keys, a)
   local p, now = keys[1], now_ms()
   local limit = tonumber(a[2])
   if is_quiet(p, now) then
-    return {'0', '0'}
+    return {'0', '0', needs(p)}
   end
   local list = call('ZRANGEBYSCORE', p .. 'settled', '-inf', int(kept_since(p, now, tonumber(a[1]))), 'LIMIT', 0,
     limit)
@@ -3386,7 +3741,9 @@ local function forget(keys, a)
     end
     call('ZREM', p .. 'defs', digest)
   end
-  return {int(forgotten), #list == limit and '1' or '0'}
+  return {int(forgotten), #list == limit and '1' or '0', needs(p)}
+end
+
 end
 
 ---- sweep ----
@@ -3483,6 +3840,9 @@ local function sweep_steps(job, at, places)
         places[#places + 1] = int(i)
         note(job, 'mended', i)
       end
+      if rec.state == 'P' and add_parked(job, i) then -- by a build before 46
+        set_trouble(job, i, rec.asked, used_up(job, i, rec) or '-')
+      end
       count(job, at, rec)
       at.step, at.edge, at.missing = i + 1, 0, 0
     end
@@ -3512,7 +3872,7 @@ local function sweep_job(job, at, places)
   if at.step == job.n then
     at.step = nil
   end
-  if job.due_changed or #places > 0 then
+  if job.due_changed or #places > 0 or job.changed.parked then
     save(job)
   end
   at.seq, at.had_busy = job.seq, job.busy
@@ -3588,7 +3948,8 @@ end
 -- as it is; Redis sees to it that what is not read here is not written either.
 local dry_run
 do
-  local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZCOUNT = true,
+  local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZCARD = true,
+    ZCOUNT = true,
     ZRANGE = true, ZRANGEBYSCORE = true, ZRANK = true, ZSCORE = true}
 
   function dry_run(keys, a)

@@ -46,6 +46,9 @@ CREATE TABLE IF NOT EXISTS outbox (
     order_id TEXT PRIMARY KEY REFERENCES orders,
     submit TEXT NOT NULL,               -- made once and kept: repeated, it must be the same
     receipt TEXT);                      -- none: still to be handed over
+CREATE TABLE IF NOT EXISTS reasons (
+    order_id TEXT PRIMARY KEY REFERENCES orders,
+    why TEXT);                          -- for the customer: which step has failed, and its error
 """
 
 
@@ -102,22 +105,30 @@ class Shop:
             self.db.execute("UPDATE outbox SET receipt = ? WHERE order_id = ?", [code, order_id])
             self._advance(order_id, state, 0, "seq = 0 AND state != :state")
 
-    def end(self, order_id, outcome, reason, seq):
+    def end(self, order_id, outcome, reason, seq, why):
         """A job that is taken back, or brought forward again, ends once more: the latest counts."""
         outcome = outcome.removeprefix("OUTCOME_")
         state = ENDS.get((outcome, reason), outcome.lower())
         with self.db:
-            self._advance(order_id, state, seq, "seq < :seq")
+            self._advance(order_id, state, seq, "seq < :seq", why)
 
-    def _advance(self, order_id, state, seq, condition):
+    def _advance(self, order_id, state, seq, condition, why=""):
         values = {"id": order_id, "state": state, "seq": seq}
         update = f"UPDATE orders SET state = :state, seq = :seq WHERE id = :id AND {condition}"
         if self.db.execute(update, values).rowcount:
-            print(order_id, state, flush=True)
+            self.db.execute("INSERT OR REPLACE INTO reasons VALUES (?, ?)", [order_id, why])
+            print(order_id, state, *([f"because {why}"] if why else []), flush=True)
 
     def all_ended(self):
         query = "SELECT 1 FROM orders WHERE state IN ('placed', 'received') LIMIT 1"
         return not self.db.execute(query).fetchone()
+
+
+def why_of(news):
+    """Of an end, as the event or the status tells it; "" where nothing has failed."""
+    error = news.get("error", {})
+    words = news.get("step", news.get("failedStep")), error.get("class"), error.get("message")
+    return ": ".join(filter(None, words))
 
 
 class Session:
@@ -175,7 +186,7 @@ class Session:
             news = message.get("status", message)
             if news.get("outcome"):
                 reason = news.get("reason", "")
-                self.shop.end(order_id, news["outcome"], reason, int(news["seq"]))
+                self.shop.end(order_id, news["outcome"], reason, int(news["seq"]), why_of(news))
 
     def run(self, until_done):
         """Returns at the end; raises where the connection ends first."""
@@ -220,9 +231,11 @@ def place(shop, options):
 
 
 def show(shop):
-    for row in shop.db.execute("SELECT * FROM orders ORDER BY rowid"):
+    query = "SELECT * FROM orders LEFT JOIN reasons ON order_id = id ORDER BY orders.rowid"
+    for row in shop.db.execute(query):
         what = f"{row['quantity']} x {row['item']} for {row['customer']}"
-        print(f"{row['id']}  {row['state']:10} {row['amount'] / 100:8.2f} EUR  {what}")
+        why = f", because {row['why']}" if row["why"] else ""
+        print(f"{row['id']}  {row['state']:10} {row['amount'] / 100:8.2f} EUR  {what}{why}")
 
 
 def main():

@@ -240,6 +240,7 @@ EXAMPLES = {
     "Kill": ("Control", control("kill", {})),
     "Pause": ("Control", control("pause", {})),
     "Resume": ("Control", control("resume", {})),
+    "Acknowledge": ("Control", control("acknowledge", {})),
     "Retry": (
         "Control",
         control("retry", {"steps": ["charge"], "arguments": as_json({"currency": "USD"})}),

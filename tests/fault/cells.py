@@ -42,10 +42,11 @@ DEPARTURES = {
     "counts deaths already, and of all hosts (`docs/decisions/0016-what-an-agent-can-know-by-itself.md`).",
     "B10.F16": "A dead letter, not parked: `drover.dead` after five tries in an hour. The job has ended, so that there is no step "
     "to park, and whoever reads dead letters has the whole notice.",
-    "B12.F14": "The step is parked, which is what a quarantine would be: no traffic until a person says so.",
-    "B13.F14": "The undo parks, with an alert, as a step that goes forward does: deaths of agents are no answer of the business, "
-    "and COMPENSATION_FAILED is what an undo comes to that *says* that it cannot (`on_permanent`), or whose `on_exhausted` is "
-    "`fail`. Retry or Resolve brings it on.",
+    "B12.F14": "The step is parked, which is what a quarantine would be: one dispatch after `silence_interval_ms`, each time "
+    "after twice as long, until it succeeds or a person acts.",
+    "B13.F14": "An undo whose agents die parks, with an alert, as a step that goes forward does: deaths are no answer of the business, "
+    "and COMPENSATION_FAILED, with an alert, is what an undo comes to that *says* that it cannot (`on_permanent`), or whose `on_exhausted` is "
+    "`compensate` or `fail`. Retry or Resolve brings it on.",
 }
 
 # What no test shows, in any cell.

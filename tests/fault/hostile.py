@@ -364,7 +364,8 @@ class Hostile:
             {"user": HONEST, "workflows": ["honest", "alarm"]},
             {"user": MALLORY, "workflows": ["evil"], "megabytes": STORE_MIB // 4}]}
         more = {
-            "scheduler": {"scheduler": {"workflows": str(workflows), "definitions": "registered", "alert_command": str(page)},
+            "scheduler": {"scheduler": {"workflows": str(workflows), "definitions": "registered", "alert_command": str(page),
+                                        "alert_interval": "1s"},
                           "security": security},
             "supervisor": {"supervisor": {"retention": "60s"}},
             "agent": {"agent": {"concurrency": 64, "actors": [{"name": "work", "handler": "builtin"}]}},

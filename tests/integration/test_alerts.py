@@ -28,7 +28,7 @@ class Alerts(cluster.TestCase):
         page.write_text(f'#!/bin/sh\n{{ cat; echo; }} >>"{self.paged}"\n')
         page.chmod(0o755)
         self.c = self.cluster(
-            schedulers=2, settings={"scheduler": {"scheduler": {"alert_command": str(page)}}}
+            schedulers=2, settings={"scheduler": {"scheduler": {"alert_command": str(page), "alert_interval": "1s"}}}
         )
         self.alerts, self.ended = [], set()
 

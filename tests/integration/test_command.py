@@ -109,6 +109,27 @@ class Cli(Case):
         for word in ("hello", "SUCCEEDED", "greet", "finish", "DONE"):
             self.assertIn(word, out)
 
+    def test_why_it_ended(self):
+        """Which step has failed, and its error: in what run, wait and get show, and in their JSON."""
+        job = {"definition": {"steps": [
+            {"name": "book", "actor": "demo", "action": "noop", "revert": {"action": "noop"}},
+            {"name": "pay", "actor": "demo", "action": "fail", "after": ["book"], "arguments": {"json": {
+                "class": "DECLINED", "message": "no cover", "permanent": True}}}]}}
+        why = "pay: DECLINED: no cover"
+        code, out, _ = self.drover("run", "-", "--id", "why", body=job)
+        self.assertEqual(4, code)
+        self.assertIn(f"COMPENSATED after", out)
+        self.assertIn(f", because {why}", out)
+        self.assertEqual((4, f"why COMPENSATED: {why}\n"), self.drover("wait", "why")[:2])
+        self.assertRegex(self.drover("get", "why")[1], f"Because +{why}\n")
+        for words in (("get",), ("wait", "-o", "json")):
+            status = json.loads(self.drover(words[0], "why", "-o", "json")[1])
+            self.assertEqual(("pay", "DECLINED"), (status["failedStep"], status["error"]["class"]))
+        (listed,) = json.loads(self.drover("list", "-o", "json", "--limit", "1")[1])
+        self.assertEqual("pay", listed["failedStep"])
+        *_, end = map(json.loads, self.drover("watch", "why", "-o", "jsonl")[1].splitlines())
+        self.assertEqual(("pay", "no cover"), (end["step"], end["error"]["message"]))
+
     def test_submit_twice(self):
         """The same again is no error; something else under its id is a conflict."""
         for _ in range(2):
@@ -308,7 +329,7 @@ class Cli(Case):
         self.good("submit", "-", "--id", "long", "-o", "id", body=WAITS)
         request = self.c.client.consume_step("hand")
         with subprocess.Popen(**self.command("watch", "long"), stdout=subprocess.PIPE) as watch:
-            self.assertIn("RUNNING", watch.stdout.readline())
+            self.assertIn("SENT", watch.stdout.readline())
             self.rabbit.rabbitmqctl("close_all_connections", "--vhost", self.c.name, "test")
             self.c.client.reply(request)
             self.assertIn("SUCCEEDED", watch.stdout.read())
@@ -374,7 +395,7 @@ class Cli(Case):
             with contextlib.suppress(OSError):
                 while chunk := os.read(ours, 65536):
                     seen += chunk
-                    if act and b"RUNNING" in seen:
+                    if act and b"SENT" in seen:
                         act, _ = None, act()
             out = process.stdout.read() if results else ""
             limit.cancel()
@@ -405,7 +426,7 @@ class Cli(Case):
         code, seen, _ = self.on_terminal("watch", "w", act=self.answer)
         screens = self.screens(seen)
         self.assertEqual(0, code)
-        self.assertRegex(screens[0], r"only +\S*hand\S* +\S*RUNNING")
+        self.assertRegex(screens[0], r"only +\S*hand\S* +\S*SENT")
         self.assertIn("0 of 1 settled, 1 running, PROCESSING", screens[0])
         self.assertRegex(screens[-1], r"only +\S*hand\S* +\S*DONE")
         self.assertRegex(screens[-1], r"1 of 1 settled, SUCCEEDED after \S+\r\n\Z")
@@ -444,9 +465,9 @@ ENDS = {
         6: ["run other.json --id taken"],
     },
     "list": {
-        0: ["list", "list -l none=such"],
-        1: ["list --after nowhere"],
-        2: ["list job", "list -p done"],
+        0: ["list", "list -l none=such", "list --needs attention", "list --group --actor nobody"],
+        1: ["list --after nowhere", "list --error-class a/b"],
+        2: ["list job", "list -p done", "list --needs help"],
     },
     "get": {0: ["get taken"], 2: ["get", "get a b"], 5: ["get nobody"]},
     "why": {0: ["why taken"], 2: ["why", "why a b"], 5: ["why nobody"]},
@@ -487,6 +508,8 @@ ENDS = {
     "pause": {0: ["pause halts"], 2: ["pause", "pause a b"], 5: ["pause nobody"], 6: ["pause taken"]},
     "resume": {0: ["resume goes"], 2: ["resume", "resume a b"], 5: ["resume nobody"],
                6: ["resume taken"]},
+    "acknowledge": {0: ["acknowledge FAILED"], 2: ["acknowledge", "acknowledge a b"],
+                    5: ["acknowledge nobody"], 6: ["acknowledge taken"]},
     "retry": {
         0: ["retry again"],
         1: ["retry FAILED nothing"],
@@ -562,6 +585,7 @@ ASKS = {
     "kill": "kill nobody",
     "pause": "pause nobody",
     "resume": "resume nobody",
+    "acknowledge": "acknowledge nobody",
     "retry": "retry nobody",
     "resolve": "resolve nobody step active",
     "migrate": "migrate nobody order",
@@ -614,7 +638,8 @@ class Exits(Case):
         for job, outcome in outcomes.items():  # as the records tell them
             key = f"{self.c.store.partition(job)}job:{job}"
             phase = "PROCESSED" if outcome == "COMPENSATED" else "ERROR"
-            self.c.store.redis.hset(key, mapping={"outcome": outcome, "phase": phase})
+            attention = "ended 1 greet demo BAD" if outcome == "FAILED" else ""
+            self.c.store.redis.hset(key, mapping={"outcome": outcome, "phase": phase, "attention": attention})
 
     def judge(self, code, lines, says=""):
         """Each of the lines ends with the code."""

@@ -59,6 +59,15 @@ def simulated_redis():
 # What a scheduler reads of a notice: definition, steps, data, tries, and how it ended.
 NOTICE = r"^FOUND \S* \d{1,5} .*  ?\d (ALERT|KILLED|SUCCEEDED|COMPENSATED|FAILED|CANCELLED) [A-Z]+ \d{1,10} \d+ \d{1,5} "
 
+def an_error(message):
+    """An encoded Error with details."""
+    return shown(message) + "\x1a\x03log"
+
+
+def shown(message):
+    """The same without them, where it says nothing else."""
+    return f"\x0a\x03BAD\x12{chr(len(message))}{message}"
+
 class Functions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -73,8 +82,8 @@ class Functions(unittest.TestCase):
     def call(self, name, *arguments):
         return self.redis.fcall(f"drover1_{name}", 1, KEYS, *arguments)
 
-    def define(self, name, *steps, after=None, take=None, revert="", on_deadline="P", tries=1, complete_within=0,
-               names=None, actors=None, revert_actor=""):
+    def define(self, name, *steps, after=None, take=None, revert="", on_deadline="P", tries=1, interval=0, coefficient=2,
+               expected=0, complete_within=0, names=None, actors=None, revert_actor=""):
         """A definition of steps with these terms; `after`: a step -> the one before it; `take`: a step -> those
         whose results it takes. What they are taken back by, if they are, is the same for all. Without names and
         actors: as builds before 36 have stored it."""
@@ -90,7 +99,8 @@ class Functions(unittest.TestCase):
             lines += [str(i), f"{terms}|{counts}|{taken}|{after.get(i, '')}|{' '.join(next_)}{named}", f"v{i}", back]
             lines += [f"x{names[i]}", i] if names else []
         self.assertEqual("DEFINED", self.call(
-            "define", name, "", 0, len(steps), "", 1, 0, "job", f"{on_deadline} {tries} {complete_within}", *lines)[0])
+            "define", name, "", 0, len(steps), "", 1, 0, "job",
+            f"{on_deadline} {tries} {expected} {interval} {coefficient} {complete_within}", *lines)[0])
 
     def submit_call(self, digest="d", start_at=0, complete_by=0, reply_to="", labels="", owner="", definition="d", job=JOB,
                     limits=(0, 0, 0), data=()):
@@ -107,14 +117,15 @@ class Functions(unittest.TestCase):
         if not start_at and not definition.get("after"):
             self.assertEqual(["R"] * len(steps), [self.step(i)[2] for i in range(len(steps))])
 
-    def reply(self, kind, token, result="", job=JOB, redelivered=0, retry_after=0, step="", actor=""):
+    def reply(self, kind, token, result="", job=JOB, redelivered=0, retry_after=0, step="", actor="", error="",
+              class_="", agent=""):
         fresh = FRESH[3] if redelivered else FRESH[1]
-        return self.call("record", "me", kind, job, token, redelivered, fresh, 0, result, "", "", retry_after, "", step,
-                         actor)
+        return self.call("record", "me", kind, job, token, redelivered, fresh, 0, result, error, class_, retry_after, "",
+                         step, actor, agent)
 
-    def record(self, kind, i=0, result=""):
+    def record(self, kind, i=0, result="", error="", class_="", agent=""):
         """Of the request that is out."""
-        answer = self.reply(kind, self.step(i)[5], result)
+        answer = self.reply(kind, self.step(i)[5], result, error=error, class_=class_, agent=agent)
         self.assertEqual("RECORDED", answer[0])
         return answer
 
@@ -501,7 +512,7 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("retry", "", 0))
         self.assertEqual("P", self.step(1)[2])
         self.assertGreater(int(self.step(1)[6]), self.now())
-        self.assertEqual(1, len([o for o in self.index("owed") if "ALERT" in self.call("inspect", "notice", *o.split(), 0)]))
+        self.assertEqual(1, len([o for o in self.index("owed") if "PARKED" in self.call("inspect", "notice", *o.split(), 0)]))
 
     def test_parked_for_good_while_it_was_parked(self):
         """It was tried now and then, and will not be any more."""
@@ -787,7 +798,7 @@ class Functions(unittest.TestCase):
             labels = "4:=ann" + ("6:rare=1" if i == 0 else "")
             self.assertEqual("CREATED", self.submit_call(job=f"j{i}", labels=labels)[0])
         for labels in (("=ann", "rare=1"), ("rare=1", "=ann")):
-            answer = self.call("inspect", "jobs", "+inf", "", 0, 5, "", "", *labels)
+            answer = self.call("inspect", "jobs", "+inf", "", 0, 5, "", "", "", "", "", *labels)
             self.assertEqual(("1", "j0"), (answer[5], answer[6]))
             self.assertEqual(answer[6], answer[4], "it has looked no further")
 
@@ -1330,11 +1341,11 @@ class Functions(unittest.TestCase):
             self.redis.hset(f"{KEYS}data:{JOB}", f"e{i}", "x" * size)
         for first, count in ((0, 1), (1, 2), (3, 1)):
             page = self.call("inspect", "job", JOB, first, 4, 0)
-            self.assertEqual([str(count), str(first)], page[-5 * count - 1:][:2])
+            self.assertEqual([str(count), str(first)], page[-6 * count - 1:][:2])
 
     def test_jobs_with_all_of_these_labels(self):
         def jobs(*labels, phase="", workflow=""):
-            return self.call("inspect", "jobs", "+inf", "", 0, 1, phase, workflow, *labels)[6:7]
+            return self.call("inspect", "jobs", "+inf", "", 0, 1, phase, workflow, "", "", "", *labels)[6:7]
 
         self.submit(LONG, labels="6:site=a4:x=yy")
         self.assertEqual([JOB], jobs("site=a"))
@@ -1381,12 +1392,12 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("disable"))
         succeeded, compensated = sorted(self.index("owed"), key=lambda owed: int(owed.split()[1]))
         self.call("settle_owed", *compensated.split())
-        self.assertEqual(["0", "0"], self.call("forget", 0, 9))
+        self.assertEqual(["0", "0"], self.call("forget", 0, 9)[:2])
         self.assertIn("SUCCEEDED", self.call("inspect", "notice", *succeeded.split(), 1000))
         for _ in range(2):
             self.call("settle_owed", *succeeded.split())
         self.assertEqual(["0"], self.job("owes"))
-        self.assertEqual(["1", "0"], self.call("forget", 0, 9))
+        self.assertEqual(["1", "0"], self.call("forget", 0, 9)[:2])
         keys = [f"{KEYS}{kind}:{JOB}" for kind in ("job", "data", "hist")]
         self.assertEqual(0, self.redis.exists(*keys))
 
@@ -1399,15 +1410,15 @@ class Functions(unittest.TestCase):
             self.record("A")
             self.redis.hdel(f"{KEYS}job:{JOB}", "owes")
             (succeeded,) = self.index("owed")
-            self.assertEqual(["0", "0"], self.call("forget", 0, 9))
+            self.assertEqual(["0", "0"], self.call("forget", 0, 9)[:2])
             if before:
                 self.call("settle_owed", *succeeded.split())
             self.assertEqual("DONE", self.steer("disable"))
             self.call("settle_owed", *succeeded.split())
-            self.assertEqual(["0", "0"], self.call("forget", 0, 9))
+            self.assertEqual(["0", "0"], self.call("forget", 0, 9)[:2])
             (compensated,) = self.index("owed")
             self.call("settle_owed", *compensated.split())
-            self.assertEqual(["1", "0"], self.call("forget", 0, 9))
+            self.assertEqual(["1", "0"], self.call("forget", 0, 9)[:2])
 
     def test_forgotten_though_its_labels_are_damaged(self):
         self.submit(LONG, labels="6:site=a4:x=yy")
@@ -1415,7 +1426,7 @@ class Functions(unittest.TestCase):
         self.record("A")
         (owed,) = self.index("owed")
         self.call("settle_owed", *owed.split())
-        self.assertEqual(["1", "0"], self.call("forget", 0, 9))
+        self.assertEqual(["1", "0"], self.call("forget", 0, 9)[:2])
         self.assertEqual([[], []], [self.index(name) for name in ("jobs", "l:site=a")])
 
     def test_indexes_that_name_what_is_not_there(self):
@@ -1426,7 +1437,7 @@ class Functions(unittest.TestCase):
             self.redis.zadd(f"{KEYS}{name}", {"another": 0, JOB: 1})
         self.redis.zadd(f"{KEYS}owed", {"another 1": 0})
         self.redis.zadd(f"{KEYS}settled", {"another": 0})
-        self.assertEqual(["1", "1"], self.call("forget", 0, 1))
+        self.assertEqual(["1", "1"], self.call("forget", 0, 1)[:2])
         self.assertEqual([JOB], self.index("settled"))
         self.assertEqual(["0", "0"], self.expire()[4:])
         self.assertEqual([], self.index("due"))
@@ -1508,9 +1519,9 @@ class Functions(unittest.TestCase):
         self.assertEqual(["0", "1", *owed.split()], expired[4:])
         self.assertEqual(expired[4:], self.expire()[4:])
         self.call("settle_owed", *owed.split())
-        self.assertEqual(["1", "0"], self.call("look", "forget", 0, 9))
-        self.assertEqual(["1", "0"], self.call("forget", 0, 9))
-        self.assertEqual(["0", "0"], self.call("forget", 0, 9))
+        self.assertEqual(["1", "0"], self.call("look", "forget", 0, 9)[:2])
+        self.assertEqual(["1", "0"], self.call("forget", 0, 9)[:2])
+        self.assertEqual(["0", "0"], self.call("forget", 0, 9)[:2])
 
     def test_retry_while_the_end_lays_steps_down(self):
         """Those that it has not come to keep their timers."""
@@ -1696,6 +1707,444 @@ class Functions(unittest.TestCase):
         self.assertEqual(["FAILED", "PERMANENT", "0"], self.job("outcome", "reason", "failed"))
         self.assertEqual(2, self.events().count("settled"))
 
+    def failure(self):
+        """What has decided last how the job ends, and the error of that step."""
+        text = self.job("failure")[0]
+        return [text.split("|")[-1], self.redis.hget(f"{KEYS}data:{JOB}", "failure_back" if "|" in text else "failure")]
+
+    def test_which_failure_has_decided(self):
+        """The first one on each way. What a later one says of the same way changes nothing."""
+        self.submit(UNDOES, LONG, LONG, names="abc", revert=FAILS)
+        self.record("A", 1)
+        self.record("P", error=an_error("declined"))
+        self.assertEqual(["a A PERMANENT 0 PERMANENT", shown("declined")], self.failure())
+        self.record("T", 2, error=an_error("stopped"))
+        self.record("D", error="")
+        self.assertEqual(["a A PERMANENT 0 PERMANENT", shown("declined")], self.failure())
+        self.record("P", 1, error=an_error("cannot be taken back"))
+        self.record("P", 2, error=an_error("nor this"))
+        self.assertEqual(["COMPENSATION_FAILED"], self.job("outcome"))
+        self.assertEqual(["b D PERMANENT 1 PERMANENT", shown("cannot be taken back")], self.failure())
+
+    def test_a_failure_is_forgotten_when_the_job_goes_on(self):
+        self.submit(UNDOES, names="a", revert=LONG, tries=2)
+        self.record("P", error=an_error("declined"))
+        self.record("D")
+        self.assertEqual(["A", "2"], self.job("desired", "tried"))
+        self.assertEqual([""], self.job("failure"))
+        self.record("P", error=an_error("declined again"))
+        self.record("D")
+        self.assertEqual(["COMPENSATED", "FAILURE", "a A PERMANENT 0 PERMANENT"], self.job("outcome", "reason", "failure"))
+        self.assertEqual(shown("declined again"), self.failure()[1])
+        self.steer("enable")
+        self.record("A")
+        self.assertEqual(["SUCCEEDED", ""], self.job("outcome", "failure"))
+
+    def test_a_failure_that_is_left(self):
+        """A person had the other step tried again."""
+        self.submit(LONG, LONG, names="ab", revert=FAILS)
+        self.record("A")
+        self.record("A", 1)
+        self.steer("disable")
+        self.record("P", error=an_error("first"))
+        self.record("P", 1, error=an_error("second"))
+        self.assertEqual(["a D PERMANENT 0 PERMANENT", shown("first")], self.failure())
+        self.steer("retry", "", 0)
+        self.assertEqual([""], self.job("failure"))
+        self.record("D")
+        self.assertEqual(["COMPENSATION_FAILED", "|b D PERMANENT 1 PERMANENT"], self.job("outcome", "failure"))
+        self.assertEqual(shown("second"), self.failure()[1])
+
+    def test_why_it_goes_back_stays_known(self):
+        """Also where its undo has failed, and a person has that tried again."""
+        self.submit(UNDOES, LONG, names="ab", actors="xy", revert=FAILS, revert_actor="z")
+        self.record("A", 1)
+        self.record("P", error=an_error("declined"), class_="DECLINED")
+        self.record("D")
+        self.record("P", 1, error=an_error("cannot"), class_="STUCK")
+        self.assertEqual(["ended", "b", "z", "STUCK"], self.needs())
+        self.steer("retry", "", 1)
+        self.record("D", 1)
+        self.assertEqual(["COMPENSATED", "FAILURE"], self.job("outcome", "reason"))
+        self.assertEqual(["a A PERMANENT 0 DECLINED", shown("declined")], self.failure())
+        self.assertEqual(["ended", "a", "x", "DECLINED"], self.needs())
+
+    def test_errors_that_are_none(self):
+        """What cannot be read as one is left out."""
+        for error in ("\x0a", "\x0a\x7fBAD", "\x0b\x01", "\xff" * 20, "BAD"):
+            with self.subTest(error):
+                self.redis.flushall()
+                self.submit(FAILS, names="a")
+                self.record("P", error=error)
+                self.assertEqual(["FAILED"], self.job("outcome"))
+
+    def test_failures_that_no_agent_reports(self):
+        self.submit("1 1 0 1 1 1 1 1 0 -1 PC|", names="a")
+        self.die(0)
+        self.drive(0)
+        self.assertEqual(["COMPENSATED", "a A DEATHS 0 DEATHS"], self.job("outcome", "failure"))
+        self.redis.flushall()
+        self.submit(LONG, names="a", on_deadline="C", complete_by=self.now() + 60000)
+        self.redis.set("skew", 60000)
+        self.drive()
+        self.assertEqual(["- A DEADLINE - DEADLINE", ""], self.failure())
+
+    def test_a_notice_says_what_has_decided(self):
+        self.submit(UNDOES, names="a")
+        self.record("P", error=an_error("declined"))
+        *_, owed = sorted(self.index("owed"), key=lambda member: int(member.split()[1]))
+        answer = self.call("inspect", "notice", *owed.split(), 0)
+        self.assertEqual(["COMPENSATED", "FAILURE", "", "a A PERMANENT 0 PERMANENT", shown("declined")],
+                         [answer[-11], *answer[-6:-2]])
+        self.steer("enable")  # the end that is still to be told was what it was
+        answer = self.call("inspect", "notice", *owed.split(), 0)
+        self.assertEqual(["a A PERMANENT 0 PERMANENT", shown("declined")], answer[-4:-2])
+        self.call("settle_owed", *owed.split())
+        self.assertEqual([None] * 2, self.redis.hmget(f"{KEYS}data:{JOB}", "w" + owed.split()[1], "v" + owed.split()[1]))
+
+    def agents(self):
+        """Of each step the agent that has answered last."""
+        page = self.call("inspect", "job", JOB, 0, 9, 0)
+        n = int(self.job("n")[0])
+        return page[-6 * n + 5::6]
+
+    def test_who_has_answered(self):
+        """Each attempt in the history, the last one with the step; one that does not say is nobody."""
+        self.submit(CAPPED, LONG, LONG)
+        self.assertEqual(["", "", ""], self.agents())
+        self.record("T", agent="a-1")
+        self.record("A", 1, agent="b-1")
+        self.record("P", 2)
+        self.assertEqual(["a-1", "b-1", ""], self.agents())
+        self.await_mark(0)
+        self.drive(0)
+        self.record("A", agent="a-2")
+        self.assertEqual(["a-2", "b-1", ""], self.agents())
+        answered = [entry.split()[2:] for entry in self.history() if entry.split()[2] in ("done", "failed")]
+        self.assertEqual([["a-1"], ["b-1"], [], ["a-2"]], [words[4:] for words in answered])
+
+    def needs(self):
+        """What the job needs a person for, as the lists and the job itself have it."""
+        kinds = [kind for kind in ("parked", "deadline", "ended") if self.index(f"needs:{kind}")]
+        self.assertEqual([JOB] if kinds else [], self.index("needs"))
+        kind, since, *about = (self.job("attention")[0] or "").split() or ["", "0"]
+        self.assertEqual([kind] if kind else [], kinds)
+        self.assertTrue(not kind or self.now() - int(since) < 10_000)
+        return [kind, *about]
+
+    def test_a_parked_step_needs_a_person(self):
+        self.submit(LONG, LONG, LONG, names="abc", actors=["x", "y", "z"])
+        self.assertEqual([""], self.needs())
+        self.record("P", 1, class_="DECLINED")
+        self.assertEqual(["parked", "b", "y", "DECLINED"], self.needs())
+        self.assertEqual("DONE", self.steer("acknowledge", said="ann is on it"))
+        self.assertEqual([""], self.needs())
+        self.assertIn("command acknowledge - ann is on it", self.history()[-1])
+        self.assertEqual("UNCHANGED", self.steer("acknowledge"))
+        self.record("P", 0, class_="NO_ROOM")
+        self.assertEqual(["parked", "a", "x", "NO_ROOM"], self.needs())
+        self.assertEqual(["2"], self.job("parked"))
+        self.assertEqual("DONE", self.steer("retry", "", 0))
+        self.assertEqual("parked", self.needs()[0])  # the other one
+        self.steer("retry", "", 1)
+        self.assertEqual([""], self.needs())
+        self.assertEqual(("WRONG_STATE", "NO_NEED"), self.steer("acknowledge"))
+
+    def test_another_parked_step_is_named(self):
+        """The one that was parked last; since when stays."""
+        self.submit(LONG, LONG, names="ab", actors="xy")
+        self.record("P", class_="CA")
+        self.record("P", 1, class_="CB")
+        self.assertEqual(["parked", "b", "y", "CB"], self.needs())
+
+    def test_acknowledged_and_then_past_its_deadline(self):
+        """That is news: so it is on the list again."""
+        self.submit(LONG, names="a", actors="x", complete_by=self.now() + 60_000)
+        self.record("P", class_="DECLINED")
+        self.steer("acknowledge")
+        self.assertEqual([""], self.needs())
+        self.redis.set("skew", 60_000)
+        self.drive()
+        self.assertEqual("parked", self.needs()[0])
+
+    def test_acknowledged_and_then_parked_for_good(self):
+        self.submit(TRIED, names="a", actors="x")
+        self.record("T", class_="BUSY")
+        self.steer("acknowledge")
+        self.redis.set("skew", 600_001)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual(["PARKED"], self.alerts(self.record("P", class_="DECLINED")))
+        self.assertEqual("parked", self.needs()[0])
+        self.assertEqual("DECLINED", self.job("attention")[0].split()[-1])
+
+    def test_parked_until_it_has_succeeded(self):
+        """Also while it is tried again: that is no news, and no reason to look elsewhere."""
+        self.submit(TRIED, names="a", actors="x")
+        self.assertEqual(["PARKED"], self.alerts(self.record("T", class_="BUSY")))
+        for skew in (600_001, 1_200_002):
+            self.redis.set("skew", skew)
+            self.await_mark(0)
+            self.drive(0)
+            self.assertEqual("R", self.step(0)[2])
+            self.assertEqual("parked", self.job("attention")[0].split()[0])
+            self.assertEqual([], self.alerts(self.record("T")))
+        self.redis.set("skew", 1_800_003)
+        self.await_mark(0)
+        self.drive(0)
+        self.record("A")
+        self.assertEqual(["SUCCEEDED", "", "0"], self.job("outcome", "attention", "parked"))
+        self.assertEqual([], self.index("needs"))
+
+    def test_what_an_older_build_has_parked_needs_a_person(self):
+        """It is on the list once a sweep has come by."""
+        self.submit(LONG, names="a", actors="x")
+        self.record("T")
+        self.redis.hdel(f"{KEYS}job:{JOB}", "k0", "parked", "attention")
+        self.redis.zrem(f"{KEYS}needs", JOB)
+        self.redis.zrem(f"{KEYS}needs:parked", JOB)
+        self.assertEqual([""], self.needs())
+        for _ in range(3):
+            self.assertEqual([], self.call("sweep", "")[2:])
+            self.assertEqual(["parked", "a", "x", "EXHAUSTED"], self.needs())
+        self.assertEqual(["1"], self.job("parked"))
+
+    def test_an_end_that_nobody_asked_for_needs_a_person(self):
+        self.submit(FAILS, names="a", actors="x")
+        self.assertEqual(["FAILED"], self.alerts(self.record("P", class_="DECLINED")))
+        self.assertEqual(["ended", "a", "x", "DECLINED"], self.needs())
+        self.assertEqual(["1"], self.job("failures"))
+        self.steer("acknowledge")
+        self.assertEqual([""], self.needs())
+        self.steer("retry", "")
+        self.assertEqual([""], self.needs())
+        self.record("P", class_="AGAIN")
+        self.assertEqual(["ended", "a", "x", "AGAIN"], self.needs())
+        self.assertEqual(["2"], self.job("failures"))
+        self.forget_all()
+        self.assertEqual([], self.index("needs") + self.index("needs:ended"))
+
+    def test_which_ends_need_a_person(self):
+        for name, kind, want, definition in (
+                ("compensated", "P", "ended", {}), ("ordinary", "P", "", {"expected": 1}),
+                ("cancelled", "", "", {}), ("done", "A", "", {})):
+            with self.subTest(name):
+                self.redis.flushall()
+                self.submit(UNDOES, names="a", actors="x", revert=LONG, revert_actor="y", **definition)
+                if kind:
+                    self.record(kind)
+                else:
+                    self.steer("cancel")
+                    self.record("A")
+                if kind != "A":
+                    self.assertEqual([""], self.needs())
+                    self.record("D")
+                self.assertEqual(want, self.needs()[0])
+                self.assertEqual(["COMPENSATED"] if want else [],
+                                 [m.split()[4] for m in self.history() if " attention " in m and len(m.split()) > 4]
+                                 or [m.split()[3] for m in self.history() if " attention " in m])
+
+    def test_an_undo_that_failed_needs_a_person(self):
+        self.submit(UNDOES, names="a", actors="x", revert=FAILS, revert_actor="y")
+        self.record("P", class_="DECLINED")
+        self.assertEqual(["COMPENSATION_FAILED"], self.alerts(self.record("P", class_="STUCK")))
+        self.assertEqual(["ended", "a", "y", "STUCK"], self.needs())
+
+    def test_past_its_deadline_a_job_needs_a_person(self):
+        self.submit(LONG, names="a", actors="x", complete_by=self.now() + 60_000)
+        self.redis.set("skew", 60_000)
+        self.drive()
+        self.assertEqual(["deadline", "-", "-", "DEADLINE"], self.needs())
+        self.steer("resume")
+        self.assertEqual([""], self.needs())
+
+    def listed(self, needs="any", class_="", actor="", *labels):
+        answer = self.call("inspect", "jobs", "+inf", "", 0, 10, "", "", needs, class_, actor, *labels)
+        return int(answer[5])
+
+    def test_a_list_of_what_needs_a_person(self):
+        self.submit(LONG, names="a", actors="x")
+        self.assertEqual((1, 0), (self.listed(""), self.listed()))
+        self.record("P", class_="DECLINED")
+        self.assertEqual((1, 1, 0, 0), tuple(map(self.listed, ("any", "parked", "deadline", "ended"))))
+        self.assertEqual((1, 0), (self.listed(class_="DECLINED"), self.listed(class_="OTHER")))
+        self.assertEqual((1, 0), (self.listed(actor="x"), self.listed("any", "DECLINED", "y")))
+        self.assertEqual(["0", "0", "1", "0", "0"], self.call("forget", FAR, 1))
+
+    SILENT = "20000 20000 0 1 1 1 9 2 0 -1 PP 3600000|"  # parked after two deaths, and tried again after an hour
+
+    def fall_silent(self):
+        """Its agent has the request, and is not heard of again."""
+        self.taken(0)
+        self.redis.set("skew", int(self.redis.get("skew") or 0) + int(self.step(0)[6]) - self.now() + 1)
+        self.await_mark(0)
+        answer = self.call("drive", JOB, FRESH[1], "me", 0, 0)
+        return self.alerts(answer)
+
+    def wait_out(self, ms):
+        """The step is parked for so long; then it is tried."""
+        self.assertEqual("P", self.step(0)[2])
+        left = int(self.step(0)[6]) - self.now()
+        self.assertTrue(ms - 10_000 < left <= ms, left)
+        self.redis.set("skew", int(self.redis.get("skew") or 0) + left + 1)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual("R", self.step(0)[2])
+
+    def test_silence_ends(self):
+        """One dispatch after the interval, then after twice as long; the alert is told once."""
+        self.submit(self.SILENT, names="a", actors="x")
+        self.assertEqual([], self.fall_silent())
+        self.assertEqual("R", self.step(0)[2])
+        self.assertEqual(["PARKED"], self.fall_silent())
+        self.assertEqual(["parked", "a", "x", "DEATHS"], self.needs())
+        self.wait_out(3_600_000)
+        self.assertEqual([], self.fall_silent())
+        self.wait_out(7_200_000)
+        self.assertEqual("parked", self.job("attention")[0].split()[0])
+        self.record("T")  # somebody is there again: deaths are counted anew
+        self.assertEqual(("B", "0"), (self.step(0)[2], self.step(0)[8]))
+
+    def test_a_deferral_ends_a_silence(self):
+        """An agent has answered: it is tried again when that one says, and deaths are counted anew."""
+        self.submit(self.SILENT, names="a")
+        self.fall_silent()
+        self.fall_silent()
+        self.wait_out(3_600_000)
+        self.reply("F", self.step(0)[5], retry_after=5000)
+        self.assertEqual(("B", "0"), (self.step(0)[2], self.step(0)[8]))
+        self.redis.set("skew", int(self.redis.get("skew")) + 6000)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual("R", self.step(0)[2])
+
+    def test_a_round_that_does_not_get_through(self):
+        """No queue took it: nothing of the silence is over, and its round is still to come."""
+        self.submit(self.SILENT, names="a")
+        self.fall_silent()
+        self.fall_silent()
+        self.wait_out(3_600_000)
+        self.reply("X", self.step(0)[5])
+        self.redis.set("skew", int(self.redis.get("skew")) + 10_000)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual("R", self.step(0)[2])
+
+    def test_silence_ends_within_a_day(self):
+        self.submit(self.SILENT, names="a")
+        self.fall_silent()
+        self.fall_silent()
+        for hours in (1, 2, 4, 8, 16, 24, 24):
+            self.wait_out(hours * 3_600_000)
+            self.fall_silent()
+
+    def test_silence_that_does_not_end(self):
+        """Where its policy says never, and in a job of before its definition could say when."""
+        for terms, renewed in ((self.SILENT.replace("3600000", "0"), 0), (self.SILENT, FAR), (self.SILENT.replace(" 3600000", ""), 0)):
+            with self.subTest(terms):
+                self.redis.flushall()
+                self.submit(terms, names="a")
+                if renewed:
+                    self.redis.hset(f"{KEYS}def:d", "renewed", renewed)
+                self.fall_silent()
+                self.fall_silent()
+                self.assertEqual(("P", "0"), (self.step(0)[2], self.step(0)[6]))
+
+    def bounded(self, terms=LONG, **definition):
+        """A job that must be complete in ten seconds; else it is taken back."""
+        self.submit(terms, names="a", revert=LONG, on_deadline="C", complete_by=self.now() + 10_000, **definition)
+
+    def test_no_lease_beyond_the_deadline(self):
+        """Neither wait nor lease is longer than what is left; an undo has what it is given."""
+        self.bounded()
+        left = int(self.step(0)[6]) - self.now()
+        self.assertTrue(15_000 < left <= 20_000, left)  # ten to wait, ten to work
+        self.record("A")
+        self.steer("disable")
+        left = int(self.step(0)[6]) - self.now()
+        self.assertTrue(110_000 < left <= 120_000, left)
+
+    def test_a_lease_where_the_deadline_parks(self):
+        self.submit(LONG, names="a", on_deadline="P", complete_by=self.now() + 10_000)
+        self.assertGreater(int(self.step(0)[6]) - self.now(), 110_000)
+
+    def test_work_past_the_deadline_is_not_wanted(self):
+        self.bounded()
+        renew = ("renew", JOB, self.step(0)[5], "0.5", "", 0, "")
+        self.assertEqual(["RENEWED", "1"], self.call(*renew)[:2])
+        self.redis.set("skew", 10_001)
+        self.assertEqual(["RENEWED", "0"], self.call(*renew)[:2])
+
+    def test_nothing_is_sent_past_the_deadline(self):
+        """It was not noticed yet: the job is about to be taken back. Nor is a request sent again."""
+        self.submit(LONG, LONG, LONG, names="abc", after={1: 0}, on_deadline="C", complete_by=self.now() + 10_000)
+        self.redis.set("skew", 5_000)
+        (request,) = self.call("unsent", JOB, FRESH[3], "me", 1, self.step(2)[5])[3:4]
+        wait = int(request.split()[7])
+        self.assertTrue(0 < wait <= 5_000, wait)
+        self.redis.set("skew", 10_001)
+        self.record("A")
+        self.assertEqual(["W", "A"], [self.step(1)[2] if self.job("1")[0] else "W", *self.job("desired")])
+        self.assertEqual("0", self.call("unsent", JOB, FRESH[4], "me", 2, self.step(2)[5])[2].split()[-1])
+        self.assertEqual("W", self.step(2)[2])
+        self.drive()
+        self.assertEqual(["D"], self.job("desired"))
+
+    def test_a_lease_that_the_deadline_ends_is_no_death(self):
+        self.submit(LONG, names="a", on_deadline="F", complete_by=self.now() + 10_000)
+        self.taken(0)
+        self.drive()
+        self.redis.set("skew", 21_000)
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual(["FAILED", "DEADLINE"], self.job("outcome", "reason"))
+        self.assertEqual("0", self.step(0)[8])
+
+    def fail_and_undo(self):
+        self.record("P")
+        self.record("D")
+
+    def test_a_wait_between_two_tries(self):
+        self.submit(UNDOES, names="a", revert=LONG, tries=4, interval=60_000, coefficient=3)
+        for wait in (60_000, 180_000):
+            self.fail_and_undo()
+            self.assertEqual(["PROCESSING", "D", "0"], self.job("phase", "desired", "open"))
+            left = int(self.job("next_try")[0]) - self.now()
+            self.assertTrue(wait - 10_000 < left <= wait)
+            self.drive()
+            self.assertEqual(["D"], self.job("desired"))
+            self.assertEqual("0", self.expire()[4])
+            self.redis.set("skew", int(self.redis.get("skew") or 0) + left + 1)
+            self.assertEqual("1", self.expire()[4])
+            self.drive()
+            self.assertEqual(["A", "0"], self.job("desired", "next_try"))
+        self.fail_and_undo()
+        self.assertEqual("DONE", self.steer("disable"))  # nor is it tried again
+        self.assertEqual(["COMPENSATED", "REQUESTED", "0"], self.job("outcome", "reason", "next_try"))
+
+    def test_cancelled_between_two_tries(self):
+        self.submit(UNDOES, names="a", revert=LONG, tries=4, interval=60_000)
+        self.fail_and_undo()
+        self.assertEqual("DONE", self.steer("cancel"))
+        self.assertEqual(["CANCELLED", "REQUESTED"], self.job("outcome", "reason"))
+        self.assertEqual([""], self.needs())
+
+    def test_no_wait_beyond_the_deadline(self):
+        """The next try would begin too late."""
+        self.submit(UNDOES, names="a", revert=LONG, tries=2, interval=60_000, complete_by=self.now() + 30_000)
+        self.fail_and_undo()
+        self.assertEqual(["COMPENSATED"], self.job("outcome"))
+
+    def test_a_wait_is_paused(self):
+        self.submit(UNDOES, names="a", revert=LONG, tries=2, interval=60_000)
+        self.fail_and_undo()
+        self.steer("pause")
+        self.redis.set("skew", 60_001)
+        self.drive()
+        self.assertEqual(["D"], self.job("desired"))
+        self.steer("resume")
+        self.assertEqual(["A"], self.job("desired"))
+
     def test_other_arguments_on_the_way_back(self):
         """What waits for its undo is not to be done."""
         self.submit(LONG, LONG, after={1: 0}, revert=LONG)
@@ -1781,7 +2230,7 @@ class Functions(unittest.TestCase):
         (owed,) = self.index("owed")
         notice = self.call("inspect", "notice", *owed.split(), 0)
         self.assertEqual(["ALERT", "PROCESSING", reason, " ".join(about)],
-                         [notice[-9], notice[-8], notice[-4], notice[-3]])
+                         [notice[-11], notice[-10], notice[-6], notice[-5]])
         self.redis.set("skew", 6000 + int(self.redis.get("skew") or 0))
         self.assertEqual(["1", *owed.split()], self.expire()[-3:])
         self.call("settle_owed", *owed.split())
@@ -1796,8 +2245,8 @@ class Functions(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(["1", *first.split()], self.expire()[-3:])
             self.redis.zadd(f"{KEYS}owed", {first: 0})
-        self.assertEqual("2", self.call("inspect", "notice", *first.split(), 0)[-10])
-        self.assertEqual("0", self.call("inspect", "notice", *second.split(), 0)[-10])
+        self.assertEqual("2", self.call("inspect", "notice", *first.split(), 0)[-12])
+        self.assertEqual("0", self.call("inspect", "notice", *second.split(), 0)[-12])
         self.call("settle_owed", *first.split())
         self.assertIsNone(self.redis.hget(f"{KEYS}data:{JOB}", "n" + first.split()[1]))
 

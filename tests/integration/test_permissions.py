@@ -221,7 +221,7 @@ STORE_OPERATIONS = {
         function("submit", "new", "d", "", "w", 0, 0, "me", "A", 0, 0, "", 0, "", ""),
         ("HSET", f"{KEYS}data:new", "input", "")], {SCHEDULER}),
     "list and read jobs: `inspect`": ([
-        function("inspect", "jobs", 1, "", 0, 1, "", ""), function("inspect", "history", "some", 1, 1),
+        function("inspect", "jobs", 1, "", 0, 1, "", "", "", "", ""), function("inspect", "history", "some", 1, 1),
         ("ZREVRANGEBYSCORE", f"{KEYS}jobs", 1, 0), ("LRANGE", f"{KEYS}hist:some", 0, 1),
         ("HGET", f"{KEYS}workflows", "w"), ("HGET", f"{KEYS}data:renewed", "p0")],
         {SCHEDULER, READER}),

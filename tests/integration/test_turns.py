@@ -30,10 +30,15 @@ class Turns(Case):
         self.do("undo-c")  # nobody knows what it has done
         self.do("undo-a")
         event = self.end("job", wire.OUTCOME_COMPENSATED)
-        self.assertEqual("FAILURE", event.reason)
+        self.assertEqual(("FAILURE", "c", "no", ["c"]),
+                         (event.reason, event.step, event.error.message, list(event.failed_steps)))
         self.assertEqual(["do-a", "do-b", "do-c", "undo-c", "undo-a"], self.seen)
         self.assertEqual({"a": "REVERTED", "b": "SKIPPED", "c": "REVERTED"}, self.states("job"))
-        self.assertEqual("no", c.client.status("job").steps[2].last_error.message)
+        status = c.client.status("job")
+        self.assertEqual("no", status.steps[2].last_error.message)
+        self.assertEqual(("c", event.error), (status.failed_step, status.error))
+        (listed,) = c.client.control("", list_jobs=wire.ListJobs()).jobs
+        self.assertEqual(("c", event.error), (listed.failed_step, listed.error))
         c.await_idle()
 
     def test_undo_waived(self):
@@ -253,10 +258,12 @@ class Turns(Case):
         c.client.reply(self.take(), error=permanent("no"))
         ended = self.end("job", wire.OUTCOME_FAILED)
         self.assertEqual(("PERMANENT", ["b"]), (ended.reason, list(ended.failed_steps)))
+        self.assertEqual(("b", "no"), (ended.step, ended.error.message))
         self.assertEqual({"a": "DONE", "b": "FAILED"}, self.states("job"))
         self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", retry=wire.Retry()))
         self.do("do-b")
-        self.assertEqual([], list(self.end("job", wire.OUTCOME_SUCCEEDED, 2).failed_steps))
+        ended = self.end("job", wire.OUTCOME_SUCCEEDED, 2)
+        self.assertEqual(([], "", False), (list(ended.failed_steps), ended.step, ended.HasField("error")))
 
     def test_compensation_fails_once_more(self):
         """Each end names what it is about: what was settled meanwhile is not among it, however it was."""
@@ -414,6 +421,7 @@ class Turns(Case):
         c.client.reply(flying)
         ended = self.end("job", wire.OUTCOME_FAILED)
         self.assertEqual(("DEADLINE", []), (ended.reason, list(ended.failed_steps)))
+        self.assertEqual(("", "DEADLINE"), (ended.step, getattr(ended.error, "class")))
         self.assertEqual({"flight": "DONE", "hotel": "DONE", "car": "WAITING"}, self.states("job"))
         self.assertEqual(wire.ANSWER_CODE_DONE, self.steer("job", retry=wire.Retry()))
         self.do("do-car")

@@ -102,7 +102,7 @@ class Why(cluster.TestCase):
         self.c.client.reply(request, error=error("no room"))
         self.assertRegex(
             self.until_why("job", "reserve", "BACKOFF"),
-            r"^backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no room$")
+            r"^backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no room, at agent test$")
 
     def test_done_and_back(self):
         """Of what is there nothing is said; on the way back a step waits for its dependents."""
@@ -142,7 +142,7 @@ class Why(cluster.TestCase):
         self.submit("parks", [wire.step("a", "hand", retry=park)])
         self.c.client.reply(self.request("a"), error=error("bad card", wire.VERDICT_PERMANENT))
         self.assertEqual(
-            "parked after 1 of 10 failures, last error BROKEN: bad card; "
+            "parked after 1 of 10 failures, last error BROKEN: bad card, at agent test; "
             "until somebody says `drover retry parks a`", self.until_why("parks", "a", "PARKED"))
         fail = wire.Policy(on_permanent=wire.RECOURSE_FAIL)
         self.submit("fails", [wire.step("b", "hand", retry=fail), wire.step("c", "hand", after=["b"])])
@@ -150,7 +150,7 @@ class Why(cluster.TestCase):
         self.c.client.settled("fails")
         self.assertEqual(
             (("ENDED", "has ended: FAILED, PERMANENT"),
-             {"b": ("FAILED", "failed for good after 1 of 10 failures, last error BROKEN: bad card")}),
+             {"b": ("FAILED", "failed for good after 1 of 10 failures, last error BROKEN: bad card, at agent test")}),
             self.why("fails"))
         self.c.client.control("parks", kill=wire.Kill())
         self.assertEqual({}, self.why("parks")[1], "what stands for ever")
@@ -186,7 +186,7 @@ class Why(cluster.TestCase):
         self.assertRegex(self.drover("history", "job").stdout, r"turned b: D FAILURE PERMANENT\n")
         self.c.client.reply(undo, error=error("no"))
         self.assertRegex(self.until_why("job", "a", "BACKOFF"),
-                         r"^its undo is backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no$")
+                         r"^its undo is backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no, at agent test$")
 
     def test_undo_on_the_way_forward(self):
         """An undo that was sent is still one when the job goes forward again."""
@@ -261,7 +261,7 @@ class Why(cluster.TestCase):
 
         submit("silent")
         await_queue(0, 0)
-        self.assertRegex(self.why("silent")[1]["a"][1], rf"^leased until {CLOCK}$")
+        self.assertRegex(self.why("silent")[1]["a"][1], rf"^leased until {CLOCK}(, at agent agent-1)?$")
         go.write_text("\n")
         c.client.settled("silent")
         submit("beating", heartbeat_ms=1000)
@@ -269,7 +269,7 @@ class Why(cluster.TestCase):
         submit("behind")
         await_queue(1, 0)
         servers.wait_for(lambda: c.client.status("beating").steps[0].begun, "its Progress")
-        self.assertRegex(self.why("beating")[1]["a"][1], rf"^leased until {CLOCK}$")
+        self.assertRegex(self.why("beating")[1]["a"][1], rf"^leased until {CLOCK}, at agent agent-1$")
         self.assertEqual("NO_AGENT", self.why("behind")[1]["a"][0])
         for job in ("beating", "behind"):
             go.write_text("\n")

@@ -31,8 +31,212 @@ BUS_BROKER = "tests/integration/test_bus_broker"
 BUS_CONFIRMS = "tests/integration/test_bus_confirms"
 STORE = "tests/integration/test_store"
 OWNERS = "tests/integration/test_owners.py"
+FUNCTIONS_TEST = "tests/integration/test_functions.py Functions."
 
 RULES = {
+    "Who must act is told, and can ask": {
+        "a job fails and nobody is told": (
+            FUNCTIONS,
+            "    note(job, 'attention', outcome)\n    alert_owed(",
+            "    note(job, 'attention', outcome)\n    alert(",
+            FUNCTIONS_TEST + "test_an_end_that_nobody_asked_for_needs_a_person",
+        ),
+        "an ordinary compensation is told": (
+            FUNCTIONS,
+            "'^%u %d+ ([01]) ') ~= '1'",
+            "'^%u %d+ ([01]) ') ~= '2'",
+            FUNCTIONS_TEST + "test_which_ends_need_a_person",
+        ),
+        "a later failure of the same way decides": (
+            FUNCTIONS,
+            "  if (asked == 'A' and forward or asked == 'D' and back) ~= '' then",
+            "  if false then",
+            FUNCTIONS_TEST + "test_which_failure_has_decided",
+        ),
+        "a failure stays with a job that goes on": (
+            FUNCTIONS,
+            "  if cause ~= 'FAILURE' then\n    deciding.reset(",
+            "  if cause == 'KILLED' then\n    deciding.reset(",
+            FUNCTIONS_TEST + "test_a_failure_is_forgotten_when_the_job_goes_on",
+        ),
+        "what is parked is on no list": (
+            FUNCTIONS,
+            "  return job.parked > 0 and 'parked' or job.hold",
+            "  return job.hold",
+            FUNCTIONS_TEST + "test_a_parked_step_needs_a_person",
+        ),
+        "it leaves the list while it is tried again": (
+            FUNCTIONS,
+            "function arrive(job, i)\n  remove_parked(job, i)",
+            "function arrive(job, i)",
+            FUNCTIONS_TEST + "test_parked_until_it_has_succeeded",
+        ),
+        "acknowledged once is acknowledged for ever": (
+            FUNCTIONS,
+            "  if job.acknowledged then\n    set(job, 'acknowledged', '')",
+            "  if false then\n    set(job, 'acknowledged', '')",
+            FUNCTIONS_TEST + "test_a_parked_step_needs_a_person",
+        ),
+        "a person who has an undo tried again hides why the job goes back": (
+            FUNCTIONS,
+            "  set_decisions(job, not all and job.desired == 'D' and forward or '', '')",
+            "  set_decisions(job, '', '')",
+            FUNCTIONS_TEST + "test_why_it_goes_back_stays_known",
+        ),
+        "an end that is told late says what has come since": (
+            FUNCTIONS,
+            "'earlier', 'w' .. a[3], 'v' .. a[3])",
+            "'earlier', 'failure', 'failure')",
+            FUNCTIONS_TEST + "test_a_notice_says_what_has_decided",
+        ),
+        "the first parked step is named for ever": (
+            FUNCTIONS,
+            "    if kind ~= '' and job.trouble then",
+            "    if false then",
+            FUNCTIONS_TEST + "test_another_parked_step_is_named",
+        ),
+        "what an older build has parked is on no list": (
+            FUNCTIONS,
+            "      if rec.state == 'P' and add_parked(job, i) then",
+            "      if false then",
+            FUNCTIONS_TEST + "test_what_an_older_build_has_parked_needs_a_person",
+        ),
+        "alerts that wait are lost at the end": (
+            "scheduler/scheduler.c",
+            "        alert_stop(s);\n",
+            "",
+            WATCH + " test_what_waits_is_told_at_the_end",
+        ),
+        "a forgotten job stays on the list": (
+            FUNCTIONS,
+            "    call('ZREM', p .. 'needs', id)\n    call('ZREM', p .. 'needs:' .. needs, id)",
+            "    call('ZREM', p .. 'needs:' .. needs, id)",
+            FUNCTIONS_TEST + "test_an_end_that_nobody_asked_for_needs_a_person",
+        ),
+        "dead letters of others are not told": (
+            "scheduler/watch.c",
+            "    if (l->known && messages > l->there)",
+            "    if (l->known && messages > l->there + 9)",
+            WATCH + " test_dead_letters_of_others",
+        ),
+        "dead letters of its own are told twice": (
+            "scheduler/watch.c",
+            "    uint64_t expected = l->there + (s->stats.dead_letters - l->own);",
+            "    uint64_t expected = l->there;",
+            WATCH + " test_dead_letters_of_its_own",
+        ),
+    },
+    "A deadline bounds what is sent": {
+        "a lease goes on beyond the deadline": (
+            FUNCTIONS,
+            "    wait, lease = min(wait, left), min(lease, left)\n",
+            "    wait, lease = min(wait, left), lease\n",
+        ),
+        "an agent has longer than the store gives it": (
+            "scheduler/driven.c",
+            "    m.lock_ms = bounded(driven, w, r, m.lock_ms);\n",
+            "",
+        ),
+        "what is sent again goes beyond the deadline": (
+            FUNCTIONS,
+            "  return min(rec.till - job.now - min(lease, left), left)",
+            "  return rec.till - job.now - min(lease, max(left, 0))",
+            FUNCTIONS_TEST + "test_nothing_is_sent_past_the_deadline",
+        ),
+        "an undo is bounded": (
+            FUNCTIONS,
+            "  if asked ~= 'A' or job.complete_by == 0 or job.late then",
+            "  if job.complete_by == 0 or job.late then",
+            FUNCTIONS_TEST + "test_no_lease_beyond_the_deadline",
+        ),
+        "where the deadline parks it bounds as well": (
+            FUNCTIONS,
+            "  return def.on_deadline ~= 'P' and job.complete_by - job.now or nil",
+            "  return job.complete_by - job.now",
+            FUNCTIONS_TEST + "test_a_lease_where_the_deadline_parks",
+        ),
+        "forward work is sent past the deadline": (
+            FUNCTIONS,
+            "  if left and left <= 0 then\n    set_state(",
+            "  if false then\n    set_state(",
+        ),
+        "what the deadline cuts short counts a death": (
+            FUNCTIONS,
+            "  if left and left <= 0 or job.late and overtaken(job, rec) then",
+            "  if left and left <= 0 then",
+            FUNCTIONS_TEST + "test_a_lease_that_the_deadline_ends_is_no_death",
+        ),
+    },
+    "It is known who has answered": {
+        "the history does not say who": (
+            FUNCTIONS,
+            "'undone', name, int(rec.attempt), token_id(i, rec.token), op.agent)",
+            "'undone', name, int(rec.attempt), token_id(i, rec.token))",
+            FUNCTIONS_TEST + "test_who_has_answered",
+        ),
+        "the first one that has answered is taken for the last": (
+            FUNCTIONS,
+            "      agents[i] = agent\n",
+            "      agents[i] = agents[i] or agent\n",
+            FUNCTIONS_TEST + "test_who_has_answered",
+        ),
+    },
+    "Silence ends, and a whole job waits before it is tried again": {
+        "a step parked by silence is never tried": (
+            FUNCTIONS,
+            "  if t.silence == 0 or is_older_job(job) then",
+            "  if true then",
+            FUNCTIONS_TEST + "test_silence_ends",
+        ),
+        "each silent round waits as long as the first": (
+            FUNCTIONS,
+            "t.silence * 2 ^ max(rec.expiries - t.expiries, 0)",
+            "t.silence",
+            FUNCTIONS_TEST + "test_silence_ends",
+        ),
+        "a deferral ends no silence": (
+            FUNCTIONS,
+            "  if rec.expiries >= t.expiries then\n    rec.expiries = 0",
+            "  if op.kind ~= 'F' and rec.expiries >= t.expiries then\n    rec.expiries = 0",
+            FUNCTIONS_TEST + "test_a_deferral_ends_a_silence",
+        ),
+        "a round that does not get through is over": (
+            FUNCTIONS,
+            "  rec.token = rec.expiries >= t.expiries and ROUND or '-'",
+            "  rec.token = '-'",
+            FUNCTIONS_TEST + "test_a_round_that_does_not_get_through",
+        ),
+        "silence lasts for ever longer": (
+            FUNCTIONS,
+            "max(rec.expiries - t.expiries, 0), max(t.silence, DAY))",
+            "max(rec.expiries - t.expiries, 0), 2 ^ 50)",
+            FUNCTIONS_TEST + "test_silence_ends_within_a_day",
+        ),
+        "jobs of before get another policy": (
+            FUNCTIONS,
+            "  return renewed and tonumber(call('HGET', job.key, 'created')) < renewed",
+            "  return false",
+            FUNCTIONS_TEST + "test_silence_that_does_not_end",
+        ),
+        "a job is tried again at once": (
+            FUNCTIONS,
+            "      if job.hold == '' and at > job.now then",
+            "      if false then",
+            FUNCTIONS_TEST + "test_a_wait_between_two_tries",
+        ),
+        "a wait goes on beyond the deadline": (
+            FUNCTIONS,
+            "  return at and not (job.complete_by > 0 and max(at, job.now) >= job.complete_by) and at, tried",
+            "  return at, tried",
+            FUNCTIONS_TEST + "test_no_wait_beyond_the_deadline",
+        ),
+        "a rest is taken for an end that was missed": (
+            FUNCTIONS,
+            "#job.spreads == 0 and job.next_try <= job.now",
+            "#job.spreads == 0",
+            FUNCTIONS_TEST + "test_a_wait_between_two_tries",
+        ),
+    },
     "Nothing is acknowledged before its effects, and what was cut off in between is made good": {
         "a delivery is acknowledged before the store": (
             "scheduler/scheduler.c",
@@ -353,7 +557,7 @@ RULES = {
         ),
         "what on_exhausted says of deaths is not heeded": (
             FUNCTIONS,
-            "give_up(job, i, rec, terms_of(job.def, i, rec.asked).on_exhausted, 'DEATHS',",
+            "give_up(job, i, rec, t.on_exhausted, 'DEATHS',",
             "give_up(job, i, rec, 'P', 'DEATHS',",
         ),
         "a job fails while steps are in flight": (
@@ -370,19 +574,19 @@ RULES = {
         ),
         "a step that kills its agents gets more of them": (
             FUNCTIONS,
-            "  elseif rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then",
+            "  elseif rec.token ~= ROUND and rec.current == 'U' and rec.expiries >= t.expiries then",
             "  elseif false then",
         ),
         "each try of a parked step is told anew": (
             FUNCTIONS,
-            "  if not again then\n    alert_owed",
+            "  if fresh or till == 0 then\n    alert_owed",
             "  if true then\n    alert_owed",
             "tests/integration/test_alerts.py Alerts.test_parked_is_told_once",
         ),
         "what fails for good while it is tried now and then is not told": (
             FUNCTIONS,
-            "    park(job, i, rec, reason, till, till > 0 and rec",
-            "    park(job, i, rec, reason, till, rec",
+            "  if fresh or till == 0 then\n    alert_owed",
+            "  if fresh then\n    alert_owed",
             "tests/integration/test_functions.py Functions.test_parked_for_good_while_it_was_parked",
         ),
         "what had used up its tries is sent again where its job goes on": (
@@ -437,7 +641,7 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_what_nobody_has_begun_does_not_count",
         ),
         "a silence goes on where the actor is served": (
-            "scheduler/event.c",
+            "scheduler/alert.c",
             "{NO_AGENT, UNROUTABLE, SILENT, REJECTED}",
             "{NO_AGENT, UNROUTABLE, REJECTED}",
             "tests/integration/test_backlog.py Silence.test_told_once",
@@ -710,7 +914,7 @@ RULES = {
             "tests/integration/test_supervisors.py Supervisors.test_torn",
         ),
         "a person is told with each sweep": (
-            "scheduler/event.c",
+            "scheduler/alert.c",
             ".reason = TORN, .what = OPS_CAUSE_ASK};\n",
             ".reason = TORN, .what = OPS_CAUSE_ASK};\n    alert_tell(s, op);\n",
             "tests/integration/test_supervisors.py Supervisors.test_torn",
@@ -1251,18 +1455,18 @@ RULES = {
     "A job is tried as often as tries says, and not after a person took it back": {
         "a paused job is tried again": (
             FUNCTIONS,
-            "      if job.hold == '' then\n        try_again(job, tried)",
-            "      if true then\n        try_again(job, tried)",
+            "      elseif job.hold == '' then\n        try_again(job, tried)",
+            "      else\n        try_again(job, tried)",
             "tests/integration/test_functions.py Functions.test_a_paused_job_is_not_tried_again",
         ),
         "a tried job is tried for ever": (
             FUNCTIONS,
-            "  return tried < tries and not late, tried",
-            "  return not late, tried",
+            "  local at = tried < tries and not job.late",
+            "  local at = not job.late",
         ),
         "a job is not tried again": (
             FUNCTIONS,
-            "job.cause == 'FAILURE' and again then",
+            "job.cause == 'FAILURE' and at then",
             "job.cause == 'FAILURE' and false then",
             "tests/integration/test_functions.py Functions.test_tries_of_a_job",
         ),
@@ -1443,7 +1647,7 @@ RULES = {
         ),
         "a retry of all forgets that a step has died too often": (
             FUNCTIONS,
-            "  if rec.expiries >= t.expiries then\n    return 'DEATHS', 0\n  elseif",
+            "  if rec.expiries >= t.expiries then\n    return 'DEATHS', silence_ends(job, t, rec)\n  elseif",
             "  if",
             "tests/integration/test_functions.py Functions.test_retry_all_of_what_is_about_to_be_parked",
         ),
@@ -1718,7 +1922,7 @@ RULES = {
         ),
         "Progress is told that all is wanted": (
             FUNCTIONS,
-            "  local wanted = not finished(job) and not overtaken(job, rec)\n",
+            "  local wanted = not finished(job) and not overtaken(job, rec) and not (left and left <= 0)\n",
             "  local wanted = true\n",
             "tests/integration/test_long_work.py LongWork.test_unwanted_is_terminated",
         ),
@@ -2892,8 +3096,8 @@ RULES = {
         ),
         "a jump of the clock ends the retention": (
             FUNCTIONS,
-            "  if is_quiet(p, now) then\n    return {'0', '0'}\n",
-            "  if false then\n    return {'0', '0'}\n",
+            "  if is_quiet(p, now) then\n    return {'0', '0', needs(p)}\n",
+            "  if false then\n    return {'0', '0', needs(p)}\n",
             "tests/integration/test_functions.py Functions.test_retention",
         ),
         "a forgotten job is found by its labels": (
@@ -3082,8 +3286,8 @@ RULES = {
     "A dispatch has a token of its own, and is good for its wait and its lock": {
         "a lease does not begin with the wait": (
             FUNCTIONS,
-            "'R', job.now + wait + t.lock)\n",
-            "'R', job.now + t.lock)\n",
+            "'R', job.now + wait + lease)\n",
+            "'R', job.now + lease)\n",
         ),
         "a dispatch has the token of the last one": (
             FUNCTIONS,
@@ -3102,8 +3306,8 @@ RULES = {
         ),
         "a request waits longer than it was given": (
             FUNCTIONS,
-            "  local wait = wait_of(t, rec)\n  rec.asked",
-            "  local wait = wait_of(t, rec) + 1000\n  rec.asked",
+            "  local wait, lease = wait_of(t, rec), t.lock\n",
+            "  local wait, lease = wait_of(t, rec) + 1000, t.lock\n",
         ),
         "a job does not say who drove it": (
             FUNCTIONS,
@@ -3416,7 +3620,7 @@ RULES = {
     },
     "A scheduler has nothing in hand where all rests": {
         "what led to an alert is kept": (
-            "scheduler/event.c",
+            "scheduler/alert.c",
             "    op->alert->what = what;\n    op_call(s, op, told_call, told_answered);\n    op_unref(s, op);\n",
             "    op->alert->what = what;\n    op_call(s, op, told_call, told_answered);\n",
         ),
@@ -3429,7 +3633,7 @@ RULES = {
             f"{SCHEDULER} test_each_outage_is_told",
         ),
         "a cause is never over": (
-            "scheduler/event.c",
+            "scheduler/alert.c",
             "        cause_say(s, op, alert, w, OPS_CAUSE_OVER);\n",
             "",
             f"{SCHEDULER} test_each_outage_is_told",
@@ -3456,7 +3660,7 @@ RULES = {
             "",
         ),
         "the store never knows that an alert was told": (
-            "scheduler/event.c",
+            "scheduler/alert.c",
             "op->then = op->seq > 0 ? notice_told : ",
             "op->then = ",
         ),
@@ -3466,18 +3670,18 @@ RULES = {
             "        op->then = notice_told;\n",
         ),
         "an alert that is asked for names no step": (
-            "scheduler/event.c",
+            "scheduler/alert.c",
             "        op->alert->step = number;\n",
             "",
         ),
         "an alert that the broker refuses for an hour is never a dead letter": (
             "scheduler/notice.c",
-            "    if (op->undeliverable) {\n        alert_event(&m, op);",
-            "    if (false) {\n        alert_event(&m, op);",
+            "    if (op->undeliverable) {\n        alert_event(s, &m, op);",
+            "    if (false) {\n        alert_event(s, &m, op);",
             f"{TOLD} test_undeliverable_alert",
         ),
         "who tells of a cause that the broker refuses keeps its message for ever": (
-            "scheduler/event.c",
+            "scheduler/alert.c",
             "    if (op->returned)\n        return;\n    op->alert->what",
             "    if (op->returned) {\n        op->returned = false;\n        op->call = alert_again;\n        op->open++;\n"
             "        op_repeat_at(s, op, s->now + MACHINE_REFUSED_AGAIN_MS);\n        return;\n    }\n    op->alert->what",

@@ -44,6 +44,7 @@ struct alone {
     bool unroutable;                /* ... which no queue takes */
     const char *gone;               /* a queue that does not exist */
     bool waited;                    /* ... or which the broker read nothing of for long */
+    uint32_t letters;               /* that are in drover.dead */
     bool silent;                    /* nothing has an outcome, until alone_confirm() */
     char token[WIRE_TOKEN_MAX + 1]; /* of the last request, ... */
     char actor[ID_NAME_MAX + 1];    /* ... and to whom it went */

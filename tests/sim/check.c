@@ -435,7 +435,7 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
 {
     struct ops_reader r = ops_reader(answer);
 
-    for (int k = 1; k + 12 < n; k += 13) {
+    for (int k = 1; k + 13 < n; k += 14) {
         struct token *token = check_token_ever(c, args[k + 2]);
         struct ops_driven driven;
 
@@ -477,7 +477,7 @@ static void called_record(struct checker *c, const struct bytes *args, int n,
                           const struct store_answer *answer)
 {
     read_recorded(c, args, n, answer);
-    for (int k = 1; k + 12 < n; k += 13) {
+    for (int k = 1; k + 13 < n; k += 14) {
         struct job *job = check_job_find(c, args[k + 1]);
 
         if (job)

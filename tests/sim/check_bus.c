@@ -163,6 +163,17 @@ static void note_copy(struct checker *c, const struct bus_message *m, bool told,
     }
 }
 
+static bool is_about_a_job(const char *reason)
+{
+    static const char *const reasons[] = {"PARKED", "DEADLINE", "FAILED", "COMPENSATED",
+                                          "COMPENSATION_FAILED"};
+
+    for (size_t i = 0; i < array_size(reasons); i++)
+        if (strcmp(reason, reasons[i]) == 0)
+            return true;
+    return false;
+}
+
 static void note_alert(struct checker *c, const struct bus_message *m)
 {
     CLEANUP(wire_free) struct wire_message event = {0};
@@ -172,8 +183,7 @@ static void note_alert(struct checker *c, const struct bus_message *m)
 
     if (wire_decode(WIRE_EVENT, m->body, NULL, &event, NULL) ||
         event.event->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_ALERT ||
-        (strcmp(event.event->reason, "PARKED") != 0 &&
-         strcmp(event.event->reason, "DEADLINE") != 0))
+        !is_about_a_job(event.event->reason))
         return;
     job = check_job_find(c, bytes_str(event.event->job_id));
     if (!job) {

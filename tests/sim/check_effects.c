@@ -128,6 +128,17 @@ void checker_handed_in_nothing(struct checker *c, uint64_t agent)
             token->told_by = 0;
 }
 
+/* Forward work gets no longer than is left until its deadline, and the less the later it is sent.
+ */
+static bool lease_fits(const struct token *token, const struct workflow_dispatch *d,
+                       const Drover__V1__StepRequest *request)
+{
+    if (token->left == 0)
+        return request->lock_ms == d->lock_ms;
+    return request->lock_ms <= d->lock_ms && request->lock_ms <= token->left &&
+           request->sent_at + request->lock_ms <= request->complete_by;
+}
+
 void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int64_t lease_left)
 {
     struct token *token = check_token_ever(c, bytes_str(request->token));
@@ -150,7 +161,7 @@ void checker_run(struct checker *c, const Drover__V1__StepRequest *request, int6
             "I2 %s: the token asks for the opposite", request->job_id);
     require(c, strcmp(step->name, request->step) == 0, "I3 %s: the token is of another step",
             request->job_id);
-    require(c, strcmp(d->actor, request->actor) == 0 && d->lock_ms == request->lock_ms,
+    require(c, strcmp(d->actor, request->actor) == 0 && lease_fits(token, d, request),
             "I12 %s: step %s goes to %s for %" PRId64 " ms", request->job_id, request->step,
             request->actor, request->lock_ms);
     require(c, strcmp(key, request->idempotency_key) == 0, "I2 %s: another key", request->job_id);

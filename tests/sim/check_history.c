@@ -124,6 +124,31 @@ static void require_begun(struct checker *c, struct job *job)
     require(c, job->begun, "I6 %s: begun before its time", job->id);
 }
 
+/* It was parked by deaths, and is tried once, after its interval of silence. */
+static bool ends_silence(const struct job *job, uint32_t i)
+{
+    const struct step *step = &job->steps[i];
+
+    return step->round || (step->parked && strcmp(step->parked_for, "DEATHS") == 0 &&
+                           check_terms_of(job, i)->policy.silence_interval_ms > 0);
+}
+
+/* How long forward work may still take by its deadline, as the store keeps it; 0: as it says. */
+static int64_t time_left(struct checker *c, const struct job *job, bool back)
+{
+    int64_t by;
+    bool late;
+
+    if (back || !job->has_deadline || job->w->on_deadline == DROVER__V1__RECOURSE__RECOURSE_PARK ||
+        !simstore_hash(c->store, job->partition, job->keys.job))
+        return 0;
+    by = (int64_t)check_number(simstore_field(c->store, "complete_by"));
+    late = simstore_field(c->store, "late").len > 0;
+    simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
+    require(c, late || by > c->store_now, "I6 %s: forward work sent past the deadline", job->id);
+    return late ? 0 : by - c->store_now;
+}
+
 static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct step *step = &job->steps[i];
@@ -147,19 +172,19 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         return;
     if (another_try(job, step, back) && step->renewed) {
         step->failures = step->expiries = 0;
-        step->known = false;
     } else if (another_try(job, step, back)) {
         require(c,
                 step->anew || job->retrying || step->turn != job->turn || step->current != 'U' ||
+                    ends_silence(job, i) ||
                     step->expiries < check_terms_of(job, i)->policy.maximum_expiries,
                 "I9 %s: step %u dispatched after %u deaths", job->id, i, step->expiries);
     } else {
         step->turn = back && !job->back ? job->since - 1 : job->turn;
         step->failures = step->expiries = 0;
         step->forgiven.failures = step->forgiven.expiries = 0;
-        step->known = false;
     }
     step->attempt++;
+    step->round = ends_silence(job, i);
     step->anew = job->retrying && (step->anew || step->parked || step->failed || worn_out(job, i));
     step->parked = step->failed = step->renewed = false;
     step->back = back;
@@ -177,6 +202,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     token->forward = step->forward;
     token->attempt = step->attempt;
     token->minted = c->store_now;
+    token->left = time_left(c, job, back);
     token->set_back |= check_stepped_back(c, job->partition);
     if (!c->again) {
         token->heard = c->heard;
@@ -237,7 +263,7 @@ static void on_done(struct checker *c, struct job *job, uint32_t i, const struct
     require(c, r->token->effect || r->token->lied, "I10 %s: step %u there, and no handler did it",
             job->id, i);
     step->current = back ? 'D' : 'A';
-    step->by_hand = false;
+    step->by_hand = step->marked = false;
 }
 
 static void on_skipped(struct checker *c, struct job *job, uint32_t i)
@@ -264,6 +290,12 @@ static bool is_known_to_jump(struct checker *c, const struct token *token)
     return token->jumps == 1 && !token->set_back && clock.by > 0 && token->minted < clock.jumped;
 }
 
+/* The deadline has ended its lease: that is no death, whatever its agent does. */
+static bool is_cut_short(const struct checker *c, const struct token *token)
+{
+    return token->left > 0 && c->store_now >= token->minted + token->left;
+}
+
 /* A lease has ended. @silent: nothing shows that an agent has begun it, and no death counts. */
 static void on_expired(struct checker *c, struct job *job, uint32_t i, const struct entry *e,
                        bool silent)
@@ -288,9 +320,10 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
             token->run_ends - c->t->now);
     require(c, silent || token->begun || token->lied || (token->taken && token->delivered),
             "I14 %s: a death of step %u counts, and nobody has begun it", job->id, i);
-    require(c, !silent || !(token->told || token->taken),
+    require(c, !silent || !(token->told || token->taken) || is_cut_short(c, token),
             "I14 %s: a death of step %u does not count, and an agent has begun it", job->id, i);
     step->expiries += !silent;
+    step->round = false;
     step->current = 'U';
     land(job, step);
     step->anew |= job->retrying;
@@ -319,27 +352,35 @@ static void ending_new(struct checker *c, struct job *job, struct ending **list,
 
 static void alert_owed(struct checker *c, struct job *job, uint32_t step)
 {
+    job->acknowledged = false; /* it is news */
     ending_new(c, job, &job->alerts, bytes_str("ALERT"), step);
+}
+
+/* Whether it is tried again by itself, or stands until a person acts. */
+static bool has_next_try(const struct policy *policy, struct bytes reason)
+{
+    return (bytes_is(reason, "EXHAUSTED") && policy->park_interval_ms > 0) ||
+           (bytes_is(reason, "DEATHS") && policy->silence_interval_ms > 0);
 }
 
 static void on_parked(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct bytes reason = word(e, 4);
-    bool exhausted = bytes_is(reason, "EXHAUSTED"), told = check_is_owed(c, job, job->seq);
+    bool told = check_is_owed(c, job, job->seq);
     struct step *step = &job->steps[i];
+    bool news = !step->marked || !has_next_try(&check_terms_of(job, i)->policy, reason);
 
-    timeline_note(c->t, bytes_is(reason, "DEATHS") ? FEATURE_PARKED_DEATHS
-                        : exhausted                ? FEATURE_PARKED_EXHAUSTED
-                                                   : FEATURE_PARKED_PERMANENT);
-    require(c, told || (exhausted && step->known),
+    timeline_note(c->t, bytes_is(reason, "DEATHS")      ? FEATURE_PARKED_DEATHS
+                        : bytes_is(reason, "EXHAUSTED") ? FEATURE_PARKED_EXHAUSTED
+                                                        : FEATURE_PARKED_PERMANENT);
+    require(c, told || !news || job->retrying,
             "L3 %s: step %u is parked for %.*s, and nobody is to hear of it", job->id, i,
             (int)reason.len, (const char *)reason.data);
-    require(c, !told || !exhausted || !step->known || job->w->n_steps >= BIG,
+    require(c, !told || news || job->retrying || job->w->n_steps >= BIG,
             "L3 %s: step %u is parked as it was, and somebody is to hear of it again", job->id, i);
     if (told)
         alert_owed(c, job, i);
-    step->parked = true;
-    step->known = exhausted && check_terms_of(job, i)->policy.park_interval_ms >= 0;
+    step->parked = step->marked = true;
     snprintf(step->parked_for, sizeof(step->parked_for), "%.*s", (int)reason.len,
              (const char *)reason.data);
 }
@@ -377,6 +418,49 @@ static bool outcome_fits(const struct job *job, struct bytes outcome)
     return bytes_is(outcome, "KILLED") && strcmp(job->hold, "killed") == 0;
 }
 
+/* An end that nobody asked for, and that its workflow does not call ordinary. */
+static bool is_trouble(const struct job *job, struct bytes outcome)
+{
+    if (bytes_is(outcome, "COMPENSATED"))
+        return strcmp(job->cause, "FAILURE") == 0 && !job->w->compensation_expected;
+    return bytes_is(outcome, "FAILED") || bytes_is(outcome, "COMPENSATION_FAILED");
+}
+
+/* The first failure on each way decides. */
+static void decide(struct job *job, uint32_t i, bool back)
+{
+    if (job->decided[back])
+        return;
+    job->decided[back] = true;
+    job->decider[back] = i;
+}
+
+/* Where a person has had the step tried again that had decided, it is another one. */
+static uint32_t decider(struct job *job)
+{
+    bool undo = strcmp(job->trouble, "COMPENSATION_FAILED") == 0;
+    uint32_t i = 0;
+
+    while (i < job->w->n_steps && !job->steps[i].failed)
+        i++;
+    if (undo || strcmp(job->trouble, "FAILED") == 0)
+        decide(job, i < job->w->n_steps ? i : WORKFLOW_NONE, undo);
+    return job->decider[job->decided[true]];
+}
+
+/* It is about to end as nobody has asked for, and somebody is to hear of that. */
+static void on_attention(struct checker *c, struct job *job, const struct entry *e)
+{
+    struct bytes outcome = word(e, 3);
+
+    require(c, is_trouble(job, outcome), "L3 %s: nobody need know that it is %.*s", job->id,
+            (int)outcome.len, (const char *)outcome.data);
+    snprintf(job->trouble, sizeof(job->trouble), "%.*s", (int)outcome.len,
+             (const char *)outcome.data);
+    job->attention = job->seq;
+    alert_owed(c, job, decider(job));
+}
+
 static void on_settled(struct checker *c, struct job *job, const struct entry *e)
 {
     struct bytes outcome = word(e, 3);
@@ -401,6 +485,12 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
             "I6 %s: settled with steps in flight", job->id);
     require(c, outcome_fits(job, outcome), "I6 %s: settled %.*s", job->id, (int)outcome.len,
             (const char *)outcome.data);
+    job->troubled = job->attention > 0 && job->attention + 1 == job->seq;
+    require(c, job->troubled == is_trouble(job, outcome),
+            "L3 %s: has ended as %.*s, and nobody is to hear that it needs attention", job->id,
+            (int)outcome.len, (const char *)outcome.data);
+    require(c, !job->troubled || bytes_is(outcome, job->trouble),
+            "L3 %s: somebody is to hear that it ends otherwise", job->id);
     check_books(c, job);
     ending_new(c, job, &job->last, outcome, WORKFLOW_NONE);
     job->settled = true;
@@ -410,8 +500,11 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
     tell(c->t, "job", "%s settled %s", job->id, job->last->outcome);
 }
 
-static void on_command(struct checker *c, const struct job *job, struct bytes id)
+static void on_command(struct checker *c, struct job *job, const struct entry *e)
 {
+    struct bytes id = word(e, 4);
+
+    job->acknowledged |= bytes_is(word(e, 3), "acknowledge");
     require(c, !check_is_known(job, id), "I6 %s: %.*s carried out twice", job->id, (int)id.len,
             (const char *)id.data);
 }
@@ -443,11 +536,9 @@ static void turn_step(struct job *job, uint32_t i)
 {
     struct step *step = &job->steps[i];
 
-    if (!step->flying) {
+    if (!step->flying)
         step->renewed |= worn_out(job, i);
-        step->known = false;
-    }
-    step->failed = step->parked = false;
+    step->failed = step->parked = step->marked = false;
 }
 
 static void on_turned(struct checker *c, struct job *job, const struct entry *e)
@@ -455,6 +546,12 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
     struct bytes cause = word(e, 4);
 
     note_turn(c, job, e);
+    if (!bytes_is(cause, "FAILURE"))
+        job->decided[false] = job->decided[true] = false;
+    else if (bytes_is(word(e, 5), "DEADLINE"))
+        decide(job, WORKFLOW_NONE, false);
+    else
+        decide(job, (uint32_t)check_number(word(e, 6)), false);
     require(c, job->turn == 1 || job->back != bytes_is(word(e, 3), "D"),
             "I6 %s: turned to where it goes already", job->id);
     /* one that was on its way forward when an undo of before failed may be taken back all the same
@@ -478,6 +575,13 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
         *job->hold = 0;
     for (uint32_t i = 0; i < job->w->n_steps; i++)
         turn_step(job, i);
+}
+
+static void on_ending(struct job *job, const struct entry *e)
+{
+    job->ending = true;
+    if (bytes_is(word(e, 3), "DEADLINE"))
+        decide(job, WORKFLOW_NONE, false);
 }
 
 /* What was in flight by then and had not been sent is left to its lease: a hold sends nothing. */
@@ -507,7 +611,8 @@ static void on_held(struct checker *c, struct job *job, const struct entry *e)
 /* What a person says of a step, or of all (@i past the last one), begins it anew. */
 static void on_anew(struct job *job, uint32_t i)
 {
-    job->settled = job->ending = false;
+    job->settled = job->ending = job->decided[true] = false;
+    job->decided[false] &= job->back;
     for (uint32_t k = 0; k < job->w->n_steps; k++) {
         struct step *step = &job->steps[k];
 
@@ -515,9 +620,10 @@ static void on_anew(struct job *job, uint32_t i)
             continue;
         if (k != i && !step->parked && !step->failed) {
             step->anew = has_counted(step);
+            step->marked &= !step->laid_down;
             continue;
         }
-        step->parked = step->failed = step->known = step->renewed = false;
+        step->parked = step->failed = step->marked = step->renewed = false;
         step->not_before = step->not_after = 0;
         step->forgiven.since = job->since;
         step->forgiven.failures = k == i ? 0 : step->failures;
@@ -708,6 +814,8 @@ static void on_failed(struct checker *c, struct job *job, uint32_t i, const stru
     if (wait > (double)policy->maximum_interval_ms)
         wait = (double)policy->maximum_interval_ms;
     step->failures++;
+    if (step->expiries >= policy->maximum_expiries)
+        step->expiries = 0; /* a silence is over */
     step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
     set_wait(c, step, wait, policy->jitter, r->retry_after);
     if (step->forgiven.failures > 0 || step->anew)
@@ -724,6 +832,8 @@ static void on_deferred(struct checker *c, struct job *job, uint32_t i, const st
 
     if (!r)
         return;
+    if (step->expiries >= policy->maximum_expiries)
+        step->expiries = 0; /* a silence is over */
     step->current = r->no_effect && !step->back && job->w->steps[i].waive_revert ? 'D' : 'U';
     set_wait(c, step, (double)(r->retry_after > 0 ? r->retry_after : policy->initial_interval_ms),
              policy->jitter, 0);
@@ -847,7 +957,7 @@ static void on_migrated(struct checker *c, struct job *job)
                     "I12 %s: step %u may have begun, and is no more", job->id, i);
             step->attempt = step->came_back = step->failures = step->expiries = 0;
             step->not_before = step->not_after = 0;
-            step->parked = false;
+            step->parked = step->marked = false;
             if (step->current == 'U') {
                 step->back = step->replaced = true;
                 step->turn = job->turn + 1;
@@ -921,6 +1031,7 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
         on_failed(c, job, i, e);
     } else if (bytes_is(event, "given_up")) {
         job->steps[i].failed = true;
+        decide(job, i, job->steps[i].back);
     } else if (bytes_is(event, "retried")) {
         on_anew(job, i);
     } else if (bytes_is(event, "edited")) {
@@ -964,14 +1075,16 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
         job->created = true;
     else if (bytes_is(event, "settled"))
         on_settled(c, job, &e);
+    else if (bytes_is(event, "attention"))
+        on_attention(c, job, &e);
     else if (bytes_is(event, "command"))
-        on_command(c, job, word(&e, 4));
+        on_command(c, job, &e);
     else if (bytes_is(event, "turned"))
         on_turned(c, job, &e);
     else if (bytes_is(event, "migrated"))
         on_migrated(c, job);
     else if (bytes_is(event, "ending"))
-        job->ending = true;
+        on_ending(job, &e);
     else if (bytes_is(event, "held") || bytes_is(event, "overdue"))
         on_held(c, job, &e);
     else if (bytes_is(event, "killed"))

@@ -67,6 +67,7 @@ struct token {
     bool taken;          /* ... and the store knows from a scheduler that it left its queue */
     bool told;           /* the store has heard of it from an agent */
     int64_t given_ends;  /* the same as `ends`, as the dispatch gave it */
+    int64_t left;        /* until the deadline, where that bounds it; else 0 */
     int64_t run_ends;    /* the world's time when the lease of the first one to begin is over */
     bool effect;         /* a handler ended well */
     bool recorded;       /* a reply to it was */
@@ -97,7 +98,8 @@ struct step {
     bool renewed;  /* its tries were used up when the job turned: the next one begins anew */
     bool anew;     /* maybe: a Retry of all found it at rest, or it came to rest meanwhile */
     char parked_for[16];
-    bool known; /* somebody is to hear, or has, that it is parked, and it is tried now and then */
+    bool round;         /* its last dispatch was to end a silence */
+    bool marked;        /* it was parked since the job was turned, and has not succeeded since */
     bool laid_down;     /* by the store's record it is at rest */
     struct deed *deeds; /* newest first */
     bool lied;          /* what is recorded of it may be a lie: deeds may be others */
@@ -182,6 +184,12 @@ struct job {
     char due[64];  /* the entry that must come next; "?": nobody knows whether one must */
     bool settled;
     int64_t settled_at; /* store time */
+    uint64_t attention; /* seq of the last entry of that, 0: none */
+    char trouble[24];   /* ... and as what the job was to end */
+    bool troubled;      /* it has ended so */
+    bool acknowledged;
+    bool decided[2]; /* a failure has decided where the job goes, or how it ends: forward, back */
+    uint32_t decider[2]; /* ... of which step, WORKFLOW_NONE for none */
     struct ending *last;
     struct ending *alerts;
     struct ending *undone; /* of which the store knows no more; the client may still hear of it */

@@ -19,6 +19,14 @@ struct facts {
     uint64_t owes; /* notices */
 };
 
+/* Past its deadline, before that is noticed, nothing of it is sent. The job is what is read. */
+static bool is_past(struct checker *c, const struct job *job)
+{
+    return job->has_deadline && !job->back &&
+           job->w->on_deadline != DROVER__V1__RECOURSE__RECOURSE_PARK &&
+           (int64_t)check_number(simstore_field(c->store, "complete_by")) <= c->store_now;
+}
+
 static void compare_waiting(struct checker *c, const struct job *job, uint32_t i,
                             const struct ops_step_record *r)
 {
@@ -29,20 +37,26 @@ static void compare_waiting(struct checker *c, const struct job *job, uint32_t i
     if (r->since != job->epoch) /* not touched since */
         waiting = job->back ? step->n_dependents : step->n_after;
     require(c, waiting == n, "I13 %s: step %u waits for %u, not %u", job->id, i, n, waiting);
-    require(c, n > 0 || r->state != 'W', "L1 %s: step %u is ready and nobody sent it", job->id, i);
+    require(c, n > 0 || r->state != 'W' || is_past(c, job),
+            "L1 %s: step %u is ready and nobody sent it", job->id, i);
+}
+
+static int64_t bounded(int64_t ms, int64_t left)
+{
+    return left > 0 && left < ms ? left : ms;
 }
 
 /* What a dispatch gives: the wait doubled each time that nobody took the request. */
 static int64_t given(const struct job *job, uint32_t i, const struct ops_step_record *r)
 {
     const struct workflow_dispatch *d = check_terms_of(job, i);
-    int64_t wait = d->wait_ms;
+    int64_t wait = d->wait_ms, left = job->steps[i].flying ? job->steps[i].flying->left : 0;
 
     for (uint32_t n = 0; n < r->unstarted && wait < WAIT_CAP_MS; n++)
         wait *= 2;
     if (wait > WAIT_CAP_MS)
         wait = d->wait_ms > WAIT_CAP_MS ? d->wait_ms : WAIT_CAP_MS;
-    return wait + d->lock_ms;
+    return bounded(wait, left) + bounded(d->lock_ms, left);
 }
 
 /* When a lease is looked at, at the latest. One of before a jump lasts as much longer as whoever
@@ -172,8 +186,6 @@ static void note_lease(struct checker *c, const struct job *job, uint32_t i, int
 static void note_rest(struct step *step, const struct ops_step_record *r)
 {
     step->laid_down = r->state == 'W' && r->attempt > 0;
-    if (step->laid_down)
-        step->known = false;
 }
 
 static void compare_step(struct checker *c, const struct job *job, uint32_t i, struct bytes text,
@@ -228,6 +240,40 @@ static void compare_owed(struct checker *c, const struct job *job, const struct 
         require(c, check_is_owed(c, job, e->seq) == e->owed, "I13 %s: owed or not", job->id);
 }
 
+/* What the job needs a person for, "" for nothing. */
+static const char *need_of(const struct job *job)
+{
+    if (job->acknowledged)
+        return "";
+    if (job->settled)
+        return job->troubled ? "ended" : "";
+    for (uint32_t i = 0; i < job->w->n_steps; i++)
+        if (job->steps[i].marked && !check_is_there(job, i, job->back))
+            return "parked";
+    return strcmp(job->hold, "deadline") == 0 ? "deadline" : "";
+}
+
+static void compare_needs(struct checker *c, const struct job *job)
+{
+    static const char *const kinds[] = {"parked", "deadline", "ended"};
+    const char *need = need_of(job);
+    int64_t at;
+
+    if (job->retrying || job->w->n_steps >= BIG)
+        return;
+    require(c, simstore_zscore(c->store, job->partition, "needs", job->id, &at) == (*need != 0),
+            "L3 %s: on the list of those that need attention or not, being '%s'", job->id, need);
+    for (size_t i = 0; i < array_size(kinds); i++) {
+        const char *key = effects_printf(&c->scratch, "needs:%s", kinds[i]);
+
+        require(c,
+                simstore_zscore(c->store, job->partition, key, job->id, &at) ==
+                    (strcmp(kinds[i], need) == 0),
+                "L3 %s: on the list of those that are %s or not, being '%s'", job->id, kinds[i],
+                need);
+    }
+}
+
 static void compare_indexes(struct checker *c, const struct job *job, int64_t due)
 {
     int64_t score = 0, at = 0;
@@ -242,6 +288,7 @@ static void compare_indexes(struct checker *c, const struct job *job, int64_t du
             "I13 %s: settled or not", job->id);
     compare_owed(c, job, job->last);
     compare_owed(c, job, job->alerts);
+    compare_needs(c, job);
 }
 
 static void compare_counters(struct checker *c, const struct job *job, const struct facts *f)

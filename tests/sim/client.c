@@ -179,6 +179,15 @@ static void resume(struct client_job *job, int64_t when)
     drover__v1__resume__init(c->message.resume);
 }
 
+static void acknowledge(struct client_job *job, int64_t when)
+{
+    struct command *c = client_command(job, "acknowledge", when);
+
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_ACKNOWLEDGE;
+    c->message.acknowledge = timeline_alloc(job->world->t, sizeof(*c->message.acknowledge));
+    drover__v1__acknowledge__init(c->message.acknowledge);
+}
+
 static char *any_step(struct client_job *job)
 {
     const struct workflow *w = job->definition->workflow;
@@ -276,7 +285,7 @@ static void steer_as_planned(struct client_job *job, const struct plan_command *
 /* Turns are what most of it is about. */
 static void steer(struct client_job *job, int64_t when)
 {
-    switch (timeline_between(job->world->t, 0, 16)) {
+    switch (timeline_between(job->world->t, 0, 18)) {
     case 0:
     case 1:
     case 2:
@@ -307,6 +316,10 @@ static void steer(struct client_job *job, int64_t when)
     case 14:
     case 15:
         migrate(job, when);
+        break;
+    case 16:
+    case 17:
+        acknowledge(job, when);
         break;
     default:
         kill_job(job, when);

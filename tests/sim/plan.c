@@ -127,6 +127,8 @@ static void draw_policy(struct timeline *t, const struct plan *plan, Drover__V1_
     p->maximum_expiries = (uint32_t)timeline_between(t, 1, 8);
     p->jitter = (double)timeline_between(t, 0, 5) / 10;
     p->park_interval_ms = timeline_chance(t, 30 * PERCENT) ? -1 : draw_ms(t, plan, 500, 5 * SECOND);
+    p->silence_interval_ms =
+        timeline_chance(t, 30 * PERCENT) ? -1 : draw_ms(t, plan, 500, 5 * SECOND);
     if (timeline_chance(t, 10 * PERCENT)) {
         p->non_retryable = timeline_alloc(t, sizeof(*p->non_retryable));
         p->non_retryable[p->n_non_retryable++] = (char *)"flaky";
@@ -265,6 +267,10 @@ static void draw_definition(struct timeline *t, const struct plan *plan,
     if (timeline_chance(t, 10 * PERCENT))
         w->complete_within_ms = draw_ms(t, plan, 1, 20 * SECOND);
     w->tries = (uint32_t)timeline_between(t, 0, 3);
+    w->tries_interval_ms =
+        timeline_chance(t, 30 * PERCENT) ? -1 : draw_ms(t, plan, 500, 5 * SECOND);
+    w->tries_coefficient = 1.0 + (double)timeline_between(t, 0, 20) / 10;
+    w->compensation_expected = timeline_chance(t, 30 * PERCENT);
     out->message = w;
     out->registered = timeline_chance(t, 50 * PERCENT);
     if (out->registered) {

@@ -61,7 +61,7 @@ Drover__V1__Workflow *story_one_try(struct timeline *t)
     Drover__V1__Workflow *w = story_patient(t);
 
     w->retry->maximum_attempts = 1;
-    w->retry->park_interval_ms = -1;
+    w->retry->park_interval_ms = w->retry->silence_interval_ms = -1;
     return w;
 }
 

@@ -68,7 +68,7 @@ static void test_oversize(void **state)
     alone_expect(w, "reply {\"code\":\"ANSWER_CODE_INVALID\",\"reason\":\"TOO_LARGE\"}, ack");
     d.reply_to = NULL;
     alone_deliver(w, d);
-    alone_expect(w, "dead TOO_LARGE , ack");
+    alone_expect(w, "dead TOO_LARGE , ack, alert DEAD_LETTER");
     d.source = SCHEDULER_REPLIES;
     d.reply_to = "me";
     alone_deliver(w, d);
@@ -83,9 +83,9 @@ static void test_not_decodable(void **state)
     alone_expect(w, "reply {\"jobId\":\"j\",\"code\":\"RECEIPT_CODE_REJECTED\","
                     "\"reason\":\"has no field \\\"steps\\\"\"}, ack");
     alone_deliver(w, (struct bus_delivery){.body = bytes_str("\x08")});
-    alone_expect(w, "dead MALFORMED is no protobuf of drover.v1.Submit, ack");
+    alone_expect(w, "dead MALFORMED is no protobuf of drover.v1.Submit, ack, alert DEAD_LETTER");
     alone_deliver(w, (struct bus_delivery){.source = SCHEDULER_EXPIRED, .reply_to = "me"});
-    alone_expect(w, "dead INVALID requests must be given, ack");
+    alone_expect(w, "dead INVALID requests must be given, ack, alert DEAD_LETTER");
 }
 
 /* What is not allowed comes back with the names that it came with, if they are names. */
@@ -123,22 +123,23 @@ static void test_invalid_definition(void **state)
     alone_deliver(w, (struct bus_delivery){.body = bytes_str(json)});
     alone_expect(w,
                  "dead INVALID definition.steps[0].actor step \"a\": must be 1 to 128 characters "
-                 "of A-Z a-z 0-9 . _ -, ack");
+                 "of A-Z a-z 0-9 . _ -, ack, alert DEAD_LETTER");
 }
+
+#define WHY                                                                                        \
+    "dead INVALID reply_to must be a queue of your own, not drover.* or amq.rabbitmq.*; "          \
+    "amq.rabbitmq.reply-to only as the message property"
 
 /* Answers go where the sender may have a queue, and nowhere else. */
 static void test_reply_to(void **state)
 {
-    static const char WHY[] =
-        "dead INVALID reply_to must be a queue of your own, not drover.* or amq.rabbitmq.*; "
-        "amq.rabbitmq.reply-to only as the message property, ack";
     struct alone *w = *state;
 
     alone_deliver(
         w, (struct bus_delivery){.body = bytes_str(SUBMIT("j")), .reply_to = "drover.tasks"});
-    alone_expect(w, WHY);
+    alone_expect(w, WHY ", ack, alert DEAD_LETTER");
     alone_submit(w, "{\"jobId\": \"j\", \"workflow\": \"w\", \"replyTo\": \"drover.submit\"}");
-    alone_expect(w, WHY);
+    alone_expect(w, WHY ", ack"); /* the same within a minute */
 }
 
 /* Good ones are recorded; the message is put aside for the first of the bad ones. */
@@ -206,10 +207,10 @@ static void test_dead_letter_refused(void **state)
 
     w->outcome = BUS_NACKED;
     alone_deliver(w, d);
-    alone_expect(w, "dead INVALID replies must be given");
+    alone_expect(w, "dead INVALID replies must be given, alert DEAD_LETTER");
     w->outcome = BUS_RETURNED;
     alone_pass(w, MACHINE_REFUSED_AGAIN_MS);
-    alone_expect(w, "dead INVALID replies must be given");
+    alone_expect(w, "dead INVALID replies must be given, alert DEAD_LETTER");
     w->outcome = BUS_CONFIRMED;
     alone_pass(w, MACHINE_REFUSED_AGAIN_MS);
     alone_expect(w, "dead INVALID replies must be given, ack");
@@ -266,7 +267,7 @@ static void test_store_refuses(void **state)
     alone_submit(w, SUBMIT("j"));
     alone_expect(w, "");
     alone_pass(w, ROUND);
-    alone_expect(w, "dead STORE_REFUSED, ack");
+    alone_expect(w, "dead STORE_REFUSED, ack, alert DEAD_LETTER");
 
     w->instead = (struct alone_answer){"submit", STORE_ERROR, "NOREPLICAS too few"};
     w->times = 10 * MACHINE_REPEATS;
@@ -521,13 +522,14 @@ static void test_answers_with_unknown_steps(void **state)
     w->instead = (struct alone_answer){"drive", STORE_OK, words};
     w->times = 1;
     alone_control(w, "{\"jobId\": \"j\", \"recover\": {}}");
-    alone_expect(w, "request b, alert DEADLINE, event "
+    alone_expect(w, "request b, event "
                     "{\"kind\":\"EVENT_KIND_STEP\",\"jobId\":\"j\",\"seq\":\"9\","
                     "\"at\":\"1700000000000\",\"step\":\"b\",\"stepState\":\"STEP_STATE_RUNNING\","
                     "\"attempt\":1,\"stepsTotal\":1,\"stepsOpen\":1}, ack");
-    snprintf(words, sizeof(words),
-             "FOUND %s 2       json 0 SUCCEEDED PROCESSED 1 1700000000000 0   2 4294967294 xx 1  0",
-             answer.answer->status->definition);
+    snprintf(
+        words, sizeof(words),
+        "FOUND %s 2       json 0 SUCCEEDED PROCESSED 1 1700000000000 0     2 4294967294 xx 1  0",
+        answer.answer->status->definition);
     w->instead = (struct alone_answer){"inspect", STORE_OK, words};
     w->times = 2;
     alone_control(w, "{\"jobId\": \"j\", \"notify\": {\"seq\": 12}}");

@@ -125,7 +125,7 @@ static void test_store_full(void **state)
     json.len += MACHINE_LARGE_BYTES;
     buf_puts(&json, "\"}}");
     alone_deliver(w, (struct bus_delivery){.body = buf_bytes(&json)});
-    alone_expect(w, "dead STORE_FULL, ack");
+    alone_expect(w, "dead STORE_FULL, ack, alert DEAD_LETTER");
     w->times = 1;
     alone_deliver(w, (struct bus_delivery){.body = bytes_str(SUBMIT("j"))});
     alone_expect(w, "");
@@ -319,7 +319,7 @@ static void test_rate_of_what_nobody_waits_for(void **state)
         ;
     say_as(w, "ann", SCHEDULER_SUBMIT, NULL, SUBMIT("j"));
     alone_expect(w, "dead LIMIT user_id ann has taken as much as it may (security.submitters): "
-                    "repeat it later, ack");
+                    "repeat it later, ack, alert DEAD_LETTER");
     memset(text, ' ', sizeof(text) - 1);
     memcpy(text, "{\"jobId\": \"k\",", 14);
     memcpy(text + sizeof(text) - 17, "\"workflow\": \"w\"}", 17);

@@ -396,8 +396,8 @@ static void random_renew(struct both *b)
 
     if (!b->n_tokens)
         return;
-    ops_renew(&b->t.arena, 0, 0, b->tokens[at].job, b->tokens[at].token, 0.25, "a quarter", 700,
-              "");
+    ops_renew(&b->t.arena, 0, 0, b->tokens[at].job, b->tokens[at].token, 0.25, "me", "a quarter",
+              700, "");
     call_both(b, NULL);
 }
 
@@ -416,6 +416,7 @@ static void random_look(struct both *b)
 static void random_list(struct both *b)
 {
     static const char *const phases[] = {"", "", "PENDING", "PROCESSING", "PROCESSED", "ERROR"};
+    static const char *const needs[] = {"", "", "any", "parked", "deadline", "ended"};
     const char *label = "site", *value = "a=b";
     const struct op_list op = {
         .before = timeline_chance(&b->t, 500000) ? INT64_MAX : b->clock - 500,
@@ -424,6 +425,9 @@ static void random_list(struct both *b)
         .limit = (uint32_t)timeline_between(&b->t, 1, 4),
         .phase = one_of(b, phases, array_size(phases)),
         .workflow = timeline_chance(&b->t, 700000) ? "" : b->workflows[0]->full_name,
+        .needs = one_of(b, needs, array_size(needs)),
+        .class = timeline_chance(&b->t, 800000) ? "" : "DEATHS",
+        .actor = timeline_chance(&b->t, 800000) ? "" : b->workflows[0]->steps[0].forward.actor,
         .labels = &label,
         .values = &value,
         .n_labels = timeline_chance(&b->t, 300000),

@@ -139,7 +139,8 @@ static void test_undeliverable(void **state)
     w->outcome = BUS_RETURNED;
     alone_serve(w, "j", "a", DONE);
     heard(w, &m);
-    expect_undeliverable(w, m.event->seq, "reply", "dead UNDELIVERABLE reply_to mine, ack");
+    expect_undeliverable(w, m.event->seq, "reply",
+                         "dead UNDELIVERABLE reply_to mine, ack, alert DEAD_LETTER");
 }
 
 static void test_undeliverable_alert(void **state)

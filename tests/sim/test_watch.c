@@ -242,14 +242,69 @@ static void test_many_that_wait_long(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
 
+/* What was there before is no news; then it is told once a minute how many have come. */
+static void test_dead_letters_of_others(void **state)
+{
+    struct alone *w = *state;
+
+    w->letters = 5;
+    alone_pass(w, 2L * MACHINE_TOLD_AGAIN_MS);
+    alone_expect(w, "");
+    w->letters = 7;
+    alone_pass(w, MACHINE_TOLD_AGAIN_MS);
+    alone_expect(w, "alert DEAD_LETTER");
+    alone_pass(w, 2L * MACHINE_TOLD_AGAIN_MS);
+    alone_expect(w, "");
+    w->letters = 8;
+    alone_pass(w, MACHINE_TOLD_AGAIN_MS);
+    alone_expect(w, "alert DEAD_LETTER");
+}
+
+/* Its own are told as they come, and not once more as what has come to drover.dead. */
+static void test_dead_letters_of_its_own(void **state)
+{
+    struct alone *w = *state;
+
+    alone_pass(w, 2L * MACHINE_TOLD_AGAIN_MS);
+    alone_replies(w, "{}");
+    alone_expect(w, "dead INVALID replies must be given, ack, alert DEAD_LETTER");
+    w->letters = 1;
+    alone_pass(w, 3L * MACHINE_TOLD_AGAIN_MS);
+    alone_expect(w, "");
+}
+
+/* Those of one cause within a minute are one more, with their number; it does not outlast the
+ * process. */
+static void test_what_waits_is_told_at_the_end(void **state)
+{
+    struct alone *w = *state;
+
+    alone_replies(w, "{}");
+    alone_expect(w, "dead INVALID replies must be given, ack, alert DEAD_LETTER");
+    alone_replies(w, "{}");
+    alone_expect(w, "dead INVALID replies must be given, ack");
+    alone_step(w, (struct scheduler_event){.type = SCHEDULER_STOP});
+    alone_expect(w, "alert DEAD_LETTER");
+    alone_step(w, (struct scheduler_event){.type = SCHEDULER_STOP});
+    alone_expect(w, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_taken),         TEST(test_not_the_first),
-        TEST(test_not_taken),     TEST(test_the_last_look_counts),
-        TEST(test_too_late),      TEST(test_confirmed_first),
-        TEST(test_another_queue), TEST(test_lost),
-        TEST(test_many),          TEST(test_many_that_wait_long),
+        TEST(test_taken),
+        TEST(test_not_the_first),
+        TEST(test_not_taken),
+        TEST(test_the_last_look_counts),
+        TEST(test_too_late),
+        TEST(test_confirmed_first),
+        TEST(test_another_queue),
+        TEST(test_lost),
+        TEST(test_many),
+        TEST(test_many_that_wait_long),
+        TEST(test_dead_letters_of_others),
+        TEST(test_dead_letters_of_its_own),
+        TEST(test_what_waits_is_told_at_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -575,7 +575,8 @@ static void test_job_shown(void **state)
         "\"created\":\"1769860795000\",\"labels\":[{\"name\":\"a\",\"value\":\"b\"}],"
         "\"steps\":[{\"name\":\"one\",\"actor\":\"x\",\"state\":\"DONE\",\"attempt\":1},"
         "{\"name\":\"two\",\"actor\":\"x\",\"state\":\"RUNNING\",\"attempt\":2,\"failures\":1,"
-        "\"fraction\":0.5,\"note\":\"half\",\"until\":\"1769860804000\"},"
+        "\"fraction\":0.5,\"note\":\"half\",\"until\":\"1769860804000\",\"begun\":true,"
+        "\"agent\":\"a-1\"},"
         "{\"name\":\"three\",\"actor\":\"x\",\"state\":\"PARKED\",\"attempt\":3,\"expiries\":2,"
         "\"lastError\":{\"class\":\"no_money\",\"message\":\"none\\nleft\"}},"
         "{\"name\":\"four\",\"actor\":\"x\",\"state\":\"WAITING\",\"waiting\":1,"
@@ -596,7 +597,8 @@ static void test_job_shown(void **state)
         "\n"
         "STEP   ACTOR  STATE    ATTEMPT  DETAIL\n"
         "one    x      DONE     1\n"
-        "two    x      RUNNING  2        [#####-----] 50%, half, lease ends in 4.0s, 1 failure\n"
+        "two    x      RUNNING  2        [#####-----] 50%, half, lease ends in 4.0s, 1 failure, at "
+        "a-1\n"
         "three  x      PARKED   3        2 leases expired, no_money: none?left\n"
         "four   x      WAITING           waits for 1 of 2\n");
     buf_clear(&out);
@@ -616,7 +618,8 @@ static void test_killed_job_shown(void **state)
         "\"outcome\":\"KILLED\",\"reason\":\"REQUESTED\",\"hold\":\"killed\",\"now\":\"10000\","
         "\"stepsTotal\":4,\"stepsOpen\":4,\"steps\":["
         "{\"name\":\"a\",\"state\":\"RUNNING\",\"attempt\":1,\"until\":\"14000\"},"
-        "{\"name\":\"b\",\"state\":\"REVERTING\",\"attempt\":1,\"until\":\"9000\"},"
+        "{\"name\":\"b\",\"state\":\"REVERTING\",\"attempt\":1,\"until\":\"9000\","
+        "\"heartbeatMs\":\"500\"},"
         "{\"name\":\"c\",\"state\":\"BACKOFF\",\"attempt\":1,\"failures\":1,\"until\":\"14000\"},"
         "{\"name\":\"d\",\"state\":\"WAITING\",\"waiting\":1,\"after\":[\"a\"]}]}";
 
@@ -625,10 +628,10 @@ static void test_killed_job_shown(void **state)
         json_to_message(bytes_str(status), &drover__v1__job_status__descriptor, NULL, &m, NULL), 0);
     view_job((Drover__V1__JobStatus *)m, false, &out);
     assert_non_null(strstr(buf_str(&out),
-                           "a            RUNNING    1        in flight when the job ended, "
+                           "a            SENT     1        in flight when the job ended, "
                            "an agent may be at it for 4.0s\n"
-                           "b            REVERTING  1        in flight when the job ended\n"
-                           "c            BACKOFF    1        1 failure\n"
+                           "b            QUEUED   1        in flight when the job ended\n"
+                           "c            BACKOFF  1        1 failure\n"
                            "d            WAITING\n"));
     protobuf_c_message_free_unpacked(m, NULL);
 }

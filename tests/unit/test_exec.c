@@ -4,8 +4,8 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <grp.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/close_range.h>
 #include <setjmp.h>
 #include <signal.h>

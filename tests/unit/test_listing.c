@@ -15,7 +15,7 @@
 #include "model/listing.h"
 #include "model/wire.h"
 
-#define JOB_FIELDS 27 /* of an answer, and where among them stands when it was created */
+#define JOB_FIELDS 34 /* of an answer, and where among them stands when it was created */
 #define CREATED 11
 
 struct world {
@@ -48,7 +48,7 @@ static void begin(struct world *w)
     assert_int_equal(listing_new(&w->listing, &w->query, NULL), 0);
 }
 
-/* What the next call asks for: "before id since limit phase workflow label…". */
+/* What the next call asks for: "before id since limit phase workflow needs class actor label…". */
 static void expect_call(struct world *w, const char *said)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
@@ -117,7 +117,7 @@ static void test_asks(void **state)
     Drover__V1__Label *list[] = {&labels[0], &labels[1]};
 
     begin(w);
-    expect_call(w, "+inf  0 50  ");
+    expect_call(w, "+inf  0 50     ");
     w->listing = listing_free(w->listing);
 
     labels[0].name = (char *)"shop";
@@ -131,14 +131,25 @@ static void test_asks(void **state)
     w->query.before = 9; /* not those of that moment */
     w->query.limit = WIRE_LIST_MAX + 1;
     begin(w);
-    expect_call(w, "8  5 200 ERROR order@2 shop=a b eu=");
+    expect_call(w, "8  5 200 ERROR order@2    shop=a b eu=");
     w->listing = listing_free(w->listing);
 
     w->query.n_labels = 0;
     w->query.phase = (Drover__V1__Phase)77; /* of a newer client */
     w->query.after = (char *)"7.some-job";
     begin(w);
-    expect_call(w, "7 some-job 5 200 none order@2");
+    expect_call(w, "7 some-job 5 200 none order@2   ");
+    w->listing = listing_free(w->listing);
+
+    w->query = (Drover__V1__ListJobs)DROVER__V1__LIST_JOBS__INIT;
+    w->query.actor = (char *)"payment"; /* of a job that needs nobody nothing is known */
+    begin(w);
+    expect_call(w, "+inf  0 50   any  payment");
+    w->listing = listing_free(w->listing);
+    w->query.needs = DROVER__V1__NEED__NEED_ENDED;
+    w->query.error_class = (char *)"DECLINED";
+    begin(w);
+    expect_call(w, "+inf  0 50   ended DECLINED payment");
 }
 
 static void test_cursors(void **state)
@@ -184,9 +195,9 @@ static void test_full(void **state)
     w->query.limit = 2;
     begin(w);
     assert_int_equal(found(w, "9.b 7.a", "7.a", false), 0);
-    expect_call(w, "+inf  7 2  ");
+    expect_call(w, "+inf  7 2     ");
     assert_int_equal(found(w, "8.d 7.c", "7.c", false), 0);
-    expect_call(w, "+inf  8 2  ");
+    expect_call(w, "+inf  8 2     ");
     assert_int_equal(found(w, "", "+inf", false), 0);
     expect_page(w, 2, "9.b 8.d | 8.d");
     w->listing = listing_free(w->listing);
@@ -207,7 +218,7 @@ static void test_asked_again(void **state)
     w->query.limit = 3;
     begin(w);
     assert_int_equal(found(w, "90.a", "80.x", true), 1);
-    expect_call(w, "80 x 0 2  ");
+    expect_call(w, "80 x 0 2     ");
     for (int i = 1; i < 7; i++) {
         char last[16];
 

@@ -640,6 +640,9 @@ static void call_inspect(struct effects *fx, uint64_t id, const struct workflow 
                                        .before_id = "",
                                        .phase = "",
                                        .workflow = "w",
+                                       .needs = "any",
+                                       .class = "BAD",
+                                       .actor = "x",
                                        .labels = (const char *const[]){"a"},
                                        .values = (const char *const[]){"b"},
                                        .n_labels = 1});
@@ -655,7 +658,7 @@ static void call_told(struct effects *fx, uint64_t id, const struct workflow *w)
 
 static void call_supervise(struct effects *fx, uint64_t id, const struct workflow *w)
 {
-    ops_renew(fx, id, 0, "j", "1.2", 0.5, "half way", 0, "");
+    ops_renew(fx, id, 0, "j", "1.2", 0.5, "me", "half way", 0, "");
     ops_lead(fx, id, 0, "s", 5000);
     ops_expire(fx, id, 0, 0, 10, 0, &(struct op_clock){.latest = 5});
     ops_look(fx);
@@ -691,8 +694,9 @@ static int do_more_calls(const void *input, struct result *out)
 
 #define ITEMS_MAX 128
 #define JOB                                                                                        \
-    "0f|D|A|PROCESSING|||pause|1|12|3|2|1700000000000|1700000001000|0|0|sched-1|0|||w@1|me|"       \
-    "R\006\n\001a\022\001b|q|c||json|1700000001500 me@here too slow|"
+    "0f|D|A|PROCESSING|||pause|1|12|3|2|1700000000000|1700000001000|0|0|sched-1|0|||"              \
+    "a A PERMANENT 0 BAD|parked 1700000001000 a x BAD|1|1700000009000|2|w@1|me|"                   \
+    "R\006\n\001a\022\001b|q|c||json|1700000001500 me@here too slow|\n\003BAD\022\002no||"
 #define STORED "\n\020application/json\022\002{}"
 
 struct reading {
@@ -897,8 +901,9 @@ static void expect_read(const struct workflow *w)
         {"driven", read_driven, DRIVEN},
         {"job", read_job,
          "FOUND|1700000002000|" JOB STORED "|2|0|A A W 1 1 1.abc 0 0 0 0 0|||" STORED
-         "|1|D A R 1 2 2.def 1700000060000 1 0 0 0 1 1|\n\003BAD\022\002no|2.def 1700000090000 0.5 "
-         "half way||"},
+         "|a-1|1|D A R 1 2 2.def 1700000060000 1 0 0 0 1 1|\n\003BAD\022\002no|2.def 1700000090000 "
+         "0.5@a-2 "
+         "half way|||"},
         {"history", read_history,
          "FOUND|0f|1|0|3|1 1700000000000 created me|2 1700000000100 dispatched 0 1 1.abc|3 "
          "1700000000300 turned D FAILURE PERMANENT 0|"},
@@ -906,8 +911,8 @@ static void expect_read(const struct workflow *w)
          "FOUND|1700000002000|1|1700000000000|j|1|j|" JOB
          "FOUND|1700000002000|1|1600000000000|h|2|i|" JOB "h|" JOB},
         {"notice", read_notice,
-         "FOUND|0f|3|w@1|ann||me|c||json|4|SUCCEEDED|PROCESSED|1|1700000002000|0||0 2|1|2|" STORED
-         "|2|you|d|them||"},
+         "FOUND|0f|3|w@1|ann||me|c||json|4|SUCCEEDED|PROCESSED|1|1700000002000|0||0 2|a A "
+         "PERMANENT 0 BAD|\n\003BAD|1|2|" STORED "|2|you|d|them||"},
         {"workflows", read_workflows, "FOUND|0|2|w@1|0f|3|v@7|0f|10000|"},
         {"marked", read_marked, "1700000002000|id|5|4|2|j|k|"},
         {"expired", read_expired, EXPIRED},

@@ -73,11 +73,12 @@ static void test_progress(void **state)
     struct world *w = *state;
     const Drover__V1__StepStatus *m;
 
-    w->step.progress = bytes_str("t 99 0.5 half way");
+    w->step.progress = bytes_str("t 99 0.5@a-1 half way");
     m = status_of(w, "D A R 1 2 t 99 1 0 0 0");
     assert_true(m->begun);
     assert_true(m->fraction == 0.5);
     assert_string_equal(m->note, "half way");
+    assert_string_equal(m->agent, "a-1");
     m = status_of(w, "D A R 1 2 other 99 1 0 0 0"); /* it is of another dispatch */
     assert_false(m->begun);
     assert_true(m->fraction == 0);
