@@ -26,6 +26,8 @@ enum group {
 
     GROUP_BULK = 1 << 11, /* with --where: all jobs that the filters find, in place of JOB */
     GROUP_STORE = 1 << 12,
+    GROUP_SET = 1 << 13,
+    GROUP_ANEW = 1 << 14,
 };
 
 #define GROUPS_BULK (GROUP_FILTER | GROUP_BULK)
@@ -203,9 +205,15 @@ static const struct command COMMANDS[] = {
         .summary = "Try parked and failed steps again",
         .help =
             "All of them, or those named; what was counted against them is forgotten. One step\n"
-            "may get other arguments by --input: then it must be known that it has done\n"
-            "nothing, see `resolve`.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_INPUT | GROUPS_BULK,
+            "may be changed: --set lock=10m, wait, heartbeat, retry.maximum_attempts and what\n"
+            "else a workflow file has in `retry`; the same of its undo, --set revert.lock=10m.\n"
+            "It stays the same work, under the same idempotency key. With other arguments\n"
+            "(--input), another actor or action it is other work: where the step may have taken\n"
+            "effect it is undone first, and meanwhile the job begins nothing else; where it has\n"
+            "no revert that is refused, unless --begin-anew is given. Never while it is in\n"
+            "flight.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_INPUT | GROUP_SET |
+                  GROUP_ANEW | GROUPS_BULK,
         .min_operands = 1,
         .max_operands = INT32_MAX,
         .run = cli_retry,
@@ -226,9 +234,12 @@ static const struct command COMMANDS[] = {
         .operands = "JOB|--where NAME[@V]",
         .summary = "Give a job another version of its workflow",
         .help =
-            "Steps that have not begun take what that version says of them; the newest version\n"
-            "unless V is given. Refused where a step that has begun is not the same in both.\n",
-        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUPS_BULK,
+            "Steps take what that version says of them; the newest version unless V is given.\n"
+            "A step that stands, parked say, takes another lease or policy as it is; one that is\n"
+            "other work in that version is undone first where it may have taken effect. Refused\n"
+            "where a step that is done is not the same in both, where one is in flight, and\n"
+            "where nothing takes it back, unless --begin-anew is given.\n",
+        .groups = GROUP_BROKER | GROUP_OUTPUT | GROUP_REASON | GROUP_ANEW | GROUPS_BULK,
         .min_operands = 2,
         .max_operands = 2,
         .run = cli_migrate,
@@ -338,6 +349,7 @@ enum kind {
     KIND_MOMENT,
     KIND_FACTOR,
     KIND_LABEL,
+    KIND_SETTING,
     KIND_OUTPUT,
     KIND_PHASE,
     KIND_NEED,
@@ -350,6 +362,7 @@ static const char *const WANTED[] = {
     [KIND_MOMENT] = "a time such as 2026-01-31T12:00:00Z, +10m or -2h",
     [KIND_FACTOR] = "a number from 0 to 1000000000",
     [KIND_LABEL] = "NAME=VALUE, or one too many",
+    [KIND_SETTING] = "FIELD=VALUE, or one too many",
     [KIND_OUTPUT] = "table, json, jsonl or id",
     [KIND_PHASE] = "pending, processing, processed or error",
     [KIND_NEED] = "attention, parked, deadline or ended",
@@ -400,6 +413,14 @@ static const struct option_row OPTIONS[] = {
      KIND_LABEL,
      TO(labels),
      GROUP_SUBMIT | GROUP_FILTER},
+    {{"set", 0, "FIELD=VALUE", "of the step, as a workflow file has it; may be given many times"},
+     KIND_SETTING,
+     TO(settings),
+     GROUP_SET},
+    {{"begin-anew", 0, NULL, "also where the step may have taken effect, and has no revert"},
+     KIND_FLAG,
+     TO(begin_anew),
+     GROUP_ANEW},
     {{"start-at", 0, "TIME", "not before; 2026-01-31T12:00:00Z or +10m"},
      KIND_MOMENT,
      TO(start_at),
@@ -591,6 +612,16 @@ static bool take_label(const char *text, struct args *args)
     return true;
 }
 
+static bool take_setting(const char *text, struct args *args)
+{
+    const char *equals = strchr(text, '=');
+
+    if (!equals || equals == text || args->n_settings == array_size(args->settings))
+        return false;
+    args->settings[args->n_settings++] = text;
+    return true;
+}
+
 /* Return: false where @text is not what the option wants. */
 static bool take_value(const struct option_row *o, const char *text, int64_t now, struct args *args)
 {
@@ -611,6 +642,8 @@ static bool take_value(const struct option_row *o, const char *text, int64_t now
         return take_factor(text, to);
     case KIND_LABEL:
         return take_label(text, args);
+    case KIND_SETTING:
+        return take_setting(text, args);
     case KIND_OUTPUT:
         return take_output(text, to);
     case KIND_PHASE:

@@ -15,6 +15,8 @@
 #include "base/str.h"
 #include "model/wire.h"
 
+#define COMMAND_SETTINGS_MAX 32 /* --set */
+
 enum output {
     OUTPUT_TABLE,
     OUTPUT_JSON,
@@ -60,6 +62,9 @@ struct args {
 
     bool data;
     const char *reason;
+    const char *settings[COMMAND_SETTINGS_MAX];
+    size_t n_settings;
+    bool begin_anew;
 
     const char *actor;
     double scale;

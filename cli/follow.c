@@ -5,8 +5,10 @@
  * Of `watch`, what is shown is the result, and goes to stdout; of `run` only the job's end is, and
  * what is shown until then goes to stderr. What was asked for as JSON is a result of both.
  *
- * What is shown is always the whole status, asked for again and again; the JobEvent that arrives
- * when the job settles only cuts the wait short. So nothing is missed for good, whatever gets lost.
+ * What is shown is always the whole status. `run` has asked for an event of whatever happens at a
+ * step, and asks for the status when one comes; besides once a second, as an event may get lost.
+ * `watch`, of a job that others have submitted, asks again and again. So nothing is missed for
+ * good.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,7 @@ struct follow {
     FILE *progress; /* where changes go that people read */
     bool live;      /* redraw instead of appending */
     bool there;     /* a receipt or a status has told that there is such a job */
+    bool hears;     /* what happens at its steps is told here */
     int64_t began;
     int64_t answered;            /* when the status was last fresh */
     struct wire_message current; /* the newest Answer */
@@ -102,7 +105,8 @@ static void put_line(const struct follow *f, const Drover__V1__StepStatus *step,
     buf_printf(out, " %s", view_step_state(step));
     if (step->attempt > 1)
         buf_printf(out, ", attempt %u", step->attempt);
-    view_step_detail(step, status_of(f), &detail);
+    if (step->state != DROVER__V1__STEP_STATE__STEP_STATE_DONE) /* by whom, get tells */
+        view_step_detail(step, status_of(f), &detail);
     if (detail.len > 0) {
         buf_puts(out, ": ");
         view_text(out, buf_str(&detail), 0);
@@ -399,13 +403,28 @@ static bool temporary(const struct follow *f, int error)
     return error == SESSION_E_TIMEOUT || (error == SESSION_E_UNREACHABLE && f->there);
 }
 
-/* How long to wait before asking again. */
+/* How long to wait before asking again, where no event comes. */
 static int64_t next_interval(const struct follow *f, int64_t interval, int64_t asked_ms)
 {
     interval = f->changed ? POLL_MIN_MS : interval * 3 / 2;
-    if (interval > POLL_MAX_MS)
+    if (interval > POLL_MAX_MS || f->hears)
         interval = POLL_MAX_MS;
     return interval > POLL_SHARE * asked_ms ? interval : POLL_SHARE * asked_ms;
+}
+
+/* Waits until @next, or until something has happened; but at least until @earliest. */
+static int wait_on(struct follow *f, int64_t earliest, int64_t next)
+{
+    int r = session_wait(f->session, next);
+
+    while (r == 0 && clock_monotonic_ms() < earliest)
+        r = session_wait(f->session, earliest);
+    return r;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 static int follow(struct follow *f, int64_t deadline)
@@ -413,7 +432,7 @@ static int follow(struct follow *f, int64_t deadline)
     int64_t interval = POLL_MIN_MS;
 
     for (;;) {
-        int64_t asked = clock_monotonic_ms(), now, next;
+        int64_t asked = clock_monotonic_ms(), now;
         int r = refresh(f, deadline);
 
         now = clock_monotonic_ms();
@@ -428,19 +447,24 @@ static int follow(struct follow *f, int64_t deadline)
         if (now >= deadline)
             return leave(f, SESSION_E_TIMEOUT);
         interval = r ? POLL_MAX_MS : next_interval(f, interval, now - asked);
-        next = now + interval;
-        if (session_wait(f->session, next < deadline ? next : deadline))
+        if (wait_on(f, sooner(now + POLL_SHARE * (now - asked), deadline),
+                    sooner(now + interval, deadline)))
             return leave(f, SESSION_E_INTERRUPTED);
     }
 }
 
 /* ---- the command ---- */
 
-static int submit_it(struct session *s, const Drover__V1__Submit *job, const struct args *args)
+static int submit_it(struct follow *f, struct session *s, Drover__V1__Submit *job,
+                     const struct args *args)
 {
     CLEANUP(wire_free) struct wire_message receipt = {0};
     CLEANUP(buf_deinit) struct buf text = {0};
-    int r = submit_job(s, job, cli_deadline(args, CONNECT_ANSWER_MS), &receipt);
+    int r;
+
+    if (job->events == DROVER__V1__EVENTS__EVENTS_UNSPECIFIED)
+        job->events = DROVER__V1__EVENTS__EVENTS_STEP_REPLY;
+    r = submit_job(s, job, cli_deadline(args, CONNECT_ANSWER_MS), &receipt);
 
     if (r) {
         cli_complain("job %s is not known to be recorded; its id makes it safe to run again",
@@ -448,6 +472,8 @@ static int submit_it(struct session *s, const Drover__V1__Submit *job, const str
         return session_complain(s, r);
     }
     r = submit_exit(receipt.receipt);
+    f->hears = job->events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY &&
+               receipt.receipt->code == DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED;
     if (r == CLI_OK && args->output == OUTPUT_ID) {
         puts(job->job_id);
         fflush(stdout);
@@ -485,7 +511,7 @@ int cli_run(const struct args *args)
     }
     r = cli_connect(args, &s);
     if (r == CLI_OK)
-        r = submit_it(s, jobs.items[0], args);
+        r = submit_it(&f, s, jobs.items[0], args);
     return r ? r : follow_job(&f, args, s, jobs.items[0]->job_id);
 }
 

@@ -11,6 +11,7 @@
 #include "cli/control.h"
 #include "cli/job.h"
 #include "cli/view.h"
+#include "io/workflow_file.h"
 #include "model/json.h"
 
 /*
@@ -279,24 +280,49 @@ static int take_input(struct steering *steering)
     return r ? cli_problem(r, &problem) : 0;
 }
 
+/* Return: 0, or the exit code. */
+static int take_settings(struct steering *steering)
+{
+    const struct args *args = steering->args;
+    struct problem problem = {0};
+    int r = 0;
+
+    if (args->n_settings > 0)
+        r = workflow_step_read(&steering->retry.change, args->settings, args->n_settings, &problem);
+    return r ? cli_problem(r, &problem) : 0;
+}
+
+static int retry(struct steering *steering)
+{
+    Drover__V1__Retry *m = &steering->retry;
+    int r = take_input(steering);
+
+    if (r == 0)
+        r = take_settings(steering);
+    if (r)
+        return r;
+    m->arguments = steering->payload;
+    if ((m->arguments || m->change) && m->n_steps != 1)
+        return usage("--input and --set change one step: name it");
+    if (m->begin_anew && !m->arguments && !m->change)
+        return usage("--begin-anew goes with --input or --set");
+    return carry_out(steering);
+}
+
 int cli_retry(const struct args *args)
 {
     struct steering steering = begin(args, DROVER__V1__CONTROL__COMMAND_RETRY, "is tried again",
                                      "has nothing to try again");
-    int r = take_input(&steering);
+    int r;
 
-    if (r)
-        return r;
     drover__v1__retry__init(&steering.retry);
     steering.retry.steps = words(args);
     steering.retry.n_steps = (size_t)(args->n_operands - !args->where);
-    steering.retry.arguments = steering.payload;
+    steering.retry.begin_anew = args->begin_anew;
     steering.message.retry = &steering.retry;
-    r = steering.payload && steering.retry.n_steps != 1
-            ? usage("--input is for the arguments of one step: name it")
-            : carry_out(&steering);
-    if (steering.payload)
-        drover__v1__payload__free_unpacked(steering.payload, NULL);
+    r = retry(&steering);
+    drover__v1__step__free_unpacked(steering.retry.change, NULL);
+    drover__v1__payload__free_unpacked(steering.payload, NULL);
     return r;
 }
 
@@ -329,6 +355,7 @@ int cli_migrate(const struct args *args)
 
     drover__v1__migrate__init(&steering.migrate);
     steering.migrate.workflow = words(args)[0];
+    steering.migrate.begin_anew = args->begin_anew;
     steering.message.migrate = &steering.migrate;
     return carry_out(&steering);
 }

@@ -144,6 +144,14 @@ static bool rewrites_step(const Drover__V1__Control *m)
            (m->command_case == DROVER__V1__CONTROL__COMMAND_RETRY && m->retry->arguments);
 }
 
+/* Whether it has a step done in another way than its definition says, or once more. */
+static bool changes_step(const Drover__V1__Control *m)
+{
+    return (m->command_case == DROVER__V1__CONTROL__COMMAND_RETRY &&
+            (m->retry->change || m->retry->begin_anew)) ||
+           (m->command_case == DROVER__V1__CONTROL__COMMAND_MIGRATE && m->migrate->begin_anew);
+}
+
 bool access_control(const struct access *a, const char *user, const Drover__V1__Control *m,
                     struct problem *problem)
 {
@@ -161,6 +169,13 @@ bool access_control(const struct access *a, const char *user, const Drover__V1__
         problem_set(problem, "user_id",
                     "%s is not in security.operators: where scheduler.definitions is registered, "
                     "only they resolve steps or change arguments",
+                    user);
+        return false;
+    }
+    if (changes_step(m) && !is_operator(a, user)) {
+        problem_set(problem, "user_id",
+                    "%s is not in security.operators: only they change what a step is, or have it "
+                    "begin anew though it may have been done",
                     user);
         return false;
     }

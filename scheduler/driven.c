@@ -391,6 +391,8 @@ void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driv
         alerts_raise(s, op, driven, w);
         step_events_tell(s, op, driven, w);
     }
+    if (driven->steps_heard)
+        steps_tell_client(s, op->job);
     if (driven->settled) {
         s->stats.settled++;
         notice_new(s, op->item, op->job, driven->settled, op->digest);

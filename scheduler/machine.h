@@ -180,7 +180,8 @@ struct op {
     char (*tokens)[WIRE_TOKEN_MAX + 1]; /* unsent: of n_steps requests; owned */
     uint32_t n_steps;
     struct ops_refusal refusal;    /* steer */
-    op_fn *migrate_then;           /* migrate: when the newer definition is stored */
+    char *hows;                    /* change, migrate: of each of the steps; owned */
+    op_fn *change_then;            /* likewise: when the other definition is stored */
     uint32_t n_gone;               /* migrate: of the steps */
     uint64_t seq;                  /* what is owed; look: the mark that was remembered */
     enum ops_suspect suspect;      /* suspect: what is told of it */
@@ -457,6 +458,10 @@ void item_give_back(struct scheduler *s, struct item *item);
 /* Gives a delivery up: out to drover.dead with a reason, then ack. */
 void item_dead(struct scheduler *s, struct item *item, const char *reason);
 
+/* The same where another alert is about the cause, which tells it once: that there are more shows
+ * at the next look at drover.dead. */
+void item_bury(struct scheduler *s, struct item *item, const char *reason);
+
 /* To whoever asked, if he can be told. */
 void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body);
 
@@ -527,6 +532,9 @@ struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drov
 void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
                       const struct workflow *w);
 
+/* What has happened at the steps of a job whose client wants to hear of it, to reply_to. */
+void steps_tell_client(struct scheduler *s, const char *job);
+
 /* Alerts (alert.c), each cause once. */
 void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
                   struct workflow *w);
@@ -567,8 +575,18 @@ void rollback_free(struct scheduler *s);
 void steer(struct scheduler *s, struct op *op);
 
 /* Leaves in op->workflow what a Migrate asks for, arranged by op->digest, which is cached, and in
- * op->steps what differs; stored, then on with @then. Or answers why it cannot be (migrate.c). */
+ * op->steps and op->hows what differs; stored, then on with @then. Or answers why it cannot be
+ * (change.c). */
 void migrate(struct scheduler *s, struct op *op, op_fn *then);
+
+/* Whether a command has another definition, or other arguments, for a step. */
+bool retry_changes(const Drover__V1__Control *m);
+
+/* The fields of the step that it gives, for the history. */
+const char *change_what(struct scheduler *s, const Drover__V1__Retry *m);
+
+/* The same as migrate() for such a command, of the first of op->steps. @from: what the job has. */
+void change(struct scheduler *s, struct op *op, const struct workflow *from, op_fn *then);
 
 /* Lists of jobs, over all partitions (list.c). */
 void list_jobs(struct scheduler *s, struct op *op);

@@ -148,6 +148,8 @@ static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader
     body.answers = list;
     body.n_answers = 1;
     op_reply(s, op, &body.base);
+    if (renewed.begins)
+        steps_tell_client(s, op->job);
 }
 
 static void renew(struct scheduler *s, struct item *item, const Drover__V1__Progress *m)

@@ -158,6 +158,8 @@ static void submission_digest(const Drover__V1__Submit *m, const struct workflow
 
     bare.reply_to = bare.traceparent = (char *)protobuf_c_empty_string;
     bare.definition = NULL;
+    if (bare.events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY) /* the others have always counted */
+        bare.events = DROVER__V1__EVENTS__EVENTS_UNSPECIFIED;
     (void)wire_encode(&bare.base, false, &text);
     if (w)
         buf_puts(&text, w->digest);
@@ -178,6 +180,18 @@ static void index_append(struct buf *out, const Drover__V1__Submit *m)
 {
     for (size_t i = 0; i < m->n_labels; i++)
         ops_label(out, m->labels[i]->name, m->labels[i]->value);
+}
+
+static const char *events_word(Drover__V1__Events events)
+{
+    switch (events) {
+    case DROVER__V1__EVENTS__EVENTS_STEP:
+        return "step";
+    case DROVER__V1__EVENTS__EVENTS_STEP_REPLY:
+        return "reply";
+    default:
+        return "job";
+    }
 }
 
 static void set_submit(struct op *op, const struct scheduler *s, const struct bus_delivery *d)
@@ -202,7 +216,7 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
         .active = m->desired != DROVER__V1__STATE__STATE_DISABLED,
         .start_at = m->start_at,
         .complete_by = m->complete_by,
-        .step_events = m->events == DROVER__V1__EVENTS__EVENTS_STEP,
+        .events = events_word(m->events),
         .priority = m->priority,
         .reply_to = op->item->reply_to,
         .correlation = op->item->correlation,

@@ -108,6 +108,7 @@ static struct op *op_free(struct scheduler *s, struct op *op)
     free(op->delivery);
     free(op->held);
     free(op->steps);
+    free(op->hows);
     free(op->tokens);
     free(op->reason);
     free(op->job);
@@ -180,12 +181,12 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
                   LOG_S("token", ops_token_id(s->out, op->record.token)));
         break;
     case OPS_OTHER_STEP:
-        item_dead(s, op->item,
+        item_bury(s, op->item,
                   effects_printf(s->out, "INVALID replies.step names another step than token %s",
                                  ops_token_id(s->out, op->record.token)));
         break;
     case OPS_OTHER_ACTOR:
-        item_dead(
+        item_bury(
             s, op->item,
             effects_printf(
                 s->out,
@@ -359,7 +360,7 @@ static void dead_send(struct scheduler *s, struct op *op)
     op_unref(s, op); /* what the timer held */
 }
 
-void item_dead(struct scheduler *s, struct item *item, const char *reason)
+static void letter(struct scheduler *s, struct item *item, const char *reason)
 {
     struct op *op = op_new(s, item, "");
 
@@ -368,7 +369,18 @@ void item_dead(struct scheduler *s, struct item *item, const char *reason)
     log_often(LOG_WARN, "dead_letter", LOG_S("reason", reason), LOG_I("bytes", item->body.len));
     dead_publish(s, op);
     op_unref(s, op);
+}
+
+void item_dead(struct scheduler *s, struct item *item, const char *reason)
+{
+    letter(s, item, reason);
     alert_dead(s, "", reason);
+}
+
+void item_bury(struct scheduler *s, struct item *item, const char *reason)
+{
+    letter(s, item, reason);
+    s->letters.own++;
 }
 
 static void part_told(struct scheduler *s, const struct part *part, enum bus_outcome outcome)
@@ -898,6 +910,8 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
             event->memory.most > 0 && event->memory.used / s->full_at >= event->memory.most / 100;
         break;
     case SCHEDULER_ISOLATED:
+        s->stats.dead_letters++; /* by the driver; the look tells of it where this alert does not */
+        s->letters.own++;
         alert_once_a_minute(s, &s->isolated_told, event->isolated.job, "ISOLATED");
         break;
     case SCHEDULER_STOP:

@@ -27,7 +27,7 @@ static const char *word_of_command(const Drover__V1__Control *m)
     case DROVER__V1__CONTROL__COMMAND_ACKNOWLEDGE:
         return "acknowledge";
     case DROVER__V1__CONTROL__COMMAND_RETRY:
-        return "retry";
+        return retry_changes(m) ? "change" : "retry";
     case DROVER__V1__CONTROL__COMMAND_RESOLVE:
         return "resolve";
     case DROVER__V1__CONTROL__COMMAND_MIGRATE:
@@ -92,8 +92,10 @@ static void steer_call(struct scheduler *s, struct op *op)
                              .definition = op->n_steps > 0 || migrates(op) ? op->digest : "",
                              .steps = op->steps,
                              .n_steps = op->n_steps,
+                             .hows = op->hows,
                              .state = state_of_command(m),
-                             .to = migrates(op) ? op->workflow : NULL,
+                             .to = migrates(op) || retry_changes(m) ? op->workflow : NULL,
+                             .what = retry_changes(m) ? change_what(s, m->retry) : NULL,
                              .n_gone = op->n_gone};
 
     buf_clear(&op->buf);
@@ -122,9 +124,11 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
         {"DUE", "waits for the job to be resumed: its lease or pause is over"},
         {"NOT_FAILED", "is neither parked nor failed, nor to be tried again"},
         {"THERE", "is where the job wants it, and others have gone by that: turn the job instead"},
-        {"WAITING", "waits for others: there is nothing to resolve yet"},
-        {"BEGUN", "has begun, and is not the same in that version, or was sent, and is not there"},
-        {"UNKNOWN", "may have taken effect: say by Resolve whether it has, first"},
+        {"WAITING", "waits for others: there is nothing to resolve or to change yet"},
+        {"BEGUN", "is done, and is not the same in that version"},
+        {"GONE", "was sent, and is not in that version"},
+        {"UNKNOWN", "may have taken effect, and has no revert: say by Resolve whether it has, or "
+                    "begin_anew"},
     };
     const char *advice = "";
 
@@ -140,6 +144,10 @@ static const char *wrong_state(struct scheduler *s, const struct ops_refusal *re
         return "the job needs nobody's attention";
     if (strcmp(refusal->why, "BACK") == 0)
         return "the job is being taken back";
+    if (strcmp(refusal->why, "MANY_UNKNOWN") == 0)
+        return "more than 250 steps would have to be undone first";
+    if (strcmp(refusal->why, "CHANGING") == 0)
+        return "another change of the job waits until a step is undone";
     if (strcmp(refusal->why, "ENDING") == 0)
         return "the job is about to end";
     if (strstr(refusal->why, "FAILED"))
@@ -280,7 +288,11 @@ static void look_answered(struct scheduler *s, struct op *op, struct ops_reader 
         definition_load(s, op, &from, look_answered);
     else if (migrates(op))
         migrate(s, op, on_stored);
-    else if (number_steps(s, op, w))
+    else if (!number_steps(s, op, w))
+        return;
+    else if (retry_changes(op->item->message.control))
+        change(s, op, w, on_stored);
+    else
         op_call(s, op, steer_call, steer_answered);
 }
 

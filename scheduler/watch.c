@@ -135,6 +135,12 @@ static void look_at_letters(struct scheduler *s)
     s->letters.look_at = s->now + MACHINE_TOLD_AGAIN_MS;
 }
 
+/* When to look next. Before the store has answered first there is no connection to the broker. */
+static int64_t letters_at(const struct scheduler *s)
+{
+    return s->partitions > 0 ? s->letters.look_at : INT64_MAX;
+}
+
 /* What was there before this process looked first is no news. */
 static void letters_answered(struct scheduler *s, uint32_t messages)
 {
@@ -244,13 +250,13 @@ void watch_tick(struct scheduler *s)
     next = next_look(s);
     if (next && next->look_at <= s->now)
         look_at(s, next);
-    else if (s->letters.look_at <= s->now)
+    else if (letters_at(s) <= s->now)
         look_at_letters(s);
 }
 
 int64_t watch_next(const struct scheduler *s)
 {
-    int64_t next = s->look_began == 0 ? s->letters.look_at : INT64_MAX;
+    int64_t next = s->look_began == 0 ? letters_at(s) : INT64_MAX;
 
     list_foreach(l, &s->watched) {
         const struct watched *w = list_entry(l, struct watched, link);

@@ -119,8 +119,8 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
  * @id: the caller's name for it, handed to on_outcome; 0: do not report
  *
  * Never blocks and never refuses; the caller bounds what he has open. A transient message whose
- * outcome nobody asks for (Progress) is dropped while the broker is away or reads nothing.
- * Return: 0 or -ENOMEM.
+ * outcome nobody asks for (Progress, step events to a client) is dropped while the broker is away
+ * or reads nothing, and not sent again on another connection. Return: 0 or -ENOMEM.
  */
 int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
 

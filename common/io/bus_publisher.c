@@ -535,11 +535,24 @@ static void blame(struct publisher *p)
     refuse(p, m);
 }
 
+/* Of a message that may be lost nobody is to get two; one over which the broker may have closed is
+ * sent again all the same, or nobody would find out. */
+static void drop_unwanted(struct publisher *p)
+{
+    list_foreach_safe(it, &p->wire) {
+        struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m->message.transient && m->id == 0 && !m->suspect && !is_pulse(m))
+            settle(p, m, BUS_NACKED);
+    }
+}
+
 static void publisher_lost(struct link *link)
 {
     struct publisher *p = publisher_of(link);
 
     blame(p);
+    drop_unwanted(p);
     list_move_all(&p->wire, &p->waiting);
     list_move_all(&p->waiting, &p->wire);
     p->n_wire = 0;

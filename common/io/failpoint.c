@@ -30,8 +30,9 @@
 
 /* The functions of common/store/drover.lua that roles call; tests/lint/failpoints.py compares. */
 static const char *const FUNCTIONS[] = {
-    "define", "drive",       "expire", "forget", "inspect", "lead",  "look",  "mark", "record",
-    "renew",  "settle_owed", "steer",  "submit", "suspect", "sweep", "taken", "told", "unsent",
+    "define",  "drive",  "expire", "forget",      "inspect", "lead",        "look",
+    "mark",    "record", "renew",  "settle_owed", "steer",   "step_events", "submit",
+    "suspect", "sweep",  "taken",  "told",        "unsent",
 };
 
 /* What roles publish: see kind_of(). */

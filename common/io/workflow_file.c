@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "io/tree.h"
 #include "io/workflow_file.h"
+#include "model/change.h"
 #include "model/reflect.h"
 #include "model/workflow.h"
 
@@ -408,6 +409,112 @@ int workflow_file_read(Drover__V1__Workflow **out, const char *path, struct prob
     *out = workflow;
     return 0;
 }
+
+/* ---- single fields of a step ---- */
+
+/* Whether it stands as it is in a file; else it is a text that needs quotes. */
+static bool is_literal(const char *value)
+{
+    char *end;
+
+    if (*value == '\0' || strchr("\"[", *value))
+        return *value != '\0';
+    (void)strtod(value, &end);
+    return *end == '\0' || strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+}
+
+static void put_quoted(struct buf *out, const char *value)
+{
+    buf_putc(out, '"');
+    for (; *value; value++)
+        buf_printf(out, *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
+    buf_putc(out, '"');
+}
+
+/* "retry.jitter=0" as a file has it: retry={jitter=0;}; */
+static void put_setting(struct buf *out, const char *setting, const char *equals)
+{
+    int depth = 0;
+
+    for (const char *c = setting; c < equals; c++) {
+        if (*c == '.')
+            buf_puts(out, "={");
+        else
+            buf_printf(out, "%c", *c);
+        depth += *c == '.';
+    }
+    buf_putc(out, '=');
+    if (is_literal(equals + 1))
+        buf_puts(out, equals + 1);
+    else
+        put_quoted(out, equals + 1);
+    buf_putc(out, ';');
+    for (; depth > 0; depth--)
+        buf_puts(out, "};");
+}
+
+static int read_setting(Drover__V1__Step **out, config_t *tree, const char *setting,
+                        struct problem *problem)
+{
+    CLEANUP(buf_deinit) struct buf text = {0};
+    const char *equals = strchr(setting, '=');
+    size_t len = equals ? (size_t)(equals - setting) : 0;
+
+    if (len == 0 || strspn(setting, "abcdefghijklmnopqrstuvwxyz_.") < len) {
+        problem_set(problem, setting, "must be FIELD=VALUE, such as lock=10m");
+        return WORKFLOW_FILE_E_INVALID;
+    }
+    put_setting(&text, setting, equals);
+    if (text.failed)
+        return -ENOMEM;
+    if (!config_read_string(tree, buf_str(&text))) {
+        problem_set(problem, setting, "%s", config_error_text(tree));
+        return WORKFLOW_FILE_E_INVALID;
+    }
+    return put_message(out, &drover__v1__step__descriptor, config_root_setting(tree), problem);
+}
+
+static int add_setting(Drover__V1__Step *to, const char *setting, struct problem *problem)
+{
+    Drover__V1__Step *step = NULL;
+    struct problem found = {0};
+    config_t tree;
+    int ret;
+
+    config_init(&tree);
+    ret = read_setting(&step, &tree, setting, &found);
+    config_destroy(&tree);
+    if (ret == 0 && change_is_empty(step)) {
+        problem_set(&found, setting, "gives nothing: 0 and an empty text are not given");
+        ret = WORKFLOW_FILE_E_INVALID;
+    }
+    if (ret == 0)
+        change_move(to, step);
+    drover__v1__step__free_unpacked(step, NULL);
+    if (ret <= 0)
+        return ret;
+    problem_set(problem, setting, "%s", found.reason);
+    return WORKFLOW_FILE_E_INVALID;
+}
+
+int workflow_step_read(Drover__V1__Step **out, const char *const *settings, size_t n,
+                       struct problem *problem)
+{
+    Drover__V1__Step *step = malloc(sizeof(*step));
+    int ret = 0;
+
+    if (!step)
+        return -ENOMEM;
+    drover__v1__step__init(step);
+    for (size_t i = 0; i < n && ret == 0; i++)
+        ret = add_setting(step, settings[i], problem);
+    if (ret == 0)
+        *out = take(step);
+    drover__v1__step__free_unpacked(step, NULL);
+    return ret;
+}
+
+/* ---- folders ---- */
 
 /* Return: -EINVAL where it was refused and logged. */
 static int read_one(const char *path, workflow_file_cb cb, void *ctx)

@@ -34,6 +34,17 @@ enum {
  */
 int workflow_file_read(Drover__V1__Workflow **out, const char *path, struct problem *problem);
 
+/**
+ * workflow_step_read() - read some fields of a step
+ * @settings: such as "lock=10m", "retry.maximum_attempts=9"; a text needs no quotes
+ * @out:      free with drover__v1__step__free_unpacked(…, NULL)
+ *
+ * Of two settings of one field the later one counts. Whether the values fit is not checked.
+ * Return: 0, -ENOMEM, or WORKFLOW_FILE_E_INVALID with @problem set: its field is the setting.
+ */
+int workflow_step_read(Drover__V1__Step **out, const char *const *settings, size_t n,
+                       struct problem *problem);
+
 /* Return: 0 or -EINVAL to go on; anything else ends the reading and is passed on. */
 typedef int (*workflow_file_cb)(void *ctx, const char *path, const Drover__V1__Workflow *workflow);
 

@@ -16,8 +16,10 @@ static const struct {
     {"created", "-d"},    {"dispatched", "sat"}, {"done", "satg"},     {"failed", "satg"},
     {"deferred", "satg"}, {"expired", "sat"},    {"silent", "sat"},    {"unsent", "sat"},
     {"unstarted", "sat"}, {"unroutable", "sat"}, {"undone", "satg"},   {"skipped", "s"},
-    {"parked", "sd"},     {"given_up", "sd"},    {"retried", "w"},     {"edited", "s"},
+    {"parked", "sd"},     {"given_up", "sd"},    {"retried", "w"},     {"edited", "sd"},
     {"resolved", "sd"},   {"mended", "w"},       {"withdrawn", "sat"}, {"turned", "w"},
+    {"changed", "sd"},    {"changing", "s"},     {"anew", "s"},        {"began", "satg"},
+    {"unchanged", "w"},
 };
 
 static const char *words_of(struct bytes event)

@@ -32,12 +32,16 @@ static bool policy_same(const struct policy *a, const struct policy *b)
            a->on_exhausted == b->on_exhausted;
 }
 
-static bool dispatch_same(const struct workflow_dispatch *a, const struct workflow_dispatch *b)
+static bool work_same(const struct workflow_dispatch *a, const struct workflow_dispatch *b)
 {
     return strcmp(a->actor, b->actor) == 0 && strcmp(a->action, b->action) == 0 &&
-           payload_same(a->arguments, b->arguments) && a->lock_ms == b->lock_ms &&
-           a->wait_ms == b->wait_ms && a->heartbeat_ms == b->heartbeat_ms &&
-           policy_same(&a->policy, &b->policy);
+           payload_same(a->arguments, b->arguments);
+}
+
+static bool terms_same(const struct workflow_dispatch *a, const struct workflow_dispatch *b)
+{
+    return a->lock_ms == b->lock_ms && a->wait_ms == b->wait_ms &&
+           a->heartbeat_ms == b->heartbeat_ms && policy_same(&a->policy, &b->policy);
 }
 
 static bool numbers_same(const uint32_t *a, uint32_t n_a, const uint32_t *b, uint32_t n_b)
@@ -46,13 +50,21 @@ static bool numbers_same(const uint32_t *a, uint32_t n_a, const uint32_t *b, uin
 }
 
 /* Dependents are left out: who waits for a step is their matter. */
+enum migration_how migration_how(const struct workflow_step *a, const struct workflow_step *b)
+{
+    bool same = work_same(&a->forward, &b->forward) && a->has_revert == b->has_revert &&
+                a->waive_revert == b->waive_revert &&
+                (!a->has_revert || work_same(&a->revert, &b->revert)) &&
+                numbers_same(a->after, a->n_after, b->after, b->n_after) &&
+                numbers_same(a->take, a->n_take, b->take, b->n_take);
+
+    return same ? MIGRATION_TERMS : MIGRATION_OTHER;
+}
+
 static bool step_same(const struct workflow_step *a, const struct workflow_step *b)
 {
-    return dispatch_same(&a->forward, &b->forward) && a->has_revert == b->has_revert &&
-           a->waive_revert == b->waive_revert &&
-           (!a->has_revert || dispatch_same(&a->revert, &b->revert)) &&
-           numbers_same(a->after, a->n_after, b->after, b->n_after) &&
-           numbers_same(a->take, a->n_take, b->take, b->n_take);
+    return migration_how(a, b) == MIGRATION_TERMS && terms_same(&a->forward, &b->forward) &&
+           (!a->has_revert || terms_same(&a->revert, &b->revert));
 }
 
 /* ---- numbers ---- */
@@ -107,12 +119,14 @@ static bool is_gone(const struct workflow *from, const struct workflow *to, uint
     return i >= to->n_steps || strcmp(from->steps[i].name, to->steps[i].name) != 0;
 }
 
-static int add_differing(struct migration *m, uint32_t i, struct problem *problem)
+static int add_differing(struct migration *m, uint32_t i, enum migration_how how,
+                         struct problem *problem)
 {
     if (m->n_differing == MIGRATION_DIFFERING_MAX) {
         problem_set(problem, "workflow", "more than %d steps differ", MIGRATION_DIFFERING_MAX);
         return MIGRATION_E_UNFIT;
     }
+    m->hows[m->n_differing] = (char)how;
     m->differing[m->n_differing++] = i;
     return 0;
 }
@@ -123,15 +137,16 @@ static int find_differing(struct migration *m, const struct workflow *from, stru
     int r = 0;
 
     m->differing = calloc(MIGRATION_DIFFERING_MAX, sizeof(*m->differing));
-    if (!m->differing)
+    m->hows = calloc(MIGRATION_DIFFERING_MAX, 1);
+    if (!m->differing || !m->hows)
         return -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < from->n_steps; i++)
         if (is_gone(from, to, i))
-            r = add_differing(m, i, problem);
+            r = add_differing(m, i, MIGRATION_OTHER, problem);
     m->n_gone = m->n_differing;
     for (uint32_t i = 0; r == 0 && i < from->n_steps; i++)
         if (!is_gone(from, to, i) && !step_same(&from->steps[i], &to->steps[i]))
-            r = add_differing(m, i, problem);
+            r = add_differing(m, i, migration_how(&from->steps[i], &to->steps[i]), problem);
     return r;
 }
 
@@ -175,5 +190,6 @@ void migration_deinit(struct migration *m)
 {
     workflow_unref(m->arranged);
     free(m->differing);
+    free(m->hows);
     *m = (struct migration){0};
 }

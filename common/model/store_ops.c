@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/migration.h"
+
 #define CHUNK 500 /* numbers in one piece of a list of dependents; the library's CHUNK */
 
 /* ---- arguments ---- */
@@ -219,7 +221,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     put_str(&a, op->active ? "A" : "D");
     put_int(&a, op->start_at);
     put_int(&a, op->complete_by);
-    put_str(&a, op->step_events ? "step" : "job");
+    put_str(&a, op->events);
     put_int(&a, op->priority);
     put_str(&a, op->reply_to);
     put_str(&a, op->correlation);
@@ -309,10 +311,16 @@ void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char 
     emit(&a, id, partition, "unsent");
 }
 
-static void put_steps(struct args *a, const struct op_steer *op)
+static void put_steps(struct args *a, struct effects *fx, const struct op_steer *op)
 {
-    for (uint32_t i = 0; i < op->n_steps; i++)
-        put_int(a, op->steps[i]);
+    for (uint32_t i = 0; i < op->n_steps; i++) {
+        char how = op->hows ? op->hows[i] : MIGRATION_OTHER;
+
+        if (how == MIGRATION_OTHER)
+            put_int(a, op->steps[i]);
+        else
+            put_str(a, effects_printf(fx, "%" PRIu32 "%c", op->steps[i], how));
+    }
 }
 
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op)
@@ -335,15 +343,20 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct
         put_int(&a, op->steps[0]);
         put_str(&a, effects_printf(fx, "%c", op->state));
         put(&a, op->payload);
+    } else if (op->what) { /* change */
+        put_str(&a, op->to->digest);
+        put_str(&a, op->what);
+        put(&a, op->payload);
+        put_steps(&a, fx, op);
     } else if (op->to) { /* migrate */
         put_str(&a, op->to->digest);
         put_int(&a, op->to->n_steps);
         put_str(&a, op->to->full_name);
         put_int(&a, op->n_gone);
-        put_steps(&a, op);
+        put_steps(&a, fx, op);
     } else { /* retry; the others do not look at it */
-        put(&a, op->payload);
-        put_steps(&a, op);
+        put(&a, BYTES_EMPTY);
+        put_steps(&a, fx, op);
     }
     emit(&a, id, partition, "steer");
 }
@@ -407,7 +420,8 @@ static bool about_record(const struct bytes *args, int n, int i, struct ops_abou
 
 bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out)
 {
-    static const char *const of_jobs[] = {"submit", "drive", "steer", "renew", "taken", "unsent"};
+    static const char *const of_jobs[] = {"submit", "drive",  "steer",      "renew",
+                                          "taken",  "unsent", "step_events"};
     static const char *const of_others[] = {"told", "suspect"};
 
     *out = (struct ops_about){.step = -1};
@@ -660,7 +674,7 @@ static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_d
 
 int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
 {
-    struct bytes words[10];
+    struct bytes words[10], steps;
     struct ops_reader w;
 
     *out = (struct ops_driven){.code = get_code(r)};
@@ -670,7 +684,9 @@ int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven 
     out->seq = (uint64_t)get_ms(&w);
     out->settled = (uint64_t)get_ms(&w);
     out->more = get_flag(&w);
-    out->step_events = get_flag(&w);
+    steps = get(&w);
+    out->step_events = bytes_is(steps, "1");
+    out->steps_heard = bytes_is(steps, "2");
     out->open = get_u32(&w);
     out->steps = get_u32(&w);
     out->mark = (uint64_t)get_ms(&w);
@@ -1198,6 +1214,60 @@ int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out)
     out->wanted = get_flag(r);
     out->locked_until = get_ms(r);
     out->now = get_ms(r);
+    out->begins = r->left > 0 && get_flag(r);
+    return result_of(r);
+}
+
+void ops_step_events(struct effects *fx, uint64_t id, uint32_t partition, const char *job)
+{
+    struct args a = args_new(fx, 1);
+
+    put_str(&a, job);
+    emit(&a, id, partition, "step_events");
+}
+
+#define STEP_EVENT_ITEMS 3
+
+static void read_step_event(struct ops_reader *r, struct ops_step_event *out)
+{
+    struct bytes words[6];
+    struct ops_reader w = open_words(r, words, array_size(words));
+
+    out->seq = (uint64_t)get_ms(&w);
+    out->at = get_ms(&w);
+    out->event = get(&w);
+    out->attempt = get_u32(&w);
+    out->back = bytes_is(get(&w), "D");
+    out->agent = get(&w);
+    if (bytes_is(out->agent, "-"))
+        out->agent = BYTES_EMPTY;
+    close_words(r, &w);
+    out->step = get(r);
+    out->error = get(r);
+}
+
+int ops_read_step_events(struct ops_reader *r, struct effects *fx, struct ops_step_events *out)
+{
+    struct bytes words[3];
+    struct ops_reader w;
+
+    *out = (struct ops_step_events){0};
+    if (!bytes_is(get(r), "FOUND"))
+        return r->bad ? -EPROTO : -ENOENT;
+    w = open_words(r, words, array_size(words));
+    out->now = get_ms(&w);
+    out->open = get_u32(&w);
+    out->steps = get_u32(&w);
+    close_words(r, &w);
+    out->workflow = get(r);
+    out->submitter = get(r);
+    out->to.reply_to = get(r);
+    out->to.correlation = get(r);
+    out->json = bytes_is(get(r), "json");
+    out->n = r->left / STEP_EVENT_ITEMS;
+    out->events = effects_alloc(fx, out->n * sizeof(*out->events));
+    for (uint32_t i = 0; i < out->n; i++)
+        read_step_event(r, &out->events[i]);
     return result_of(r);
 }
 

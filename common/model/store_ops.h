@@ -80,7 +80,7 @@ struct op_submit {
     bool active; /* desired state */
     int64_t start_at;
     int64_t complete_by;
-    bool step_events;
+    const char *events; /* "job", "step" or "reply" */
     uint32_t priority;
     const char *reply_to;
     const char *correlation;
@@ -156,7 +156,7 @@ void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char 
 
 struct op_steer {
     const char *job;
-    const char *command; /* enable disable cancel kill pause resume retry resolve migrate */
+    const char *command; /* enable disable cancel kill pause resume retry change resolve migrate */
     const char *command_id;
     int64_t issued_at;
     uint64_t if_seq;
@@ -167,11 +167,14 @@ struct op_steer {
     const char *definition; /* digest of the one by which steps were numbered, "" where none are */
     const char *owner;      /* whose job it must be, or else it is unknown; NULL: any */
     int64_t most_bytes;     /* that the owner's jobs may take of the partition; 0: any number */
-    const uint32_t *steps;  /* retry: none for all; resolve: one; migrate: those that differ */
-    uint32_t n_steps;       /* at most OPS_BUDGET; migrate: MIGRATION_DIFFERING_MAX */
-    char state;             /* resolve: A or D; else 0 */
-    struct bytes payload;   /* encoded: arguments of a retry, result of a resolve */
-    const struct workflow *to; /* migrate: what the job is to have; else NULL */
+    const uint32_t
+        *steps;       /* retry: none for all; change, resolve: one; migrate: those that differ */
+    uint32_t n_steps; /* at most OPS_BUDGET; migrate: MIGRATION_DIFFERING_MAX */
+    const char *hows; /* change, migrate: of each step, see enum migration_how */
+    char state;       /* resolve: A or D; else 0 */
+    struct bytes payload;      /* encoded: arguments of a change, result of a resolve */
+    const struct workflow *to; /* change, migrate: what the job is to have; else NULL */
+    const char *what;          /* change: the fields that it gives, for the history; else NULL */
     uint32_t n_gone;           /* migrate: so many of the steps, the first, are no more */
 };
 
@@ -214,7 +217,8 @@ struct ops_driven {
     uint64_t seq;     /* of the last thing recorded of the job */
     uint64_t settled; /* seq of the settling that this call made, 0 for none */
     bool more;        /* drive again when these requests are confirmed */
-    bool step_events;
+    bool step_events; /* each request is told on drover.events */
+    bool steps_heard; /* its client is told of what ops_step_events() reads */
     uint32_t open;
     uint32_t steps;
     uint64_t mark; /* of the partition, after what this call accepted or settled; 0: nothing */
@@ -525,9 +529,39 @@ struct ops_renewed {
     bool wanted;
     int64_t locked_until;
     int64_t now;
+    bool begins; /* ops_step_events() has this to tell */
 };
 
 int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out);
+
+/* What has happened at the steps of a job since this was asked last: each is answered once. */
+void ops_step_events(struct effects *fx, uint64_t id, uint32_t partition, const char *job);
+
+struct ops_step_event {
+    uint64_t seq;
+    int64_t at;
+    struct bytes event; /* dispatched, began, done, undone, failed or parked */
+    uint32_t attempt;
+    bool back;          /* of its undo */
+    struct bytes agent; /* empty where there is none */
+    struct bytes step;
+    struct bytes error; /* encoded, without details; empty for none */
+};
+
+struct ops_step_events {
+    int64_t now;
+    uint32_t open;
+    uint32_t steps;
+    struct bytes workflow;
+    struct bytes submitter;
+    struct ops_address to;
+    bool json;
+    struct ops_step_event *events;
+    uint32_t n;
+};
+
+/* Return: 0, -ENOENT where nobody wants to hear of it any more, or -EPROTO. */
+int ops_read_step_events(struct ops_reader *r, struct effects *fx, struct ops_step_events *out);
 
 /* @lease: ms; 0 gives the lead up. Answers LEADS or FOLLOWS. */
 void ops_lead(struct effects *fx, uint64_t id, uint32_t partition, const char *who, int64_t lease);

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "model/change.h"
 #include "model/check.h"
 #include "model/json.h"
 #include "model/policy.h"
@@ -269,6 +270,28 @@ static bool submit_check(const Drover__V1__Submit *m, struct problem *problem)
            check_text(m->traceparent, WIRE_TRACEPARENT_MAX, PATH(NULL, "traceparent"), problem);
 }
 
+/* Numbers and policies are checked with the definition that they are put into. */
+static bool change_check(const Drover__V1__Step *m, const struct path *where,
+                         struct problem *problem)
+{
+    const Drover__V1__Revert *revert = m->revert;
+
+    if (*m->name || m->n_after > 0 || m->n_take > 0 || m->take_none || m->waive_revert)
+        return check_fail(
+            problem, where,
+            "of a step can be changed: actor, action, lock_ms, wait_ms, heartbeat_ms, "
+            "retry, and of its revert lock_ms, wait_ms, retry");
+    if (m->arguments)
+        return check_fail(problem, PATH(where, "arguments"), "are given by retry.arguments");
+    if (revert && (*revert->action || *revert->actor || revert->arguments))
+        return check_fail(problem, PATH(where, "revert"),
+                          "of an undo can be changed: lock_ms, wait_ms, retry");
+    if (change_is_empty(m))
+        return check_fail(problem, where, "gives nothing: 0 and an empty text are not given");
+    return check_name_if(m->actor, PATH(where, "actor"), problem) &&
+           check_name_if(m->action, PATH(where, "action"), problem);
+}
+
 static bool retry_check(const Drover__V1__Retry *m, const struct path *where,
                         struct problem *problem)
 {
@@ -279,6 +302,12 @@ static bool retry_check(const Drover__V1__Retry *m, const struct path *where,
             return false;
     if (m->arguments && m->n_steps != 1)
         return check_fail(problem, PATH(where, "arguments"), "only with exactly one step");
+    if (m->change && m->n_steps != 1)
+        return check_fail(problem, PATH(where, "change"), "only with exactly one step");
+    if (m->begin_anew && !m->change && !m->arguments)
+        return check_fail(problem, PATH(where, "begin_anew"), "only with arguments or change");
+    if (m->change && !change_check(m->change, PATH(where, "change"), problem))
+        return false;
     return check_payload(m->arguments, WIRE_INPUT_MAX, PATH(where, "arguments"), problem);
 }
 

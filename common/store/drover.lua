@@ -13,14 +13,15 @@
 --
 -- Contents, each behind a heading `---- … ----`: definitions · steps · jobs · steps and jobs move ·
 -- the cursor · a job goes on · answers · the clock · define and submit · record · renew · expire · drive ·
--- commands · migrate · steer · settle_owed and lead · inspect · told · mark · suspect · forget · sweep ·
+-- commands · change and migrate · steer · settle_owed and lead · inspect · told · step events · mark · suspect · forget · sweep ·
 -- look · registration
 --
 -- Keys of a partition (p = KEYS[1]):
 --   p job:<id>      hash   the job; a field for each step, by number, absent until first touched;
 --                          b<step>: a dispatch of it may have been begun, though nobody can tell, see is_begun();
 --                          k<step>: the turn in which it was parked, see add_parked()
---   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors,
+--   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors, a<step> arguments from a
+--                          person; change: a command that waits, see change;
 --                          p<step> the last Progress and t<step> the token of a request that left its
 --                          queue, see has_evidence(); c<step> the token of a request that was sent once
 --                          more, u<step> that of one that had waited, see unsent() …
@@ -352,7 +353,7 @@ local function record_text(rec)
   local text = rec.current .. ' ' .. rec.asked .. ' ' .. rec.state .. ' ' .. int(rec.turn) .. ' '
     .. int(rec.attempt) .. ' ' .. rec.token .. ' ' .. int(rec.till) .. ' ' .. int(rec.failures) .. ' '
     .. int(rec.expiries) .. ' ' .. int(rec.waiting) .. ' ' .. int(rec.unstarted)
-  return rec.since == 1 and text or text .. ' ' .. int(rec.since) .. ' ' .. int(rec.forward)
+  return rec.since == 1 and rec.forward == rec.turn and text or text .. ' ' .. int(rec.since) .. ' ' .. int(rec.forward)
 end
 
 -- In flight, or with a timer: there is a moment at which somebody must look.
@@ -382,7 +383,9 @@ local DEFAULTS = {__index = {
   failed = '',     -- steps that nobody will try again, by number, as far as there is room
   stuck_do = 0, stuck_undo = 0, -- how many they are
   started = false, -- it had a start_at, and has begun
-  start_at = 0, complete_by = 0, step_events = false, late = false,
+  start_at = 0, complete_by = 0,
+  events = '',     -- step: what is sent is told on drover.events; reply: what happens at steps, to reply_to
+  late = false,    -- the last turn whose forward work the deadline has bounded: it has passed; see set_late()
   scan = false, scan_changed = false, had_cursor = false,
   settled = 0,     -- seq of the notice that this call owes
   marked = 0,      -- the partition's mark after what this call accepted or settled
@@ -390,6 +393,7 @@ local DEFAULTS = {__index = {
   parked = 0,      -- steps that are parked, or tried again since, see add_parked()
   attention = '',  -- why a person is needed: "kind since step actor class", see attend()
   acknowledged = false, -- a person knows
+  waits_for = '',  -- steps that are undone before a change is carried out, by number, see change
 }}
 
 -- `budget` is what the call may touch, shared by the jobs of one call. What every call sets stands here, though it
@@ -425,7 +429,7 @@ do
 -- Fields that most jobs never have: as long as `plain` says so (1; 2: and neither labels nor a traceparent among
 -- the data) they are not asked for, because to look for what is not there costs Redis more than to find what is.
 local RARE = {'hold', 'cursor', 'scan', 'outcome', 'start_at', 'events', 'since', 'cause', 'ending', 'failed',
-  'complete_by', 'late', 'stuck', 'epoch', 'started', 'parked', 'attention', 'acknowledged', 'next_try'}
+  'complete_by', 'late', 'stuck', 'epoch', 'started', 'parked', 'attention', 'acknowledged', 'next_try', 'waits_for'}
 is_rare = {}
 for k = 1, #RARE do
   is_rare[RARE[k]] = true
@@ -434,11 +438,12 @@ end
 local function load_rare(job)
   local h = call('HMGET', job.key, unpack(RARE))
   job.hold, job.outcome, job.start_at = h[1] or '', h[4] or '', tonumber(h[5] or '0')
-  job.step_events, job.since, job.cause = h[6] == 'step', tonumber(h[7] or '1'), h[8] or ''
+  job.events, job.since, job.cause = h[6] or '', tonumber(h[7] or '1'), h[8] or ''
   job.ending, job.failed, job.complete_by = h[9] or '', h[10] or '', tonumber(h[11] or '0')
-  job.late, job.started = (h[12] or '') ~= '', h[15] == '1'
+  job.late, job.started = (h[12] or '') ~= '' and (tonumber(h[12]) or 1) - 1, h[15] == '1'
   job.parked, job.attention, job.acknowledged = tonumber(h[16] or '0') or 0, h[17] or '', h[18] == '1'
   job.next_try, job.troubled = tonumber(h[19] or '') or 0, match(job.attention, '^ended ') ~= nil
+  job.waits_for = h[20] or ''
   if h[13] then
     local to_do, to_undo = match(h[13], '^(%d+) (%d+)$')
     job.stuck_do, job.stuck_undo = tonumber(to_do), tonumber(to_undo)
@@ -570,6 +575,12 @@ local function set(job, name, value)
   job.changed[name] = type(value) == 'number' and int(value) or value
 end
 
+-- The deadline has passed: it has bounded what was sent in these turns. The store has one more; builds before 46 had 1
+-- and bounded nothing.
+local function set_late(job, turn)
+  job.late, job.changed.late = turn, int(turn + 1)
+end
+
 -- What a client is told of next moves the mark on.
 local function move_mark(job)
   job.marked = call('HINCRBY', job.p .. 'mark', 'count', 1)
@@ -614,7 +625,7 @@ local function number_at(text, at)
 end
 
 -- An encoded Error without its details, which may be long; '' for what is none.
-local function without_details(text)
+function deciding.without_details(text)
   local kept, at = '', 1
   while at <= #text do
     local tag, from = number_at(text, at)
@@ -650,7 +661,7 @@ function deciding.failure(job, i, asked, reason)
   local text = i and call('HGET', data, 'e' .. int(i))
   local this = concat({name == '' and '-' or name, asked, reason, i and int(i) or '-', class_of(job, reason)}, ' ')
   set_decisions(job, asked == 'A' and this or forward, asked == 'D' and this or back)
-  call('HSET', data, asked == 'A' and 'failure' or 'failure_back', text and without_details(text) or '')
+  call('HSET', data, asked == 'A' and 'failure' or 'failure_back', text and deciding.without_details(text) or '')
   count_up(job.key, 'failures', 1)
 end
 
@@ -687,6 +698,10 @@ local function alert_owed(job, i, reason, asked)
   owe(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))
 end
 
+-- A change of the definition, or of a step's arguments, that waits: what may have been done by them is undone first.
+-- Meanwhile the job begins nothing forward. The command is kept, and carried out when all is undone.
+local change = {}
+
 local settle
 do
 
@@ -700,6 +715,7 @@ end
 
 -- The turn is over.
 function settle(job, outcome, reason)
+  change.drop(job)
   local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
   if outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED' then
     deciding.failure(job, tonumber(match(job.failed, '^%d+')), outcome == 'FAILED' and 'A' or 'D', 'PERMANENT') -- where a person
@@ -910,14 +926,19 @@ local function record_of(job, i, text)
   return rec
 end
 
--- How long forward work may still take, where a deadline takes the job back or ends it; nil: nothing bounds it.
-local function time_left(job, asked)
-  if asked ~= 'A' or job.complete_by == 0 or job.late then
-    return nil
+-- Whether a deadline takes the job back or ends it, so that forward work gets no longer than is left until then.
+local function is_bounded(job, asked)
+  if asked ~= 'A' or job.complete_by == 0 then
+    return false
   end
   local def = job.def
   def.on_deadline = def.on_deadline or match(call('HGET', def.key, 'job') or '', '^%u') or 'P'
-  return def.on_deadline ~= 'P' and job.complete_by - job.now or nil
+  return def.on_deadline ~= 'P'
+end
+
+-- How long forward work may still take; nil: nothing bounds it.
+local function time_left(job, asked)
+  return not job.late and is_bounded(job, asked) and job.complete_by - job.now or nil
 end
 
 -- How long a request may wait for an agent: twice as long after each dispatch that no agent is known to have begun.
@@ -991,6 +1012,9 @@ local function lock(job, i, rec, asked, fresh)
   local t, left = terms_of(job.def, i, asked), time_left(job, asked)
   if left and left <= 0 then
     set_state(job, i, rec, 'W', 0) -- the deadline is about to be noticed, and turns or ends the job
+    return
+  elseif asked == 'A' and job.waits_for ~= '' then
+    set_state(job, i, rec, 'W', 0)
     return
   end
   if not another_try(job, rec, asked) then
@@ -1149,7 +1173,7 @@ local function mind_deadline(job)
   if job.desired == 'A' and job.complete_by > job.now then
     touch(job, job.complete_by)
   elseif job.desired == 'A' and job.complete_by > 0 then
-    job.late, job.changed.late = true, '1' -- whoever has it go on now knows that
+    set_late(job, job.turn - 1) -- whoever has it go on now knows that
   end
 end
 
@@ -1165,6 +1189,7 @@ local function turn(job, desired, cause, ...)
   if finished(job) then
     reopen(job)
   end
+  change.drop(job)
   set(job, 'turn', job.turn + 1)
   set(job, 'since', job.turn)
   if job.parked > 0 then
@@ -1265,7 +1290,8 @@ local function spread_piece(job, from, offset, fresh)
   for k = 1, count do
     local i = list[k]
     -- in a job's first turn nothing but this spread can have touched a step that waits for one
-    if not job.records[i] and not (job.turn == 1 and step_of(job.def, i).n_after <= 1) then
+    -- or, of roots that an earlier call has left over, a person
+    if not job.records[i] and not (job.turn == 1 and step_of(job.def, i).n_after <= 1 and (from ~= 'r' or offset == 0)) then
       fields = fields or {}
       fields[#fields + 1] = int(i)
     end
@@ -1327,6 +1353,38 @@ local function forgive(rec)
   end
 end
 
+-- It waits for no other step, and was sent: it was parked or backing off when the end of the job laid it down,
+-- or its last try came back while nothing was sent.
+local function has_tried(job, rec)
+  return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired and rec.attempt > 0
+end
+
+-- What a retry of all steps is about. A parked step whose next try is due is marked: by its counts it still
+-- stands. What the end of a job has laid down was parked, or was to be tried again, and nobody can tell which.
+local function stands_still(job, i, rec)
+  if rec.state == 'P' or rec.state == 'F' then
+    return true
+  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then
+    return false
+  elseif rec.state == 'W' then
+    return has_tried(job, rec)
+  end
+  return used_up(job, i, rec) ~= nil
+end
+
+-- Whether a retry of all has yet to come by this step.
+local function retry_ahead(job, i)
+  for _, work in ipairs(job.spreads) do
+    if work.from == 'y' and work.offset <= i then
+      return true
+    end
+  end
+  return false
+end
+
+local drive
+do
+
 -- What had used up its tries, and is to be tried all the same, begins anew: its job has turned.
 local function count_step(job, i, rec, fresh)
   if rec.state ~= 'W' then
@@ -1363,35 +1421,6 @@ local function turn_piece(job, work, fresh)
     work.offset, work.edge = i + 1, 0
   end
   return work.offset == job.n
-end
-
--- It waits for no other step, and was sent: it was parked or backing off when the end of the job laid it down,
--- or its last try came back while nothing was sent.
-local function has_tried(job, rec)
-  return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired and rec.attempt > 0
-end
-
--- What a retry of all steps is about. A parked step whose next try is due is marked: by its counts it still
--- stands. What the end of a job has laid down was parked, or was to be tried again, and nobody can tell which.
-local function stands_still(job, i, rec)
-  if rec.state == 'P' or rec.state == 'F' then
-    return true
-  elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then
-    return false
-  elseif rec.state == 'W' then
-    return has_tried(job, rec)
-  end
-  return used_up(job, i, rec) ~= nil
-end
-
--- Whether a retry of all has yet to come by this step.
-local function retry_ahead(job, i)
-  for _, work in ipairs(job.spreads) do
-    if work.from == 'y' and work.offset <= i then
-      return true
-    end
-  end
-  return false
 end
 
 -- A walk has come to that step. Returns whether that is all.
@@ -1442,7 +1471,7 @@ local function lay_down_piece(job, work)
 end
 
 -- Works the cursor off until it is done or the budget is used. On a job that is held nothing is sent.
-local function drive(job, fresh)
+local function work_off(job, fresh)
   while job.budget.left > 0 and unfinished(job) do
     local work, done = job.spreads[1], nil
     if work.from == 't' then
@@ -1458,6 +1487,17 @@ local function drive(job, fresh)
       table.remove(job.spreads, 1)
     end
   end
+end
+
+function drive(job, fresh)
+  work_off(job, fresh)
+  if job.waits_for ~= '' and job.ending == '' and change.is_due(job) then
+    change.carry_out(job, fresh)
+    look_at_all(job, 'w')
+    work_off(job, fresh)
+  end
+end
+
 end
 
 ---- a job goes on ----
@@ -1540,6 +1580,10 @@ do
 
 local NONE = {} -- nobody puts anything there
 
+local function tells_steps(job)
+  return job.events == 'step' and ' 1 ' or #job.history > 0 and ' 2 ' or ' 0 '
+end
+
 -- Fields of a job's data; one that is not there is false.
 local function data_of(job, fields)
   local key = job.p .. 'data:' .. job.id
@@ -1619,7 +1663,8 @@ end
 
 -- What is one word each stands together: an item costs Redis more than to put it to others, and its reader, too.
 --   code, definition
---   "now seq settled more step_events open n mark n_alerts n_requests"; settled, mark: 0 for none
+--   "now seq settled more step_events open n mark n_alerts n_requests"; settled, mark: 0 for none; step_events: 1
+--   for requests of a job with events `step`, 2 where step_events() has something to tell
 --   n_alerts × "step asked reason seq"
 --   n_requests × ("step asked current turn attempt token until wait failures expiries again forward has_error
 --     has_arguments" and these, where it has them)
@@ -1630,7 +1675,7 @@ function put_driven(out, code, job)
   local n = #out
   out[n + 1], out[n + 2] = code, job.def.digest
   out[n + 3] = int(job.now) .. ' ' .. int(job.seq) .. ' ' .. int(job.settled) .. (unfinished(job) and ' 1' or ' 0')
-    .. (job.step_events and ' 1 ' or ' 0 ') .. int(job.open) .. ' ' .. int(job.n) .. ' ' .. int(job.marked) .. ' '
+    .. (job.events == '' and ' 0 ' or tells_steps(job)) .. int(job.open) .. ' ' .. int(job.n) .. ' ' .. int(job.marked) .. ' '
     .. int(#job.alerts) .. ' ' .. int(#job.dispatched)
   for k, alert in ipairs(job.alerts) do
     out[n + 3 + k] = int(alert.i) .. ' ' .. alert.asked .. ' ' .. alert.reason .. ' ' .. int(alert.seq)
@@ -1930,8 +1975,8 @@ local function write_first(job, digest, priority, complete_by)
     c.complete_by = complete_by
     job.due = min(job.due, tonumber(complete_by))
   end
-  if job.step_events then
-    c.events = 'step'
+  if job.events ~= '' then
+    c.events = job.events
   end
   job.due_changed = true
 end
@@ -2005,7 +2050,7 @@ function submit(keys, a)
     complete_by = int(max(now, start_at) + tonumber(within))
   end
   local job = job_new(p, id, now, def, tonumber(d[2]))
-  job.desired, job.start_at, job.step_events = desired, start_at, a[11] == 'step'
+  job.desired, job.start_at, job.events = desired, start_at, a[11] ~= 'job' and a[11] or ''
   job.complete_by = tonumber(complete_by)
   if later then
     job.phase, job.due = 'PENDING', start_at
@@ -2080,6 +2125,7 @@ local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
   local name = int(i)
   keep(job, 'r' .. name, rec.asked == 'A' and op.result or '')
+  remove_parked(job, i) -- an undo on the way forward as well
   note(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), token_id(i, rec.token), op.agent)
   rest(job, i, rec, op.fresh)
 end
@@ -2336,7 +2382,8 @@ local function in_flight(p, now, id, token)
   return rec, i, job
 end
 
--- renew: job token fraction note elapsed actor -> code wanted locked_until now
+-- renew: job token fraction note elapsed actor -> code wanted locked_until now begins
+-- begins: it is the first of its dispatch, and step_events() has that to tell
 -- An agent is at work, and has had the request for `elapsed` ms (0: it does not say). Its lease is `lock` from
 -- then; where it sends heartbeats, three of them from now, so that its death shows early. Never longer than what the
 -- dispatch gave; another agent, to which the broker has given the request after the first one died, has a lease
@@ -2364,10 +2411,14 @@ function renew(keys, a)
   end
   call('HSET', p .. 'data:' .. id, 'p' .. i, format('%s %.0f %s %s', token, limit, a[3], a[4]))
   set_state(job, i, rec, 'R', min(limit, lease))
+  local begins = not known and job.events == 'reply'
+  if begins then
+    note(job, 'began', i, rec.attempt, token_id(i, token), match(a[3], '@(%S+)$'))
+  end
   save(job)
   local left = time_left(job, rec.asked)
   local wanted = not finished(job) and not overtaken(job, rec) and not (left and left <= 0)
-  return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now)}
+  return {'RENEWED', wanted and '1' or '0', int(rec.till), int(now), begins and '1' or '0'}
 end
 
 -- taken: job token -> code
@@ -2405,13 +2456,20 @@ local function lease_length(job, i, rec, t)
   return t.heartbeat > 0 and min(3 * t.heartbeat, t.lock) or t.lock
 end
 
+-- Whether the deadline has passed that bounded the dispatch which is in flight.
+local function is_cut_short(job, rec)
+  if not is_bounded(job, rec.asked) then
+    return false
+  end
+  return job.late and rec.turn <= job.late or not job.late and job.now >= job.complete_by
+end
+
 -- LockedUntil has passed. Where an agent had the request that is a death. Else nothing is counted: it is sent
 -- again, and may wait twice as long.
 local function withdraw(job, i, rec)
   local counts, progress = has_evidence(job, i, rec)
-  local left = time_left(job, rec.asked)
-  if left and left <= 0 or job.late and overtaken(job, rec) then
-    counts = false -- the deadline has cut it short
+  if is_cut_short(job, rec) then
+    counts = false
   end
   note(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(i, rec.token))
   if counts then
@@ -2450,8 +2508,8 @@ local function expire_step(job, i, text, hold, clock, named)
     return nil
   elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + NAMED_AGAIN) then
     return rec.till -- a mark that lies further ahead was made before the clock stepped back
-  elseif job.hold ~= '' and not overtaken(job, rec) then
-    return nil
+  elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == 'A') and not overtaken(job, rec) then
+    return nil -- whatever ends that looks at every step
   end
   if rec.state == 'R' then -- withdrawn just now
     named.expired = (named.expired or 0) + 1
@@ -2648,8 +2706,7 @@ end
 
 local function on_deadline(job)
   local recourse = match(call('HGET', job.def.key, 'job'), '^%u')
-  set(job, 'late', true)
-  job.changed.late = '1'
+  set_late(job, job.turn)
   if recourse ~= 'P' then
     deciding.failure(job, nil, 'A', 'DEADLINE')
   end
@@ -2820,8 +2877,8 @@ function commands.resume(job)
   return 'DONE'
 end
 
--- What a person says about a step begins it anew: nothing is counted against it.
-local function begin_anew(job, i, rec, fresh)
+-- Nothing is counted against a step any more.
+local function clear(job, i, rec)
   job.records[i] = rec
   record_of(job, i)
   if rec.state == 'F' then
@@ -2829,6 +2886,11 @@ local function begin_anew(job, i, rec, fresh)
   end
   remove_parked(job, i)
   forgive(rec)
+end
+
+-- What a person says about a step begins it anew.
+local function begin_anew(job, i, rec, fresh)
+  clear(job, i, rec)
   rest(job, i, rec, fresh)
 end
 
@@ -2837,6 +2899,9 @@ local function go_on_after_failure(job, kind)
   if finished(job) then
     reopen(job)
     mind_deadline(job)
+  end
+  if job.late then
+    set_late(job, 0) -- what is sent from now on has no bound
   end
   deciding.reset(job)
   if job.ending ~= '' then
@@ -2850,15 +2915,13 @@ local function go_on_after_failure(job, kind)
   end
 end
 
--- Why this step cannot be tried again now, with other arguments or as it is.
-local function no_retry(job, rec, edited)
+-- Why this step cannot be tried again now, changed or as it is.
+local function no_retry(job, rec, changed)
   if rec.state == 'R' or rec.state == 'M' then
     return rec.state == 'M' and job.hold ~= '' and 'DUE' or 'IN_FLIGHT'
   elseif rec.state == 'W' and not has_tried(job, rec)
-    and (rec.current == job.desired or not (edited and job.desired == 'A')) then
+    and (rec.current == job.desired or not (changed and job.desired == 'A')) then
     return 'NOT_FAILED'
-  elseif edited and rec.current ~= 'D' then
-    return 'UNKNOWN'
   end
 end
 
@@ -2876,40 +2939,40 @@ local function can_retry(job)
   return false
 end
 
--- retry: arguments, "" for those that it has; step…, none for all that are parked or have failed
-function commands.retry(job, command, arguments, ...)
-  local steps = {...}
+-- Why nobody may have this job try again; nil where one may.
+local function no_tries(job)
   if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
-    return 'WRONG_STATE', finished(job) and job.outcome or job.phase
+    return finished(job) and job.outcome or job.phase
+  end
+end
+
+-- retry: "" step…, none for all that are parked or have failed. Before build 46 the first one were new arguments.
+function commands.retry(job, command, arguments, ...)
+  local steps, why = {...}, no_tries(job)
+  if why then
+    return 'WRONG_STATE', why
+  elseif arguments ~= '' then
+    return commands.change(job, command, job.def.digest, 'arguments', arguments, steps[1])
   elseif #steps == 0 and not can_retry(job) then
     return 'UNCHANGED'
   end
-  local recs, edited = {}, arguments ~= ''
+  local recs = {}
   for k = 1, min(#steps, BUDGET) do
     local i = tonumber(steps[k])
     local rec = parse_record(call('HGET', job.key, steps[k]), step_of(job.def, i))
-    local why = no_retry(job, rec, edited)
+    why = no_retry(job, rec)
     if why then
       return 'WRONG_STATE', why, i
     end
     recs[i] = rec
   end
-  if job.bytes + #arguments > DATA_MAX then
-    return 'WRONG_STATE', 'DATA_FULL'
-  end
   go_on_after_failure(job, next(recs) and 'w' or 'y')
-  if edited then
-    set(job, 'turn', job.turn + 1)
-  end
   if not next(recs) then
     note(job, 'retried', 'all')
     look_at_all(job, 'y')
   end
   for i, rec in pairs(recs) do
-    note(job, edited and 'edited' or 'retried', i)
-    if edited then
-      keep(job, 'a' .. i, arguments)
-    end
+    note(job, 'retried', i)
     begin_anew(job, i, rec, command.fresh)
   end
   return 'DONE'
@@ -2917,10 +2980,10 @@ end
 
 -- resolve: step A|D result
 function commands.resolve(job, command, step, state, result)
-  local i = tonumber(step)
+  local i, why = tonumber(step), no_tries(job)
   local rec = record_of(job, i, call('HGET', job.key, step))
-  if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
-    return 'WRONG_STATE', finished(job) and job.outcome or job.phase
+  if why then
+    return 'WRONG_STATE', why
   elseif rec.state == 'R' then
     return 'WRONG_STATE', 'IN_FLIGHT', i
   elseif rec.state == 'W' and rec.current == state
@@ -2944,7 +3007,7 @@ function commands.resolve(job, command, step, state, result)
   return 'DONE'
 end
 
----- migrate ----
+---- change and migrate ----
 
 -- Drops what a job holds of a definition, and the definition where nobody else does.
 local function release_definition(p, digest)
@@ -2954,7 +3017,170 @@ local function release_definition(p, digest)
   end
 end
 
-do -- what only a migration needs
+do -- what only a change needs
+
+local function hold_definition(p, digest)
+  if call('HINCRBY', p .. 'def:' .. digest, 'refs', 1) == 1 then
+    call('ZREM', p .. 'defs', digest)
+  end
+end
+
+local function take_definition(job, digest)
+  hold_definition(job.p, digest)
+  release_definition(job.p, job.def.digest)
+  job.def, job.changed.def = definition(job.p, digest), digest
+end
+
+local function is_ready(p, digest)
+  return call('HGET', p .. 'def:' .. digest, 'ready') == FORMAT
+end
+
+-- The record of step i, which the call may have changed already: a command that has waited is carried out within one.
+local function present(job, i, text)
+  return job.records[i] or parse_record(text, step_of(job.def, i))
+end
+
+-- A step that a command changes, and how, "12", "12t" or "12!". t: the terms of its dispatches, such as a lease; it is
+-- the same work under the same key. Else it is other work; !: also where the present one may have been done, and
+-- nothing takes it back.
+local function target(word)
+  local i, how = match(word, '^(%d+)([t!]?)$')
+  return tonumber(i), how
+end
+
+-- What becomes of the present work before a step gets other work: nil where it was not done; UNDO, ANEW where it may
+-- have been, and is undone first or let be. Or, behind a nil, why neither is possible.
+local function before_other_work(job, i, rec, how)
+  if rec.current ~= 'U' then
+    return nil
+  elseif step_of(job.def, i).has_revert then
+    local waiting = rec.since == job.epoch and rec.waiting or n_before(job, step_of(job.def, i))
+    return waiting == 0 and 'UNDO' or nil, waiting > 0 and 'WAITING' or nil
+  end
+  return how == '!' and 'ANEW' or nil, how ~= '!' and 'UNKNOWN' or nil
+end
+
+-- What these steps may have done is undone, as they are now, each under a turn of its own, which no do has: the job's
+-- turn is higher. An undo that was sent before is the same work. The command waits for that.
+-- steps: { i, rec }…; the first word is the command, the second the digest of the definition that it brings.
+local function put_off(job, fresh, steps, ...)
+  local words, texts, numbers = {...}, {}, {}
+  for k, word in ipairs(words) do
+    texts[k] = #word .. ':' .. word
+  end
+  for k, step in ipairs(steps) do
+    numbers[k] = int(step.i)
+  end
+  go_on_after_failure(job, 'w')
+  hold_definition(job.p, words[2])
+  set(job, 'waits_for', concat(numbers, ' '))
+  for _, step in ipairs(steps) do
+    set(job, 'turn', job.turn + 2)
+    note(job, 'changing', step.i)
+    clear(job, step.i, step.rec)
+    if step.rec.asked == 'A' then
+      step.rec.asked, step.rec.turn = 'D', job.turn - 1
+    end
+    rest(job, step.i, step.rec, fresh)
+  end
+  keep(job, 'change', concat(texts)) -- behind the turn, which tells keep() that there may be one
+  return 'DONE'
+end
+
+-- The words of the command that waits, which is not to wait any more.
+local function take_words(job)
+  local words = texts_of(call('HGET', job.p .. 'data:' .. job.id, 'change') or '')
+  set(job, 'waits_for', '')
+  keep(job, 'change', '')
+  return words
+end
+
+-- A job that is turned, or has ended, stays as it is.
+function change.drop(job)
+  if job.waits_for == '' then
+    return
+  end
+  local words = take_words(job)
+  if words[2] then
+    release_definition(job.p, words[2])
+  end
+  note(job, 'unchanged', 'TURNED')
+end
+
+-- Whether all is undone that a change waits for, or a person has said what is true of it.
+function change.is_due(job)
+  local words = {}
+  for word in gmatch(job.waits_for, '%d+') do
+    words[#words + 1] = word
+  end
+  for k, text in ipairs(call('HMGET', job.key, unpack(words))) do
+    if present(job, tonumber(words[k]), text).current == 'U' then
+      return false
+    end
+  end
+  return true
+end
+
+function change.carry_out(job, fresh)
+  local words = take_words(job)
+  local code, why, i = nil, 'LOST', nil
+  if commands[words[1]] then
+    code, why, i = commands[words[1]](job, {fresh = fresh, has_waited = true}, unpack(words, 2))
+  end
+  if code ~= 'DONE' then
+    note(job, 'unchanged', why or code, i)
+  end
+  if words[2] then
+    release_definition(job.p, words[2])
+  end
+end
+
+-- change: definition what arguments step: a step that stands gets another definition, or other arguments, and begins
+-- anew. what: for the history; arguments: "" for those that it has; step: see target().
+function commands.change(job, command, digest, what, arguments, word)
+  local i, how = target(word)
+  local rec, why = present(job, i, call('HGET', job.key, int(i))), no_tries(job)
+  if why then
+    return 'WRONG_STATE', why
+  elseif job.waits_for ~= '' then
+    return 'WRONG_STATE', 'CHANGING'
+  elseif how ~= 't' and job.desired == 'D' then
+    return 'WRONG_STATE', 'BACK'
+  end
+  local before
+  why = no_retry(job, rec, true)
+  if not why and how ~= 't' then
+    before, why = before_other_work(job, i, rec, how)
+  end
+  if why then
+    return 'WRONG_STATE', why, i
+  elseif job.bytes + #arguments > DATA_MAX then
+    return 'WRONG_STATE', 'DATA_FULL'
+  elseif digest ~= job.def.digest and not is_ready(job.p, digest) then
+    return 'MOVED'
+  elseif before == 'UNDO' then
+    return put_off(job, command.fresh, {{i = i, rec = rec}}, 'change', digest, what, arguments, word)
+  end
+  go_on_after_failure(job, 'w')
+  local renewed = call('HGET', job.def.key, 'renewed')
+  take_definition(job, digest)
+  if renewed then
+    call('HSETNX', job.def.key, 'renewed', renewed) -- an older job stays one, see is_older_job()
+  end
+  if before == 'ANEW' then
+    note(job, 'anew', i)
+    rec.current = 'D'
+  end
+  if how ~= 't' then
+    set(job, 'turn', job.turn + 1)
+  end
+  note(job, how == 't' and 'changed' or 'edited', i, what)
+  if arguments ~= '' then
+    keep(job, 'a' .. i, arguments)
+  end
+  begin_anew(job, i, rec, command.fresh)
+  return 'DONE'
+end
 
 -- Whether anybody may have begun a step under its present definition: it was dispatched, and not all of
 -- that came back. What is dispatched now is with nobody where the ones before came back, and there is no evidence.
@@ -2970,11 +3196,29 @@ local function may_have_begun(rec)
   return rec.state == 'R' or rec.current == 'U'
 end
 
+-- The same as before_other_work(), of a step that has another definition in a newer version. What nobody can
+-- have begun is replaced as it is.
+local function before_migration(job, i, rec, how, is_gone)
+  local flies = rec.state == 'R' or rec.state == 'M'
+  if how == 't' then
+    return nil, flies and 'IN_FLIGHT' or nil
+  elseif rec.current == 'A' then
+    return nil, 'BEGUN' -- maybe by a person's word
+  elseif is_gone and may_have_begun(rec) then
+    return nil, 'GONE' -- nobody would undo it
+  elseif not is_begun(job, i, rec) then
+    return nil
+  elseif flies then
+    return nil, 'IN_FLIGHT'
+  end
+  return before_other_work(job, i, rec, how)
+end
+
 -- Where every request came back, an agent may still have had one: it is undone first, as the new
 -- definition says, under the turn between. The attempts begin anew, under other keys.
-local function replace_step(job, i, rec)
+local function replace_step(job, i, rec, before)
   if rec then
-    local maybe = may_have_begun(rec)
+    local maybe = may_have_begun(rec) and before ~= 'ANEW'
     if rec.state == 'R' then
       note(job, 'withdrawn', i, rec.attempt, token_id(i, rec.token))
     elseif rec.state == 'F' and rec.since >= job.since then -- of this way: it counts
@@ -2998,38 +3242,64 @@ local function replace_step(job, i, rec)
   keep(job, 'a' .. i, '') -- meant for what it was before
 end
 
--- migrate: definition n name gone step…: those that differ from what the job has, none of which has begun;
--- the first `gone` are no more, and were not even sent
-function commands.migrate(job, _, digest, n, name, gone, ...)
-  local list = {...}
-  n, gone = tonumber(n), tonumber(gone)
-  if finished(job) or job.ending ~= '' or job.desired == 'D' then
-    return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'
-  elseif digest == job.def.digest then
-    return 'UNCHANGED'
+-- The steps that differ from what the job has, as { i, how, rec, before }…, and those of them that are undone before;
+-- or nil, why that is not possible, and the step.
+local function plan_migration(job, has_waited, gone, words)
+  local steps, numbers, undo, flying = {}, {}, {}, nil
+  for k, word in ipairs(words) do
+    local i, how = target(word)
+    steps[k], numbers[k] = {i = i, how = how}, int(i)
   end
-  local def, recs = definition(job.p, digest), {}
-  if call('HGET', def.key, 'ready') ~= FORMAT then
-    return 'MOVED'
-  end
-  for k, text in ipairs(#list > 0 and call('HMGET', job.key, unpack(list)) or {}) do
-    recs[k] = text and parse_record(text)
-    if text and (recs[k].current == 'A' -- by a person's word
-        or k <= gone and may_have_begun(recs[k])
-        or is_begun(job, list[k], recs[k])) then
-      return 'WRONG_STATE', 'BEGUN', tonumber(list[k])
+  for k, text in ipairs(#numbers > 0 and call('HMGET', job.key, unpack(numbers)) or {}) do
+    local step, why = steps[k], nil
+    if text or job.records[step.i] then
+      step.rec = present(job, step.i, text)
+      step.before, why = before_migration(job, step.i, step.rec, step.how, k <= gone)
+      why = why or has_waited and step.rec.state == 'R' and 'IN_FLIGHT' -- maybe by this call
+      if why then
+        return nil, why, step.i
+      end
+      undo[#undo + 1] = step.before == 'UNDO' and step or nil
+      flying = step.rec.state == 'R' and step.i or flying
     end
   end
-  if call('HINCRBY', def.key, 'refs', 1) == 1 then
-    call('ZREM', job.p .. 'defs', digest)
+  if #undo > 0 and flying then
+    return nil, 'IN_FLIGHT', flying
+  elseif #undo > BUDGET then
+    return nil, 'MANY_UNKNOWN'
   end
-  release_definition(job.p, job.def.digest)
+  return steps, undo
+end
+
+-- migrate: definition n name gone step…: those that differ from what the job has, see target(); the first `gone` are
+-- no more, and were not even sent
+function commands.migrate(job, command, digest, n, name, gone, ...)
+  if finished(job) or job.ending ~= '' or job.desired == 'D' then
+    return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'
+  elseif job.waits_for ~= '' then
+    return 'WRONG_STATE', 'CHANGING'
+  elseif digest == job.def.digest then
+    return 'UNCHANGED'
+  elseif not is_ready(job.p, digest) then
+    return 'MOVED'
+  end
+  local steps, undo, i = plan_migration(job, command.has_waited, tonumber(gone), {...})
+  if not steps then
+    return 'WRONG_STATE', undo, i
+  elseif #undo > 0 then
+    return put_off(job, command.fresh, undo, 'migrate', digest, n, name, gone, ...)
+  end
+  take_definition(job, digest)
   call('HSET', job.p .. 'data:' .. job.id, 'workflow', name)
   set(job, 'turn', job.turn + 2)
-  set(job, 'n', n)
-  job.def, job.changed.def = def, digest
-  for k, i in ipairs(list) do
-    replace_step(job, tonumber(i), recs[k])
+  set(job, 'n', tonumber(n))
+  for _, step in ipairs(steps) do
+    if step.before == 'ANEW' then
+      note(job, 'anew', step.i)
+    end
+    if step.how ~= 't' then
+      replace_step(job, step.i, step.rec, step.before)
+    end
   end
   note(job, 'migrated', name)
   local spreads = job.spreads
@@ -3096,7 +3366,7 @@ end
 
 -- Commands that turn the job are in an order of their own, by the time they were issued, and so are
 -- retries: one that was overtaken changes nothing. One that is refused overtakes nothing.
-local ORDERS = {enable = 'ordered', disable = 'ordered', cancel = 'ordered', retry = 'retried'}
+local ORDERS = {enable = 'ordered', disable = 'ordered', cancel = 'ordered', retry = 'retried', change = 'retried'}
 
 local function overtaken_command(job, command)
   local order = ORDERS[command.name]
@@ -3588,6 +3858,50 @@ end
 
 end
 
+---- step events ----
+
+local step_events
+do
+
+local HEARD_MOST = 1000          -- entries of the history that are told at a time, of those that are new the last
+local TOLD = {dispatched = true, began = true, done = true, undone = true, failed = true, parked = true}
+
+-- step_events: job -> FOUND "now open n" workflow submitter reply_to correlation format and, for each,
+-- "seq at event attempt asked agent", step, error
+-- What has happened at the steps of a job since this was called last, for the client that has asked for it: it hears
+-- of each once, or not at all where the caller dies.
+function step_events(keys, a)
+  local p, id = keys[1], a[1]
+  local job = load(p, id, now_ms(), '0')
+  if not job or job.events ~= 'reply' then
+    return {'UNKNOWN_JOB'}
+  end
+  local data = p .. 'data:' .. id
+  local d = call('HMGET', data, 'workflow', 'submitter', 'reply_to', 'correlation', 'format', 'heard')
+  local out = {'FOUND', int(job.now) .. ' ' .. int(job.open) .. ' ' .. int(job.n), d[1] or '', d[2] or '', d[3] or '',
+    d[4] or '', d[5] or ''}
+  local fresh = min(job.seq - (tonumber(d[6] or '') or 0), HEARD_MOST)
+  if fresh <= 0 then
+    return out
+  end
+  call('HSET', data, 'heard', int(job.seq))
+  for _, entry in ipairs(call('LRANGE', p .. 'hist:' .. id, int(-fresh), '-1')) do
+    local seq, at, event, i, attempt, last = match(entry, '^(%d+) (%d+) (%l+) (%d+) ?(%d*) ?%S* ?(%S*)')
+    i = tonumber(i)
+    if TOLD[event] and i < job.n then
+      local rec = parse_record(call('HGET', job.key, int(i)), step_of(job.def, i))
+      local failure = (event == 'failed' or event == 'parked') and call('HGET', data, 'e' .. int(i))
+      put(out, concat({seq, at, event, attempt ~= '' and attempt or int(rec.attempt),
+        event == 'dispatched' and (last == 'D' and 'D' or 'A') or rec.asked,
+        event ~= 'dispatched' and last ~= '' and last or '-'}, ' '),
+        step_of(job.def, i).name or '', failure and deciding.without_details(failure) or '')
+    end
+  end
+  return out
+end
+
+end
+
 ---- mark ----
 
 -- mark: run fresh job… -> now, id, count, began, k × (job): the mark, what it was when the server's present
@@ -3817,7 +4131,8 @@ end
 
 -- From at.step and at.edge on; where at.step is n afterwards the job is done.
 local function sweep_steps(job, at, places)
-  local seen = 0
+  local seen, left = 0, time_left(job, job.desired)
+  local may_send = moving(job) and not (left and left <= 0) -- else the deadline is about to be noticed
   if at.seq ~= job.seq or at.had_busy ~= job.busy then
     at.counts = at.step == 0 and at.edge == 0 -- else the next round will tell
     if at.edge > 0 then
@@ -3827,7 +4142,8 @@ local function sweep_steps(job, at, places)
   while at.step < job.n and seen < BUDGET do
     local i = at.step
     local rec = record_of(job, i, call('HGET', job.key, int(i)))
-    local waits = rec.state == 'W' and rec.current ~= job.desired and moving(job)
+    local waits = rec.state == 'W' and rec.current ~= job.desired and may_send
+      and (job.waits_for == '' or next_asked(job, rec) == 'D')
     local before = waits and n_before(job, step_of(job.def, i)) or 0
     seen = seen + 1 + (at.edge < before and count_missing(job, i, at) or 0)
     if at.edge >= before then
@@ -4000,6 +4316,7 @@ register('settle_owed', settle_owed, {'allow-oom'})
 register('lead', lead, {'allow-oom'})
 register('inspect', inspect, {'no-writes', 'allow-oom'})
 register('told', told, {'allow-oom'})
+register('step_events', step_events, {'allow-oom'})
 register('suspect', suspect, {'allow-oom'})
 register('mark', mark, {'allow-oom'})
 register('forget', forget, {'allow-oom'})

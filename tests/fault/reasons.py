@@ -8,7 +8,7 @@ died, as often as its policy allows, or the deadline of the job.
 import wire
 
 STEERED = {  # by which command
-    "killed": ["kill"], "resumed": ["resume"], "retried": ["retry"], "edited": ["retry"], "resolved": ["resolve"],
+    "killed": ["kill"], "resumed": ["resume"], "retried": ["retry"], "edited": ["change"], "resolved": ["resolve"],
     "held paused": ["pause"], "turned A REQUESTED": ["enable"], "turned D REQUESTED": ["disable"],
     "turned D CANCELLED": ["cancel"],
 }  # fmt: skip
@@ -23,6 +23,8 @@ ANYTHING = None  # what follows nobody outside can know
 def command_name(control):
     """As a history has it."""
     name = control.WhichOneof("command")
+    if name == "retry" and (control.retry.HasField("arguments") or control.retry.HasField("change")):
+        return "change"
     if name != "set_desired":
         return name
     return "enable" if control.set_desired.desired == wire.STATE_ACTIVE else "disable"

@@ -59,6 +59,8 @@ def _asked(answers):
     return [reply.error.retry_after_ms for _, reply in answers]
 
 
+CHANGES = ("migrated", "changed", "changing", "anew")
+
 class Replay:
     """@trace: what the broker has seen, see story.Trace."""
 
@@ -86,7 +88,7 @@ class Replay:
         self.number = None  # the step that an entry is about
         self.whole = True  # all of the history was understood
         for words in job.history:
-            if words[2] == "migrated":  # to a definition that is arranged for this job alone
+            if words[2] in CHANGES:  # to a definition that is arranged for this job alone
                 self.whole = False
                 break
             try:
@@ -187,6 +189,12 @@ class Replay:
 
     def _on_started(self, rest):
         self.require(not self.settled and not self.flights, "I6", "started when under way")
+
+    def _on_step_began(self, i, step, rest):
+        self.require(step.flying, "I14", "begun, and not in flight")
+
+    def _on_attention(self, rest):
+        self.require(not self.settled, "I6", "an alert about its end after the end")
 
     def _on_mended(self, rest):
         self.require(self.clock_set, "I13", f"a sweep had to mend {' '.join(rest)}")

@@ -188,7 +188,7 @@ class Behaviours(Case):
         c.client.reply(requests[0])  # of a dispatch that is over
         c.client.reply(requests[-1])
         self.end("job", wire.OUTCOME_SUCCEEDED)
-        self.assertEqual([["0", "4", wire.token_id(requests[-1].token)]], c.store.events("job", "done"))
+        self.assertEqual([["0", "4", wire.token_id(requests[-1].token), "test"]], c.store.events("job", "done"))
 
     # --- failures ---
 
@@ -553,7 +553,7 @@ class Outage(Case):
             self.assertEqual(7, tried.returncode, command)
             self.assertIn(f"cannot reach the broker at {servers.HOST}:{self.rabbit.port}:", tried.stderr)
         self.assertEqual({}, c.store.job("new"))
-        self.assertIn("RUNNING", self.drover("get", "running", "--from-store").stdout)
+        self.assertIn("SENT", self.drover("get", "running", "--from-store").stdout)
         self.assertEqual("running\n", self.drover("list", "-o", "id", "--from-store").stdout)
         self.assertEqual(before, c.store.job("running"))
         self.rabbit.start()

@@ -30,6 +30,7 @@ POINTS = {
     "store.renew": "scheduler",
     "store.settle_owed": "scheduler",
     "store.steer": "scheduler",
+    "store.step_events": "scheduler",
     "store.submit": "scheduler",
     "store.suspect": None,  # test_poison.py
     "store.sweep": "supervisor",
@@ -92,7 +93,7 @@ class Every(cluster.TestCase):
         failing = wire.step("failing", action="fail", after=["beating"])
         failing.arguments.CopyFrom(wire.payload(b'{"times": 1}', "application/json"))
         steps = [beating, failing, wire.step("program", actor="effect", after=["failing"])]
-        c.client.submit(wire.submit("job", steps))
+        c.client.submit(wire.submit("job", steps, events=wire.EVENTS_STEP_REPLY))
         c.client.submit(wire.submit("nobody", [wire.step("a", actor="none", wait_ms=200)]))
         c.client.publish("drover.submit", "submit", b"\xff")
         c.client.settled("job")

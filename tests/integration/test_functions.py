@@ -103,9 +103,9 @@ class Functions(unittest.TestCase):
             f"{on_deadline} {tries} {expected} {interval} {coefficient} {complete_within}", *lines)[0])
 
     def submit_call(self, digest="d", start_at=0, complete_by=0, reply_to="", labels="", owner="", definition="d", job=JOB,
-                    limits=(0, 0, 0), data=()):
+                    limits=(0, 0, 0), data=(), events="job"):
         """The answer. @owner: who has submitted it, and whose a job of this id must be."""
-        return self.call("submit", job, digest, definition, "", 0, FRESH[0], "me", "A", start_at, complete_by, "", 0,
+        return self.call("submit", job, digest, definition, "", 0, FRESH[0], "me", "A", start_at, complete_by, events, 0,
                          reply_to, "", labels, owner, *limits, *data, "submitter", owner)
 
     def submit(self, *steps, start_at=0, complete_by=0, labels="", **definition):
@@ -168,6 +168,10 @@ class Functions(unittest.TestCase):
 
     def events(self):
         return [entry.split()[2] for entry in self.history()]
+
+    def noted(self, event):
+        """What stands behind it, each time."""
+        return [entry.split()[3:] for entry in self.history() if entry.split()[2] == event]
 
     def index(self, name):
         return self.redis.zrange(f"{KEYS}{name}", 0, -1)
@@ -295,7 +299,7 @@ class Functions(unittest.TestCase):
         """The hold stays a person's."""
         self.submit(LONG, complete_within=1)
         self.assertEqual("DONE", self.steer("pause"))
-        servers.wait_for(lambda: self.call("drive", JOB, FRESH[1], "me", 0) and self.job("late") == ["1"],
+        servers.wait_for(lambda: self.call("drive", JOB, FRESH[1], "me", 0) and self.job("late") == ["2"],
                          "the deadline")
         self.assertEqual(["paused"], self.job("hold"))
         self.assertEqual(1, self.events().count("held"))
@@ -1558,18 +1562,18 @@ class Functions(unittest.TestCase):
         self.define("e", LONG)
         self.await_mark(0)
         self.assertIn("silent", self.events())
-        self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
+        self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.migrate("e", 1, 0))
         self.drive(0)
         self.assertEqual("R", self.step(0)[2])
-        self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
-        for show in (lambda token: self.call("taken", JOB, token), lambda _: self.record("J")):
+        self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.migrate("e", 1, 0))
+        for show, why in ((lambda token: self.call("taken", JOB, token), "IN_FLIGHT"), (lambda _: self.record("J"), "UNKNOWN")):
             self.redis.flushall()
             self.submit(LONG)
             self.define("e", SHORT)
             self.redis.set("skew", 61000)
             self.record("N")
             show(self.step(0)[5])
-            self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
+            self.assertEqual(("WRONG_STATE", why), self.migrate("e", 1, 0))
 
     def test_told_too_late(self):
         """An agent that has had a request for longer than its lease must not begin it: that is no evidence."""
@@ -1604,7 +1608,7 @@ class Functions(unittest.TestCase):
         self.record("N")
         self.assertEqual("RENEWED", self.call("renew", JOB, self.step(0)[5], "0.5", "", 0, "")[0])
         self.define("e", SHORT)
-        self.assertEqual(("WRONG_STATE", "BEGUN"), self.migrate("e", 1, 0))
+        self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.migrate("e", 1, 0))
 
     def test_migrate_to_what_is_gone(self):
         self.submit(LONG)
@@ -2152,7 +2156,356 @@ class Functions(unittest.TestCase):
         self.record("A", 1)
         self.steer("disable")
         self.assertEqual(["A", "W"], self.step(0)[0:3:2])
-        self.assertEqual(("WRONG_STATE", "NOT_FAILED"), self.steer("retry", "other arguments", 0))
+        self.assertEqual(("WRONG_STATE", "BACK"), self.steer("retry", "other arguments", 0))
+
+    def change(self, name, step, what="actor", arguments=""):
+        return self.steer("change", name, what, arguments, step)
+
+    def refs(self, *names):
+        return [self.redis.hget(f"{KEYS}def:{name}", "refs") for name in names]
+
+    def park(self, *steps, **definition):
+        """A job whose first step may have been done, and is parked."""
+        self.submit(*(steps or (LONG,)), **definition)
+        self.record("T")
+        self.assertEqual(["U", "P"], self.step(0)[0:3:2])
+
+    def test_change_of_the_lease(self):
+        """The same work, under the same key; what was counted against it is forgiven."""
+        self.park()
+        self.define("e", "90000 60000 0 1 1 1 1 1 0 -1 PP|")
+        self.assertEqual("DONE", self.change("e", "0t", "lock_ms"))
+        _, _, state, turn, attempt, _, till, failures, *_ = self.step(0)
+        self.assertEqual(["R", "1", "2", "0"], [state, turn, attempt, failures])
+        self.assertGreater(int(till), self.now() + 145_000)
+        self.assertEqual([None, "1"], self.refs("d", "e"))
+        self.assertEqual(["1"], self.job("turn"))
+        self.assertIn("changed", self.events())
+
+    def test_change_of_the_lease_of_an_undo(self):
+        self.submit(LONG, revert=LONG)
+        self.record("A")
+        self.steer("disable")
+        self.record("T")
+        self.assertEqual(["D", "P"], self.step(0)[1:3])
+        turn = self.step(0)[3]
+        self.define("e", LONG, revert="90000 60000 0 1 1 1 1 1 0 -1 PP|")
+        self.assertEqual(("WRONG_STATE", "BACK"), self.change("e", 0))
+        self.assertEqual("DONE", self.change("e", "0t", "revert.lock_ms"))
+        self.assertEqual(["D", "R", turn], self.step(0)[1:4])
+        self.assertGreater(int(self.step(0)[6]), self.now() + 145_000)
+
+    def test_change_of_what_was_not_done(self):
+        """No agent has had it: another actor does it, under another key."""
+        self.submit(LONG)
+        self.record("L")
+        self.assertEqual(["D", "P"], self.step(0)[0:3:2])
+        self.define("e", SHORT)
+        self.assertEqual("DONE", self.change("e", 0))
+        self.assertEqual(["D", "A", "R", "2", "2"], self.step(0)[:5])
+        self.assertEqual([None, "1"], self.refs("d", "e"))
+
+    def test_change_of_what_may_have_been_done(self):
+        """It is undone as it was, and then done as it is to be; meanwhile the job begins nothing else."""
+        self.park(LONG, LONG, LONG, after={2: 1}, revert=LONG)
+        self.define("e", SHORT, LONG, LONG, after={2: 1}, revert=SHORT)
+        key = self.step(0)[3]
+        self.assertEqual("DONE", self.change("e", 0))
+        self.assertEqual(["U", "D", "R", "2"], self.step(0)[:4])
+        self.assertEqual(key, self.step(0)[12])  # what the undo takes back
+        self.assertGreater(int(self.step(0)[6]), self.now() + 60_000)  # by the terms of before
+        self.assertEqual(["1", "1"], self.refs("d", "e"))
+        self.record("A", 1)
+        self.assertEqual("W", self.step(2)[2])
+        self.assertEqual(("WRONG_STATE", "CHANGING"), self.change("e", 2))
+        self.assertEqual(("WRONG_STATE", "CHANGING"), self.migrate("e", 3))
+        self.record("D")
+        self.assertEqual(["D", "A", "R", "4"], self.step(0)[:4])
+        self.assertLess(int(self.step(0)[6]), self.now() + 60_000)
+        self.assertEqual("R", self.step(2)[2])
+        self.assertEqual([None, "1"], self.refs("d", "e"))
+        self.assertEqual([["0"], ["0", "actor"]], [self.noted("changing")[0], self.noted("edited")[0]])
+        self.assertEqual([""], self.job("waits_for"))
+        self.assertFalse(self.redis.hexists(f"{KEYS}data:{JOB}", "change"))
+
+    def test_arguments_of_what_may_have_been_done(self):
+        """The undo has those of before."""
+        self.park(revert=LONG)
+        self.assertEqual("DONE", self.steer("change", "d", "arguments", "others", 0))
+        self.assertEqual(["U", "D", "R"], self.step(0)[:3])
+        self.assertFalse(self.redis.hexists(f"{KEYS}data:{JOB}", "a0"))
+        self.record("D")
+        self.assertEqual("others", self.redis.hget(f"{KEYS}data:{JOB}", "a0"))
+        self.assertEqual(["1"], self.refs("d"))
+        self.assertEqual(["D", "A", "R"], self.step(0)[:3])
+
+    def test_an_undo_on_the_way_forward_that_was_parked(self):
+        """It succeeds when it is tried again: its step is forward work from then on, which is not parked."""
+        tried = "60000 60000 0 1 1 1 1 1 0 1 PP|"
+        self.park(revert=tried)
+        self.define("e", LONG, revert=tried)
+        self.assertEqual("DONE", self.change("e", 0))
+        self.record("T")
+        self.await_mark(0)
+        self.drive(0)
+        self.assertEqual(["D", "R"], self.step(0)[1:3])
+        self.assertEqual([JOB], self.index("needs:parked"))
+        self.record("D")
+        self.assertEqual(["A", "R"], self.step(0)[1:3])
+        self.assertEqual([], self.index("needs:parked"))
+
+    def test_change_of_what_nothing_takes_back(self):
+        self.park()
+        self.define("e", SHORT)
+        self.assertEqual(("WRONG_STATE", "UNKNOWN"), self.change("e", 0))
+        self.assertEqual(["1", "0"], self.refs("d", "e"))
+        self.assertEqual("DONE", self.change("e", "0!"))
+        self.assertEqual(["D", "A", "R", "2"], self.step(0)[:4])
+        self.assertEqual([["0"]], self.noted("anew"))
+
+    def test_change_of_what_is_under_way(self):
+        self.submit(LONG, LONG, after={1: 0})
+        self.define("e", SHORT, SHORT, after={1: 0})
+        for step in ("0", "0t", "0!"):
+            self.assertEqual(("WRONG_STATE", "IN_FLIGHT"), self.change("e", step))
+        self.record("A")
+        for step in ("0", "0t", "0!"):
+            self.assertEqual(("WRONG_STATE", "NOT_FAILED"), self.change("e", step))
+        self.assertEqual(["1", "0"], self.refs("d", "e"))
+
+    def test_change_before_it_begins(self):
+        self.submit(LONG, LONG, after={1: 0})
+        self.define("e", LONG, SHORT, after={1: 0})
+        self.assertEqual("DONE", self.change("e", 1))
+        self.assertEqual("W", self.step(1)[2])
+        self.record("A")
+        self.assertEqual("R", self.step(1)[2])
+        self.assertLess(int(self.step(1)[6]), self.now() + 60_000)
+
+    def test_change_of_a_job_that_has_ended(self):
+        self.submit(FAILS)
+        self.record("P")
+        self.assertEqual(["FAILED"], self.job("outcome"))
+        self.define("e", LONG)
+        self.assertEqual("DONE", self.change("e", "0!"))
+        self.assertEqual(["PROCESSING", ""], self.job("phase", "outcome"))
+        self.assertEqual("R", self.step(0)[2])
+        self.record("A")
+        self.assertEqual(["SUCCEEDED"], self.job("outcome"))
+        self.assertEqual(("WRONG_STATE", "SUCCEEDED"), self.change("e", 0))
+
+    def test_change_that_is_overtaken(self):
+        """The job is turned, or ended, before the step is undone: it stays as it is."""
+        for command, code in (("disable", "TURNED"), ("kill", "TURNED")):
+            with self.subTest(command):
+                self.redis.flushall()
+                self.park(revert=LONG)
+                self.define("e", LONG, revert=LONG)
+                self.assertEqual("DONE", self.change("e", 0))
+                self.assertEqual("DONE", self.steer(command))
+                self.assertEqual([code], self.noted("unchanged")[0])
+                self.assertEqual(["1", None], self.refs("d", "e"))
+                self.assertEqual([""], self.job("waits_for"))
+
+    def test_change_that_a_person_overtakes(self):
+        """It is done, somebody says: then it is not changed any more, and the others go on."""
+        self.park(LONG, LONG, LONG, after={2: 1}, revert=LONG)
+        self.define("e", SHORT, LONG, LONG, after={2: 1}, revert=LONG)
+        self.assertEqual("DONE", self.change("e", 0))
+        self.record("T")  # the undo
+        self.assertEqual(["U", "D", "P"], self.step(0)[:3])
+        self.assertEqual("DONE", self.steer("resolve", 0, "A", ""))
+        self.record("A", 1)
+        self.assertEqual([["NOT_FAILED", "0"]], self.noted("unchanged"))
+        self.assertEqual(["1", None], self.refs("d", "e"))
+        self.assertEqual("R", self.step(2)[2])
+
+    def test_change_that_a_person_overtakes_late(self):
+        """The same, where the others have been held up before: nothing but that word is to come."""
+        self.park(LONG, LONG, LONG, after={2: 1}, revert=LONG)
+        self.define("e", SHORT, LONG, LONG, after={2: 1}, revert=LONG)
+        self.assertEqual("DONE", self.change("e", 0))
+        self.record("T")  # the undo
+        self.record("A", 1)
+        self.assertEqual("W", self.step(2)[2])
+        self.assertEqual("DONE", self.steer("resolve", 0, "A", ""))
+        self.assertEqual("R", self.step(2)[2])
+        self.assertEqual([["NOT_FAILED", "0"]], self.noted("unchanged"))
+
+    def test_keys_of_a_change_that_is_not_carried_out(self):
+        """The job ends before: what is done afterwards has another key than the undo."""
+        self.submit(LONG, FAILS, revert=LONG)
+        self.record("T")
+        self.define("e", SHORT, FAILS, revert=LONG)
+        self.assertEqual("DONE", self.change("e", 0))
+        undone = self.step(0)[3]
+        self.record("P", 1)
+        self.record("D")
+        self.assertEqual(["FAILED"], self.job("outcome"))
+        self.retry_all()
+        self.assertEqual(["D", "A", "R"], self.step(0)[:3])
+        self.assertNotEqual(undone, self.step(0)[3])
+
+    def test_an_undo_that_was_sent_keeps_its_key(self):
+        """A change finds its undo under way before: it is the same work."""
+        self.submit(LONG, revert=LONG)
+        self.steer("disable")
+        self.record("T")
+        self.steer("enable")
+        self.record("T")
+        self.assertEqual(["U", "D", "P"], self.step(0)[:3])
+        key = self.step(0)[3]
+        self.assertEqual("DONE", self.change("d", 0, "arguments", "new"))
+        self.assertEqual(["U", "D", "R", key], self.step(0)[:4])
+
+    def test_timers_wait_for_a_change(self):
+        """A parked step whose try is due while a change waits has it afterwards."""
+        soon = "60000 60000 0 1 1 1 1 1 0 1 PP|"
+        self.submit(LONG, soon, revert=LONG)
+        self.record("T")
+        self.record("T", 1)
+        self.define("e", SHORT, soon, revert=LONG)
+        self.assertEqual("DONE", self.change("e", 0))
+        servers.wait_for(lambda: int(self.step(1)[6]) < self.now(), "its time")
+        self.expire()
+        self.drive(1)
+        self.assertEqual("P", self.step(1)[2])
+        self.record("D")
+        self.await_mark(1)
+        self.drive(1)
+        self.assertEqual("R", self.step(1)[2])
+
+    def test_a_death_after_the_deadline_counts(self):
+        """A person has the job go on: no lease is cut any more."""
+        self.submit(DIES, revert=LONG, on_deadline="F", complete_by=self.now() + 60_000)
+        self.record("T")
+        self.redis.set("skew", 61_000)
+        self.call("drive", JOB, FRESH[1], "me", 0)
+        self.assertEqual(["FAILED"], self.job("outcome"))
+        self.retry_all()
+        self.assertEqual("R", self.step(0)[2])
+        self.taken(0)
+        self.redis.set("skew", 161_000)
+        self.expire()
+        self.assertEqual("expired", self.events()[-1])
+
+    def test_an_older_job_stays_one(self):
+        """A change gives it nothing else than what it says."""
+        self.park()
+        self.redis.hset(f"{KEYS}def:d", "renewed", FAR)
+        self.define("e", "90000 60000 0 1 1 1 1 1 0 -1 PP|")
+        self.assertEqual("DONE", self.change("e", "0t"))
+        self.assertEqual(str(FAR), self.redis.hget(f"{KEYS}def:e", "renewed"))
+
+    def test_change_while_it_is_paused(self):
+        self.park(revert=LONG)
+        self.define("e", SHORT, revert=LONG)
+        self.steer("pause")
+        self.assertEqual("DONE", self.change("e", 0))
+        self.assertEqual(["U", "D", "W"], self.step(0)[:3])
+        self.steer("resume")
+        self.assertEqual(["U", "D", "R"], self.step(0)[:3])
+        self.record("D")
+        self.assertEqual(["D", "A", "R"], self.step(0)[:3])
+        self.assertLess(int(self.step(0)[6]), self.now() + 60_000)
+
+    def test_migrate_what_may_have_been_done(self):
+        """Of two such steps the job waits for both; then it has the newer version."""
+        self.park(LONG, LONG, revert=LONG)
+        self.record("T", 1)
+        self.define("e", SHORT, SHORT, LONG, revert=SHORT)
+        self.assertEqual("DONE", self.migrate("e", 3, 0, 1))
+        self.assertEqual(["2"], self.job("n"))
+        self.record("D")
+        self.assertEqual(["D", "W"], self.step(0)[0:3:2])
+        self.assertEqual(["1", "1"], self.refs("d", "e"))
+        self.record("D", 1)
+        self.assertEqual(["3"], self.job("n"))
+        self.assertEqual([["D", "A", "R"]] * 3, [self.step(i)[:3] for i in range(3)])
+        self.assertEqual([None, "1"], self.refs("d", "e"))
+        self.assertEqual(1, self.events().count("migrated"))
+        keys = [line[3] for line in (self.step(0), self.step(1))]
+        self.assertEqual(["7", "7"], keys)
+
+    def test_migrate_to_another_lease(self):
+        """Begun steps keep their work, and its key."""
+        self.park(LONG, LONG)
+        self.record("A", 1)
+        self.define("e", "90000 60000 0 1 1 1 1 1 0 -1 PP|", "90000 60000 0 1 1 1 1 1 0 -1 PP|")
+        self.assertEqual("DONE", self.migrate("e", 2, "0t", "1t"))
+        self.assertEqual(["U", "P"], self.step(0)[0:3:2])
+        self.assertEqual(["A", "W"], self.step(1)[0:3:2])
+        self.assertEqual("DONE", self.steer("retry", "", 0))
+        self.assertEqual(["U", "A", "R", "1"], self.step(0)[:4])
+        self.assertGreater(int(self.step(0)[6]), self.now() + 145_000)
+        self.record("A")
+        self.assertEqual(["SUCCEEDED"], self.job("outcome"))
+
+    def test_migrate_what_nothing_takes_back(self):
+        self.park()
+        self.define("e", SHORT)
+        self.assertEqual(("WRONG_STATE", "UNKNOWN"), self.migrate("e", 1, 0))
+        self.assertEqual("DONE", self.migrate("e", 1, "0!"))
+        self.assertEqual(["D", "A", "R", "3"], self.step(0)[:4])
+        self.assertEqual([["0"]], self.noted("anew"))
+
+    def steps_told(self):
+        """What has happened at steps since the last time, for the client that asks for it."""
+        code, facts, *rest = self.call("step_events", JOB)
+        self.assertEqual("FOUND", code)
+        self.assertEqual(self.job("open") + ["2"], facts.split()[1:])
+        self.assertEqual(["", "", "me.here", "", ""], rest[:5])
+        entries = [rest[5 + k:8 + k] for k in range(0, len(rest) - 5, 3)]
+        return [(*entry.split()[2:], step, error) for entry, step, error in entries]
+
+    def test_step_events(self):
+        """Each once; the error without details, the agent where it is known."""
+        self.define("d", TRIED, LONG, after={1: 0}, names=("a", "b"), revert=LONG)
+        answer = self.submit_call(reply_to="me.here", events="reply")
+        self.assertEqual("2", answer[2].split()[4])
+        self.assertEqual([("dispatched", "1", "A", "-", "a", "")], self.steps_told())
+        self.assertEqual([], self.steps_told())
+        token = self.step(0)[5]
+        renewals = [self.call("renew", JOB, token, "0.5@agent-7", "", 0, "")[4] for _ in range(2)]
+        self.assertEqual(["1", "0"], renewals)
+        self.assertEqual([("began", "1", "A", "agent-7", "a", "")], self.steps_told())
+        answer = self.record("T", error=an_error("first"), agent="agent-7")
+        self.assertEqual("2", answer[2].split()[4])
+        self.assertEqual([("failed", "1", "A", "agent-7", "a", shown("first")), ("parked", "1", "A", "-", "a", shown("first"))],
+                         self.steps_told())
+        self.steer("retry", "", 0)
+        self.record("A")
+        self.assertEqual([("dispatched", "2", "A", "-", "a", ""), ("done", "2", "A", "-", "a", ""),
+                          ("dispatched", "1", "A", "-", "b", "")], self.steps_told())
+        self.steer("disable")
+        self.record("T", 1)
+        self.record("D", 1)
+        self.assertEqual([("failed", "1", "A", "-", "b", ""), ("dispatched", "2", "D", "-", "b", ""),
+                          ("undone", "2", "D", "-", "b", ""), ("dispatched", "3", "D", "-", "a", "")],
+                         [told if told[0] != "failed" else (*told[:2], "A", *told[3:]) for told in self.steps_told()])
+
+    def test_step_events_that_nobody_wants(self):
+        for events, flag in (("job", "0"), ("step", "1")):
+            with self.subTest(events):
+                self.redis.flushall()
+                self.define("d", BEATING)
+                self.assertEqual(flag, self.submit_call(events=events)[2].split()[4])
+                self.assertEqual("0", self.call("renew", JOB, self.step(0)[5], "0.5@agent-7", "", 0, "")[4])
+                self.assertEqual(["UNKNOWN_JOB"], self.call("step_events", JOB))
+                self.assertNotIn("began", self.events())
+                self.assertFalse(self.redis.hexists(f"{KEYS}data:{JOB}", "heard"))
+
+    def test_step_events_of_many(self):
+        """More than are told at a time: the last ones."""
+        steps = 400
+        self.define("d", *[LONG] * steps)
+        self.submit_call(reply_to="me.here", events="reply")
+        self.drive()
+        for i in range(steps):
+            self.record("T", i)  # dispatched, failed, parked
+        told = self.call("step_events", JOB)[7:]
+        self.assertEqual(1000, len(told) // 3)
+        self.assertEqual(str(len(self.events())), told[-3].split()[0])
 
     def test_retry_all_once_more(self):
         """The first has not come to all steps, and what it began has been parked again."""
@@ -2282,7 +2635,7 @@ class Functions(unittest.TestCase):
         self.submit(LONG, complete_by=self.now() + 60000)
         self.redis.set("skew", 61000)
         self.assertIn("DEADLINE", self.alerts(self.call("drive", JOB, FRESH[1], "me", 0)))
-        self.assertEqual(["deadline", "1"], self.job("hold", "late"))
+        self.assertEqual(["deadline", "2"], self.job("hold", "late"))
         self.assertNotIn("DEADLINE", self.alerts(self.call("drive", JOB, FRESH[1], "me", 1)))
         self.owed_alert("DEADLINE")
 

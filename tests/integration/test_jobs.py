@@ -214,6 +214,46 @@ class Jobs(cluster.TestCase):
         self.assertNotIn(("quiet", "unnamed.step"), keys)
         self.assertEqual(2, keys.count(("loud", "unnamed.step")))
 
+    def test_step_events_to_the_client(self):
+        """What happens at each step, once, with its attempt, its error and its agent; nobody else hears of it."""
+        c = self.cluster(agents=0)
+        heard = []
+        c.client.watch = lambda m: heard.append(m) if isinstance(m, wire.JobEvent) else None
+        steps = [
+            wire.step("a", "hand", revert=wire.Revert(), retry=wire.Policy(initial_interval_ms=1)),
+            wire.step("b", "hand", after=["a"], retry=wire.Policy(maximum_attempts=1, park_interval_ms=-1)),
+        ]
+        others = client.Listener(c.client, lambda channel, method, _properties, body: (
+            self.assertNotEqual(wire.EVENT_KIND_STEP, wire.JobEvent.FromString(body).kind),
+            channel.basic_ack(method.delivery_tag)), exchange="drover.events")
+        self.addCleanup(others.stop)
+        c.client.submit(wire.submit("job", steps, events=wire.EVENTS_STEP_REPLY))
+        failed = wire.Error(**{"class": "NO"}, message="no room", details="a long log", verdict=wire.VERDICT_TRANSIENT)
+        c.client.reply(c.client.consume_step("hand"), error=failed)
+        request = c.client.consume_step("hand")
+        progress = wire.Progress(job_id="job", step="a", token=request.token, agent="test", elapsed_ms=1)
+        for _ in range(2):  # it begins once
+            c.client.publish("drover.reply.hand", "reply", wire.Replies(progress=[progress]))
+        servers.wait_for(lambda: c.store.events("job", "began"), "the first Progress")
+        c.client.reply(request)
+        c.client.reply(c.client.consume_step("hand"), error=failed)
+        servers.wait_for(lambda: c.store.events("job", "parked"), "b to park")
+        c.client.control("job", cancel=wire.Cancel())
+        c.client.reply(c.client.consume_step("hand"))
+        c.client.until(lambda: any(e.kind == wire.EVENT_KIND_SETTLED for e in heard), "the end")
+        told = sorted((e for e in heard if e.kind == wire.EVENT_KIND_STEP), key=lambda e: e.seq)
+        name = wire.StepEvent.Name
+        self.assertEqual(
+            [("a", "SENT", 1, ""), ("a", "FAILED", 1, "NO no room"), ("a", "SENT", 2, ""), ("a", "BEGAN", 2, ""),
+             ("a", "DONE", 2, ""), ("b", "SENT", 1, ""), ("b", "FAILED", 1, "NO no room"), ("b", "PARKED", 1, "NO no room"),
+             ("a", "SENT", 3, ""), ("a", "UNDONE", 3, "")],
+            [(e.step, name(e.step_event)[len("STEP_EVENT_"):], e.attempt,
+              " ".join(filter(None, (getattr(e.error, "class"), e.error.message)))) for e in told])
+        self.assertEqual({""}, {e.error.details for e in told})
+        for happened in (wire.STEP_EVENT_BEGAN, wire.STEP_EVENT_DONE):
+            self.assertEqual("test", next(e.agent for e in told if e.step_event == happened))
+        self.assertEqual(1, len(c.store.events("job", "began")))
+
     def test_reply_queue_gone(self):
         """A notice that nobody can get does not hold the job up."""
         c = self.cluster()

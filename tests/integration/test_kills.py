@@ -75,7 +75,7 @@ class Kills(cluster.TestCase):
                     step, attempt, token = words
                     dispatched.add((f"{job_id}/s{step}/1", int(attempt)))
                 elif event in ENDS:
-                    step, attempt, token = words
+                    step, attempt, token, *_ = words
                     ended[(f"{job_id}/s{step}/1", int(attempt))] += 1
                     if event == "done":
                         done.add((f"{job_id}/s{step}/1", int(attempt)))

@@ -105,7 +105,7 @@ class Migrate(cluster.TestCase):
         self.assertEqual("spare", c.client.consume_step("hand").step)
         servers.wait_for(lambda: c.store.events("job", "unstarted"), "charge to come back")
         code, reason = self.migrate("job", "order@2")
-        self.assertEqual(("WRONG_STATE", True), (code, "step spare has begun" in reason))
+        self.assertEqual(("WRONG_STATE", True), (code, "step spare was sent" in reason))
         self.assertEqual(("DONE", ""), self.migrate("job", "order@5"))
         self.assertEqual("charge", self.c.client.consume_step("hand").step)
         self.assertEqual([["2"]], c.store.events("job", "skipped"))  # its undo, should somebody have begun
@@ -149,8 +149,8 @@ class Migrate(cluster.TestCase):
         first = self.begin()
         record = self.record("job")
         for workflow, code, word in [
-            ("order@3", "WRONG_STATE", "step first has begun"),
-            ("order@4", "WRONG_STATE", "step first has begun"),
+            ("order@3", "WRONG_STATE", "step first is in flight"),
+            ("order@4", "WRONG_STATE", "step first was sent"),
             ("order@9", "UNKNOWN_WORKFLOW", "registered"),
             ("other", "INVALID", "order@1"),
             ("order@1", "UNCHANGED", "already"),

@@ -297,11 +297,17 @@ class Owners(unittest.TestCase):
                          wire.STEP_STATE_PARKED, "the step to be parked")
         resolve = wire.Resolve(step="charge", state=wire.STATE_ACTIVE)
         retry = wire.Retry(steps=["charge"], arguments=wire.payload(b"0.01"))
-        for command in ({"resolve": resolve}, {"retry": retry}):
+        change = wire.Retry(steps=["charge"], change=wire.Step(lock_ms=1000))
+        migrate = wire.Migrate(workflow="order", begin_anew=True)
+        for command in ({"resolve": resolve}, {"retry": retry}, {"retry": change}, {"migrate": migrate}):
             answer = self.ann.control(self.job, **command)
             self.assertEqual(DENIED, answer.code)
             self.assertIn("security.operators", answer.reason)
-        self.assertEqual(wire.ANSWER_CODE_DONE, Hand(self, OPERATOR).control(self.job, resolve=resolve).code)
+        operator = Hand(self, OPERATOR)
+        answer = operator.control(self.job, retry=wire.Retry(steps=["charge"], change=wire.Step(actor="stranger")))
+        self.assertEqual(wire.ANSWER_CODE_INVALID, answer.code)
+        self.assertIn("no registered workflow has an actor stranger", answer.reason)
+        self.assertEqual(wire.ANSWER_CODE_DONE, operator.control(self.job, resolve=resolve).code)
 
     def test_who_may_start_what(self):
         self.begin(submitters=[{"user": ANN, "workflows": ["order"]}])

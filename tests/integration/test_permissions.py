@@ -162,7 +162,7 @@ LIBRARY = "#!lua name=other\nredis.register_function('other', function() return 
 # Who calls which functions.
 FUNCTIONS = {
     SCHEDULER: {"version", "define", "submit", "record", "renew", "taken", "unsent", "drive", "steer", "settle_owed",
-                "inspect", "told", "suspect", "mark"},
+                "step_events", "inspect", "told", "suspect", "mark"},
     SUPERVISOR: {"version", "lead", "expire", "forget", "sweep", "look"},
     READER: {"version", "inspect"},
 }
@@ -204,7 +204,8 @@ RUNS = {"result": ("done", {SCHEDULER}), "error": ("failed", {SCHEDULER}), "rene
 
 
 def running(job):
-    return function("submit", job, "one", "one", "", 0, NONCE, "me", "A", 0, 0, "", 0, "", "", "")
+    events = "reply" if job == "driven" else ""
+    return function("submit", job, "one", "one", "", 0, NONCE, "me", "A", 0, 0, events, 0, "", "", "")
 
 
 def record(kind, job, result="", error=""):
@@ -243,6 +244,7 @@ STORE_OPERATIONS = {
     "carry out commands: `steer`": ([
         function("steer", "steered", "cancel", "c", 0, 0, "", "me", NONCE, 0, "", "")], {SCHEDULER}),
     "drop notices: `settle_owed`": ([function("settle_owed", "bare", 1)], {SCHEDULER}),
+    "tell clients of steps: `step_events`": ([function("step_events", "driven")], {SCHEDULER}),
     "tell of alerts: `told`": ([
         function("told", "cause", "over"), ("HDEL", f"{KEYS}told", "cause")], {SCHEDULER}),
     "see whether the store went back: `mark`": ([

@@ -180,7 +180,7 @@ class Refusals(cluster.TestCase):
         """Over the limit of arguments, over that of the job's data, or of a step that may have acted."""
         c = self.begin()
         policy = wire.Policy(on_permanent=wire.RECOURSE_PARK)
-        self.submit("job", [step("a", retry=policy), step("b", ["a"])])
+        self.submit("job", [wire.step("a", "hand", action="do-a", retry=policy), step("b", ["a"])])
         self.do("do-a", error=error())
         self.until_state("job", 0, "P")
         small, large = wire.payload(b"x"), wire.payload(bytes(1 << 20) + b"x")
@@ -188,7 +188,7 @@ class Refusals(cluster.TestCase):
                              (wire.Retry(steps=["a", "b"], arguments=small), "only with exactly one step"),
                              (wire.Retry(arguments=small), "only with exactly one step")):
             self.refused("job", wire.ANSWER_CODE_INVALID, words, retry=retry)
-        self.wrong("job", "step a may have taken effect", retry=wire.Retry(steps=["a"], arguments=small))
+        self.wrong("job", "step a may have taken effect, and has no revert", retry=wire.Retry(steps=["a"], arguments=small))
         c.client.control("job", pause=wire.Pause())
         c.client.control("job", resolve=wire.Resolve(step="a", state=wire.STATE_DISABLED))
         c.store.redis.hset(c.store.partition("job") + "job:job", "bytes", (64 << 20) - 1)

@@ -438,7 +438,7 @@ class Turns(Case):
         c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to park")
         commands = [("pause", {"pause": wire.Pause()}),
                     ("resolve", {"resolve": wire.Resolve(step="a", state=wire.STATE_DISABLED)}),
-                    ("retry", {"retry": wire.Retry(steps=["a"], arguments=wire.payload(b"new"))}),
+                    ("change", {"retry": wire.Retry(steps=["a"], arguments=wire.payload(b"new"))}),
                     ("resume", {"resume": wire.Resume()}),
                     ("disable", {"set_desired": wire.SetDesired(desired=wire.STATE_DISABLED)}),
                     ("enable", {"set_desired": wire.SetDesired(desired=wire.STATE_ACTIVE)}),
@@ -486,10 +486,10 @@ class Turns(Case):
             self.assertEqual(wire.ANSWER_CODE_WRONG_STATE, self.steer("job", **command), command)
 
     def test_retry_with_other_arguments(self):
-        """Only of a step of which it is known that it has done nothing."""
+        """Of a step that has no revert: only where it is known that it has done nothing."""
         c = self.begin()
         policy = wire.Policy(on_permanent=wire.RECOURSE_PARK)
-        c.client.submit(wire.submit("job", [step("a", retry=policy, arguments=wire.payload(b"old"))]))
+        c.client.submit(wire.submit("job", [step("a", revert=False, retry=policy, arguments=wire.payload(b"old"))]))
         c.client.reply(self.take(), error=permanent("no"))
         c.client.until(lambda: self.states("job")["a"] == "PARKED", "the step to park")
         retry = wire.Retry(steps=["a"], arguments=wire.payload(b"new"))

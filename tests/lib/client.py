@@ -111,6 +111,8 @@ class Client:
         self.watch(message)
         if kind == "Receipt":
             self.receipts.setdefault(message.job_id, []).append(message)
+        elif kind == "JobEvent" and message.kind == wire.EVENT_KIND_STEP:
+            pass  # for those who watch
         elif kind == "JobEvent":
             self.events.setdefault(message.job_id, []).append(message)
         else:

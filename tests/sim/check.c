@@ -803,6 +803,18 @@ static void check_parked_step(struct checker *c, const struct job *job, uint32_t
                 "L1 %s: step %u parked for no reason", job->id, i);
 }
 
+/* Whether a change of this job waits that brings this definition: "6:change32:<digest>…". */
+static bool waits_for(struct checker *c, const struct job *job, const char *digest)
+{
+    struct bytes text;
+
+    if (!job->changing || !simstore_hash(c->store, job->partition, job->keys.data))
+        return false;
+    text = simstore_field(c->store, "change");
+    return strstr(effects_text(&c->scratch, bytes_of(text.data, text.len < 64 ? text.len : 64)),
+                  effects_printf(&c->scratch, "32:%s", digest)) != NULL;
+}
+
 static void check_refs(struct checker *c, const struct job *job)
 {
     const char *key = effects_printf(&c->scratch, "def:%s", job->w->digest);
@@ -810,8 +822,9 @@ static void check_refs(struct checker *c, const struct job *job)
     int64_t at;
 
     for (const struct job *other = c->jobs; other; other = other->hh.next)
-        users += other->created && !other->forgotten && other->partition == job->partition &&
-                 strcmp(other->w->digest, job->w->digest) == 0;
+        if (other->created && !other->forgotten && other->partition == job->partition)
+            users += (uint64_t)(strcmp(other->w->digest, job->w->digest) == 0) +
+                     waits_for(c, other, job->w->digest);
     if (!simstore_hash(c->store, job->partition, key)) {
         require(c, users == 0, "I13 %s: its definition is gone", job->id);
         return;

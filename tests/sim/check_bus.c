@@ -430,12 +430,18 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
     struct ending *e, *undone;
     uint32_t named;
 
-    if (m->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
-        return;
     if (!job) {
         checker_fail(c, "I10 an event of %s", m->job_id);
         return;
     }
+    if (m->kind == DROVER__V1__EVENT_KIND__EVENT_KIND_STEP) {
+        timeline_note(c->t, FEATURE_STEP_HEARD);
+        require(c, m->seq <= job->seq || job->went_back, "I11 %s: told of seq %" PRIu64, job->id,
+                m->seq);
+        require(c, m->step_event && *m->step, "I11 %s: told of no step, or of nothing", job->id);
+    }
+    if (m->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
+        return;
     /* more results than one call reads are not in a notice */
     named = job->w->n_sinks < c->budget ? job->w->n_sinks : c->budget;
     if ((undone = ending_of(job->undone, m)))

@@ -159,6 +159,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     if (back && !job->back)
         timeline_note(c->t, FEATURE_UNDO_ON_THE_WAY_FORWARD);
     require(c, !job->settled && !job->ending, "I6 %s: dispatched after it ended", job->id);
+    require(c, back || !job->changing, "I12 %s: step %u goes forward before a change", job->id, i);
     require(c, !*job->hold, "I6 %s: dispatched while it was held", job->id);
     require_begun(c, job);
     require(c, !step->flying, "I2 %s: step %u dispatched while in flight", job->id, i);
@@ -188,7 +189,11 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
     step->anew = job->retrying && (step->anew || step->parked || step->failed || worn_out(job, i));
     step->parked = step->failed = step->renewed = false;
     step->back = back;
-    if (!back) {
+    require(c, step->turn != (back ? step->forward : step->undo),
+            "I2 %s: step %u is done and undone under one key", job->id, i);
+    if (back) {
+        step->undo = step->turn;
+    } else {
         step->forward = step->turn;
         step->replaced = false;
     }
@@ -291,9 +296,15 @@ static bool is_known_to_jump(struct checker *c, const struct token *token)
 }
 
 /* The deadline has ended its lease: that is no death, whatever its agent does. */
-static bool is_cut_short(const struct checker *c, const struct token *token)
+static bool is_cut_short(struct checker *c, const struct job *job, const struct token *token)
 {
-    return token->left > 0 && c->store_now >= token->minted + token->left;
+    bool late;
+
+    if (token->left == 0 || !simstore_hash(c->store, job->partition, job->keys.job))
+        return false;
+    late = simstore_field(c->store, "late").len > 0;         /* also where the clock steps back */
+    simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
+    return late || c->store_now >= token->minted + token->left;
 }
 
 /* A lease has ended. @silent: nothing shows that an agent has begun it, and no death counts. */
@@ -320,7 +331,7 @@ static void on_expired(struct checker *c, struct job *job, uint32_t i, const str
             token->run_ends - c->t->now);
     require(c, silent || token->begun || token->lied || (token->taken && token->delivered),
             "I14 %s: a death of step %u counts, and nobody has begun it", job->id, i);
-    require(c, !silent || !(token->told || token->taken) || is_cut_short(c, token),
+    require(c, !silent || !(token->told || token->taken) || is_cut_short(c, job, token),
             "I14 %s: a death of step %u does not count, and an agent has begun it", job->id, i);
     step->expiries += !silent;
     step->round = false;
@@ -500,11 +511,23 @@ static void on_settled(struct checker *c, struct job *job, const struct entry *e
     tell(c->t, "job", "%s settled %s", job->id, job->last->outcome);
 }
 
+/* It waits to go forward again, and is not to: it ends as one that somebody has taken back. */
+static void stay_back(struct job *job, struct bytes command)
+{
+    if (!job->back || job->settled || !all_there(job, true))
+        return;
+    if (bytes_is(command, "cancel"))
+        snprintf(job->cause, sizeof(job->cause), "CANCELLED");
+    else if (bytes_is(command, "disable"))
+        snprintf(job->cause, sizeof(job->cause), "REQUESTED");
+}
+
 static void on_command(struct checker *c, struct job *job, const struct entry *e)
 {
     struct bytes id = word(e, 4);
 
     job->acknowledged |= bytes_is(word(e, 3), "acknowledge");
+    stay_back(job, word(e, 3));
     require(c, !check_is_known(job, id), "I6 %s: %.*s carried out twice", job->id, (int)id.len,
             (const char *)id.data);
 }
@@ -926,6 +949,62 @@ static struct workflow *stored_version(struct checker *c, const struct job *job)
     return w;
 }
 
+/* A change of one step, under the definition that the job has with it. */
+static void take_version(struct checker *c, struct job *job)
+{
+    struct workflow *w = stored_version(c, job);
+
+    require(c, w, "I12 %s: changed to what is not there", job->id);
+    if (w && strcmp(w->digest, job->w->digest) != 0) {
+        require(c, w->n_steps == job->w->n_steps, "I12 %s: a change of one step", job->id);
+        check_version(c, job, w, false);
+        w = NULL;
+    }
+    workflow_unref(w);
+    simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
+}
+
+/* Its work, or its terms, are others now: nothing of it is under way. */
+static void on_changed(struct checker *c, struct job *job, uint32_t i, bool other_work)
+{
+    const struct step *step = &job->steps[i];
+
+    require(c, !step->flying, "I2 %s: step %u is changed while in flight", job->id, i);
+    require(c, !other_work || step->current == 'D',
+            "I12 %s: step %u is other work now, and the present one may be done", job->id, i);
+    take_version(c, job);
+    if (other_work)
+        job->turn++;
+    job->changing = false;
+    on_anew(job, i);
+}
+
+/* What it may have done is undone as it is now, and the change waits. */
+static void on_changing(struct checker *c, struct job *job, uint32_t i)
+{
+    struct step *step = &job->steps[i];
+
+    require(c, !step->flying && step->current == 'U' && !job->back,
+            "I12 %s: step %u is undone for a change", job->id, i);
+    on_anew(job, i);
+    job->turn += 2;
+    job->changing = true;
+    if (!step->back)
+        step->turn = job->turn - 1;
+    step->back = true;
+}
+
+/* A person has said that it begins anew, though it may be done. */
+static void on_let_be(struct checker *c, struct job *job, uint32_t i)
+{
+    struct step *step = &job->steps[i];
+
+    require(c, !step->flying && step->current == 'U' && !job->w->steps[i].has_revert,
+            "I12 %s: step %u begins anew, and can be undone", job->id, i);
+    step->current = 'D';
+    step->by_hand = true;
+}
+
 /* Numbers stay: what has begun is the same step as before, and what differs is as if it were new,
  * but that what may have been done is undone first. */
 static void on_migrated(struct checker *c, struct job *job)
@@ -945,8 +1024,10 @@ static void on_migrated(struct checker *c, struct job *job)
         struct step *step = i < w->n_steps ? &steps[i] : NULL;
         bool same = i < old->n_steps && i < w->n_steps && step_same(old, w, i);
 
-        require(c, same || i >= old->n_steps || job->steps[i].attempt == job->steps[i].came_back,
-                "I12 %s: step %u has begun, and is another one now", job->id, i);
+        require(c,
+                same || i >= old->n_steps || job->steps[i].attempt == job->steps[i].came_back ||
+                    (!job->steps[i].flying && job->steps[i].current == 'D'),
+                "I12 %s: step %u may be done, and is another one now", job->id, i);
         require(c, same || i >= old->n_steps || job->steps[i].current != 'A',
                 "I12 %s: somebody has said that step %u is done, and it is another one now",
                 job->id, i);
@@ -971,6 +1052,7 @@ static void on_migrated(struct checker *c, struct job *job)
     job->steps = steps;
     job->turn += 2;
     job->epoch = job->turn;
+    job->changing = false;
     job->migrated = job->seq;
     simstore_list(c->store, job->partition, job->keys.hist); /* which is being read */
 }
@@ -994,6 +1076,10 @@ static void note_event(struct checker *c, struct bytes event, const struct entry
         {"retried", NULL, 0, FEATURE_RETRIED},
         {"retried", "all", 3, FEATURE_RETRIED_ALL},
         {"edited", NULL, 0, FEATURE_EDITED},
+        {"changed", NULL, 0, FEATURE_CHANGED},
+        {"changing", NULL, 0, FEATURE_CHANGING},
+        {"anew", NULL, 0, FEATURE_ANEW},
+        {"unchanged", NULL, 0, FEATURE_UNCHANGED},
         {"resolved", "A", 4, FEATURE_RESOLVED_DONE},
         {"resolved", "D", 4, FEATURE_RESOLVED_UNDONE},
         {"failed", NULL, 0, FEATURE_STEP_FAILED},
@@ -1034,9 +1120,12 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
         decide(job, i, job->steps[i].back);
     } else if (bytes_is(event, "retried")) {
         on_anew(job, i);
-    } else if (bytes_is(event, "edited")) {
-        job->turn++;
-        on_anew(job, i);
+    } else if (bytes_is(event, "edited") || bytes_is(event, "changed")) {
+        on_changed(c, job, i, bytes_is(event, "edited"));
+    } else if (bytes_is(event, "changing")) {
+        on_changing(c, job, i);
+    } else if (bytes_is(event, "anew")) {
+        on_let_be(c, job, i);
     } else if (bytes_is(event, "resolved")) {
         on_resolved(c, job, i, e);
     } else if (bytes_is(event, "deferred")) {
@@ -1055,6 +1144,9 @@ static void on_step_event(struct checker *c, struct job *job, struct bytes event
         on_expired(c, job, i, e, true);
     } else if (bytes_is(event, "parked")) {
         on_parked(c, job, i, e);
+    } else if (bytes_is(event, "began")) {
+        require(c, job->steps[i].flying == check_token_named(c, word(e, 5)),
+                "I14 %s: step %u has begun, and is not in flight", job->id, i);
     } else {
         checker_fail(c, "history of %s tells of '%.*s'", job->id, (int)event.len,
                      (const char *)event.data);
@@ -1083,6 +1175,8 @@ static void on_entry(struct checker *c, struct job *job, struct bytes text)
         on_turned(c, job, &e);
     else if (bytes_is(event, "migrated"))
         on_migrated(c, job);
+    else if (bytes_is(event, "unchanged"))
+        job->changing = false;
     else if (bytes_is(event, "ending"))
         on_ending(job, &e);
     else if (bytes_is(event, "held") || bytes_is(event, "overdue"))

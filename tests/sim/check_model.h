@@ -83,7 +83,8 @@ struct step {
     char current;         /* what was known of it when it was last at rest: A, D or U */
     bool back;            /* what the last dispatch asked for, and ... */
     uint32_t turn;        /* ... the turn of its key */
-    uint32_t forward;     /* the same of the last dispatch that asked for ACTIVE */
+    uint32_t forward;     /* the same of the last dispatch that asked for ACTIVE, ... */
+    uint32_t undo;        /* ... and of the last that asked for DISABLED; 0: none */
     uint32_t attempt;
     uint32_t came_back; /* of the attempts: requests that nobody took, as far as that can be told */
     uint32_t failures, expiries;
@@ -156,6 +157,7 @@ struct job {
     struct version *version;  /* of these: */
     struct version *versions; /* what it ever had, newest first; it holds them */
     uint64_t migrated;        /* seq of the last migration, 0: none */
+    bool changing;            /* a change waits until steps are undone */
     uint32_t partition;
     int64_t start_at;
     bool has_deadline;

@@ -78,6 +78,8 @@ static struct bytes submit_body(struct world *w, struct client_job *job, const s
         m.desired = DROVER__V1__STATE__STATE_DISABLED;
     if (timeline_chance(w->t, w->plan->step_events))
         m.events = DROVER__V1__EVENTS__EVENTS_STEP;
+    else if (timeline_chance(w->t, w->plan->step_replies))
+        m.events = DROVER__V1__EVENTS__EVENTS_STEP_REPLY;
     return pack(w, &m.base);
 }
 
@@ -204,7 +206,44 @@ static Drover__V1__Payload *any_payload(struct client_job *job)
     return payload;
 }
 
-/* All steps, or one of them, and that maybe with other arguments. */
+/* A longer lease, more tries, or the actor of any step. */
+static Drover__V1__Step *any_change(struct client_job *job)
+{
+    struct timeline *t = job->world->t;
+    const struct workflow *w = job->definition->workflow;
+    Drover__V1__Step *m = timeline_alloc(t, sizeof(*m));
+
+    drover__v1__step__init(m);
+    switch (timeline_between(t, 0, 2)) {
+    case 0:
+        m->lock_ms = timeline_between(t, 1, 100) * job->world->plan->pace;
+        break;
+    case 1:
+        m->retry = timeline_alloc(t, sizeof(*m->retry));
+        drover__v1__policy__init(m->retry);
+        m->retry->maximum_attempts = (uint32_t)timeline_between(t, 1, 9);
+        break;
+    default:
+        m->actor = (char *)w->steps[timeline_between(t, 0, w->n_steps - 1)].forward.actor;
+        break;
+    }
+    return m;
+}
+
+static void change_one(struct client_job *job, Drover__V1__Retry *m, const char *step)
+{
+    struct timeline *t = job->world->t;
+
+    m->steps = timeline_alloc(t, sizeof(*m->steps));
+    m->steps[m->n_steps++] = (char *)step;
+    if (timeline_chance(t, HALF))
+        m->arguments = any_payload(job);
+    if (timeline_chance(t, HALF))
+        m->change = any_change(job);
+    m->begin_anew = (m->arguments || m->change) && timeline_chance(t, HALF);
+}
+
+/* All steps, or one of them, and that maybe changed or with other arguments. */
 static void retry(struct client_job *job, int64_t when, bool maybe_one)
 {
     struct timeline *t = job->world->t;
@@ -216,10 +255,7 @@ static void retry(struct client_job *job, int64_t when, bool maybe_one)
     c->message.retry = m;
     if (!maybe_one || timeline_chance(t, HALF))
         return;
-    m->steps = timeline_alloc(t, sizeof(*m->steps));
-    m->steps[m->n_steps++] = any_step(job);
-    if (timeline_chance(t, HALF))
-        m->arguments = any_payload(job);
+    change_one(job, m, any_step(job));
 }
 
 static void resolve(struct client_job *job, int64_t when)
@@ -252,6 +288,7 @@ static void migrate(struct client_job *job, int64_t when)
     c->message.migrate->workflow = timeline_chance(job->world->t, HALF / 2)
                                        ? (char *)d->workflow->full_name
                                        : (char *)d->newer->full_name;
+    c->message.migrate->begin_anew = timeline_chance(job->world->t, HALF / 2);
 }
 
 static void steer_as_planned(struct client_job *job, const struct plan_command *c, int64_t when)
@@ -471,6 +508,33 @@ static void hear_answer(struct world *w, const Drover__V1__Answer *m)
         c->hear(c->hear_ctx, m);
 }
 
+#define MENDED_MOST 3
+
+/* Its client is told that a step is parked, and has it done otherwise. */
+static void hear_event(struct world *w, const Drover__V1__JobEvent *m)
+{
+    struct client_job *job = job_find(w, m->job_id);
+    struct command *c;
+    int64_t when;
+
+    checker_event(w->checker, m);
+    if (!job || m->step_event != DROVER__V1__STEP_EVENT__STEP_EVENT_PARKED ||
+        job->mended == MENDED_MOST || !timeline_chance(w->t, HALF))
+        return;
+    job->mended++;
+    when = w->t->now + w->plan->pace * timeline_between(w->t, 0, 1000);
+    c = client_command(job, "mend", when);
+    c->message.command_case = DROVER__V1__CONTROL__COMMAND_RETRY;
+    c->message.retry = timeline_alloc(w->t, sizeof(*c->message.retry));
+    drover__v1__retry__init(c->message.retry);
+    change_one(job, c->message.retry, timeline_str(w->t, m->step));
+    insist(job);
+    if (timeline_chance(w->t, HALF)) { /* maybe while that waits */
+        set_desired(job, DROVER__V1__STATE__STATE_DISABLED, when + timeline_between(w->t, 1, 100));
+        insist(job);
+    }
+}
+
 /* An answer that has been asked for again meanwhile, a notice that a supervisor has sent again. */
 static void note_late(const struct process *p, uint64_t handle, const char *type)
 {
@@ -513,7 +577,7 @@ void client_delivery(struct process *p, const struct bus_delivery *d, const char
         else if (types[i].wire == WIRE_ANSWER)
             hear_answer(p->world, m.answer);
         else
-            checker_event(p->world->checker, m.event);
+            hear_event(p->world, m.event);
     }
     simlink_ack(&p->link, d->handle);
 }

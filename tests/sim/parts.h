@@ -48,6 +48,7 @@ struct client_job {
     struct event again_event; /* the store has lost it */
     struct command *commands; /* newest first */
     uint32_t n_commands;
+    uint32_t mended; /* steps that it has heard to be parked, and had changed */
 };
 
 /* One command about a job; said again until there is an answer. */

@@ -389,6 +389,7 @@ static void draw_jobs(struct timeline *t, struct plan *plan)
     plan->delayed = rate(t, 40 * PERCENT);
     plan->disabled = rate(t, 5 * PERCENT);
     plan->step_events = rate(t, 50 * PERCENT);
+    plan->step_replies = 50 * PERCENT;
     plan->client_retry_ms = draw_ms(t, plan, 200, 3 * SECOND);
 }
 

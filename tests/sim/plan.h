@@ -115,6 +115,7 @@ struct plan {
     uint32_t delayed;
     uint32_t disabled;
     uint32_t step_events;
+    uint32_t step_replies; /* of the others: step events to their clients */
     int64_t client_retry_ms;
 };
 

@@ -649,6 +649,71 @@ static void test_half_a_workflow(void **state)
     }
 }
 
+/* As --set has them. */
+static void test_settings_of_a_step(void **state)
+{
+    static const char *const settings[] = {
+        "lock=10m",
+        "heartbeat=500",
+        "retry.maximum_attempts=9",
+        "actor=pay-v2",
+        "retry.jitter=-1",
+        "revert.retry.on_permanent=park",
+        "lock=20m",
+        "take_none=true",
+        "action=\"a\\\"b\"",
+        "name=say \"x\\y\"",
+        "retry.non_retryable=[\"NO\", \"NEVER\"]",
+    };
+    Drover__V1__Step *step = NULL;
+    struct problem problem = {0};
+
+    if (workflow_step_read(&step, settings, array_size(settings), &problem) != 0)
+        fail_msg("%s: %s", problem.field, problem.reason);
+    assert_int_equal(step->lock_ms, 1200000); /* the later one */
+    assert_int_equal(step->heartbeat_ms, 500);
+    assert_string_equal(step->actor, "pay-v2");
+    assert_string_equal(step->action, "a\"b");
+    assert_string_equal(step->name, "say \"x\\y\"");
+    assert_true(step->take_none);
+    assert_int_equal(step->retry->maximum_attempts, 9);
+    assert_true(step->retry->jitter == -1);
+    assert_int_equal(step->retry->n_non_retryable, 2);
+    assert_int_equal(step->revert->retry->on_permanent, DROVER__V1__RECOURSE__RECOURSE_PARK);
+    drover__v1__step__free_unpacked(step, NULL);
+}
+
+static void test_settings_refused(void **state)
+{
+    static const struct {
+        const char *setting, *reason;
+    } BAD[] = {
+        {"lock", "FIELD=VALUE"},
+        {"=5", "FIELD=VALUE"},
+        {"lock;x=5", "FIELD=VALUE"},
+        {"lock=soon", "duration"},
+        {"lock=", "duration"},
+        {"lokc=5", "did you mean lock?"},
+        {"retry=5", "group"},
+        {"retry.tries=5", "no such setting"},
+        {"retry..jitter=5", "syntax"},
+        {"take_none=5", "true or false"},
+        {"retry.on_permanent=explode", "one of park"},
+        {"retry.non_retryable=[", "syntax"},
+        {"actor=7", "text"},
+    };
+
+    for (size_t i = 0; i < array_size(BAD); i++) {
+        Drover__V1__Step *step = NULL;
+        struct problem problem = {0};
+
+        assert_int_equal(workflow_step_read(&step, &BAD[i].setting, 1, &problem),
+                         WORKFLOW_FILE_E_INVALID);
+        assert_null(step);
+        expect_problem(&problem, BAD[i].setting, BAD[i].reason);
+    }
+}
+
 static int collect(void *ctx, const char *path, const Drover__V1__Workflow *workflow)
 {
     buf_printf(ctx, "%s ", workflow->name);
@@ -720,6 +785,8 @@ int main(void)
         cmocka_unit_test(test_workflow),
         cmocka_unit_test(test_workflow_refused),
         cmocka_unit_test(test_half_a_workflow),
+        cmocka_unit_test(test_settings_of_a_step),
+        cmocka_unit_test(test_settings_refused),
         cmocka_unit_test(test_folder),
         cmocka_unit_test(test_examples),
     };

@@ -86,7 +86,7 @@ static void test_submit(void **state)
     expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"startAt\":-1}", "start_at");
     expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"completeBy\":-1}", "complete_by");
     expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"startAt\":5,\"completeBy\":5}", "complete_by");
-    expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"events\":3}", "events");
+    expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"events\":4}", "events");
     expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"traceparent\":\"a\\nb\"}", "traceparent");
     expect_invalid(WIRE_SUBMIT, "{" ORDER ",\"input\":{\"contentType\":\"\\u0001\"}}",
                    "input.content_type");
@@ -284,6 +284,34 @@ static void test_properties_stand_in(void **state)
 
 /* ---- Control and the rest ---- */
 
+/* What else a step has is what others have gone by, or what takes it back. */
+static void test_changes(void **state)
+{
+    static const struct {
+        const char *change, *field;
+    } BAD[] = {
+        {"\"name\":\"b\"", "retry.change"},
+        {"\"after\":[\"b\"]", "retry.change"},
+        {"\"take\":[\"b\"]", "retry.change"},
+        {"\"takeNone\":true", "retry.change"},
+        {"\"waiveRevert\":true", "retry.change"},
+        {"\"arguments\":{}", "retry.change.arguments"},
+        {"\"revert\":{\"action\":\"b\"}", "retry.change.revert"},
+        {"\"revert\":{\"actor\":\"b\"}", "retry.change.revert"},
+        {"\"revert\":{\"arguments\":{}}", "retry.change.revert"},
+        {"\"actor\":\"a b\"", "retry.change.actor"},
+        {"\"action\":\"a b\"", "retry.change.action"},
+    };
+    char text[256];
+
+    for (size_t i = 0; i < array_size(BAD); i++) {
+        snprintf(text, sizeof(text),
+                 "{" JOB ",\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"change\":{%s}}}",
+                 BAD[i].change);
+        expect_invalid(WIRE_CONTROL, text, BAD[i].field);
+    }
+}
+
 static void test_control(void **state)
 {
     static const char *const GOOD[] = {
@@ -295,6 +323,8 @@ static void test_control(void **state)
         "\"commandId\":\"c\",\"kill\":{}",
         "\"commandId\":\"c\",\"retry\":{}",
         "\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"arguments\":{\"json\":1}}",
+        "\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"beginAnew\":true,\"change\":{\"actor\":"
+        "\"b\",\"lockMs\":1,\"retry\":{\"jitter\":1},\"revert\":{\"waitMs\":2}}}",
         "\"commandId\":\"c\",\"resolve\":{\"step\":\"a\",\"state\":\"DISABLED\"}",
         "\"listJobs\":{\"workflow\":\"w\",\"since\":1,\"before\":2,\"labels\":[{\"name\":\"l\"}]}",
         "\"listWorkflows\":{\"workflow\":\"w@1\",\"after\":\"w\"}",
@@ -313,6 +343,9 @@ static void test_control(void **state)
         {"\"commandId\":\"c\",\"setDesired\":{\"desired\":\"UNKNOWN\"}", "set_desired.desired"},
         {"\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\",\"\"]}", "retry.steps[1]"},
         {"\"commandId\":\"c\",\"retry\":{\"arguments\":{}}", "retry.arguments"},
+        {"\"commandId\":\"c\",\"retry\":{\"change\":{}}", "retry.change"},
+        {"\"commandId\":\"c\",\"retry\":{\"steps\":[\"a\"],\"beginAnew\":true}",
+         "retry.begin_anew"},
         {"\"commandId\":\"c\",\"resolve\":{\"state\":\"ACTIVE\"}", "resolve.step"},
         {"\"commandId\":\"c\",\"resolve\":{\"step\":\"a\"}", "resolve.state"},
         {"\"commandId\":\"c\",\"resolve\":{\"step\":\"a\",\"state\":\"ACTIVE\","
@@ -729,6 +762,7 @@ int main(void)
         cmocka_unit_test(test_bad_reply_to_is_emptied),
         cmocka_unit_test(test_properties_stand_in),
         cmocka_unit_test(test_control),
+        cmocka_unit_test(test_changes),
         cmocka_unit_test(test_control_of_many_steps),
         cmocka_unit_test(test_what_clients_read),
         cmocka_unit_test(test_reply_items),

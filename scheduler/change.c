@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON Control, Migrate, or a Retry that changes its step: the definition that the job is to have is
+ * made and stored under a digest of its own, before the store is asked to give it to the job. That
+ * of a Migrate is the newer version, arranged by the numbers that the job's steps have; that of a
+ * Retry is the job's own with one step changed. Whether the steps that differ may be others now,
+ * only the store can tell.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "model/change.h"
+#include "model/migration.h"
+#include "scheduler/machine.h"
+
+static void newer_call(struct scheduler *s, struct op *op)
+{
+    ops_inspect_workflow(s->out, op_call_id(s, op), op->partition,
+                         op->item->message.control->migrate->workflow);
+}
+
+/* @w: a reference, which passes to @op. */
+static void store(struct scheduler *s, struct op *op, struct workflow *w)
+{
+    workflow_unref(op->workflow);
+    op->workflow = w;
+    op->registered = false;
+    definition_keep(s, w);
+    definition_store(s, op, op->change_then);
+}
+
+/* A person says that a step is to begin anew though it may have been done. */
+static void let_be(char *hows, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (hows[i] == MIGRATION_OTHER)
+            hows[i] = MIGRATION_ANEW;
+}
+
+static void arranged(struct scheduler *s, struct op *op, struct migration *m)
+{
+    free(op->steps);
+    free(op->hows);
+    op->steps = m->differing;
+    op->hows = m->hows;
+    m->differing = NULL;
+    m->hows = NULL;
+    op->n_steps = m->n_differing;
+    op->n_gone = m->n_gone;
+    if (op->item->message.control->migrate->begin_anew)
+        let_be(op->hows, op->n_steps);
+    store(s, op, workflow_ref(m->arranged));
+}
+
+static void plan(struct scheduler *s, struct op *op, const struct workflow *from,
+                 struct bytes newer)
+{
+    CLEANUP(workflow_unref) struct workflow *to = NULL;
+    struct migration m = {0};
+    struct problem problem = {0};
+    int r = workflow_new_from_bytes(&to, newer, "", &problem);
+
+    if (!r)
+        r = migration_plan(&m, from, to, &problem);
+    if (r == -ENOMEM)
+        abort();
+    if (r)
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
+                       effects_printf(s->out, "%s", problem.reason));
+    else
+        arranged(s, op, &m);
+    migration_deinit(&m);
+}
+
+static void newer_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    const struct workflow *from = definition_find(s, op->digest);
+    struct ops_reader held = *r;
+    struct bytes newer;
+    int result = ops_read_definition(r, &newer);
+
+    if (result < 0)
+        log_error("store_answer_broken", LOG_S("job", op->job));
+    else if (result > 0)
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW,
+                       "no workflow of this name and version is registered");
+    else if (!from)
+        definition_load(s, op, &held, newer_answered);
+    else
+        plan(s, op, from, newer);
+}
+
+void migrate(struct scheduler *s, struct op *op, op_fn *then)
+{
+    op->change_then = then;
+    op_call(s, op, newer_call, newer_answered);
+}
+
+/* ---- one step ---- */
+
+bool retry_changes(const Drover__V1__Control *m)
+{
+    return m->command_case == DROVER__V1__CONTROL__COMMAND_RETRY &&
+           (m->retry->change || m->retry->arguments);
+}
+
+const char *change_what(struct scheduler *s, const Drover__V1__Retry *m)
+{
+    CLEANUP(buf_deinit) struct buf what = {0};
+
+    if (m->arguments)
+        buf_puts(&what, "arguments");
+    if (m->change)
+        change_fields(m->change, &what);
+    return effects_text(s->out, buf_or_abort(&what));
+}
+
+/* Where only registered definitions run, only their actors do. */
+static bool actor_is_known(const struct scheduler *s, const char *actor, struct problem *problem)
+{
+    if (!*actor || !s->access->registered || is_of_workflows(s, actor))
+        return true;
+    problem_set(problem, "retry.change.actor",
+                "no registered workflow has an actor %s (scheduler.definitions is registered)",
+                actor);
+    return false;
+}
+
+void change(struct scheduler *s, struct op *op, const struct workflow *from, op_fn *then)
+{
+    const Drover__V1__Retry *m = op->item->message.control->retry;
+    struct workflow *to = NULL;
+    struct problem problem = {0};
+    uint32_t step = op->steps[0];
+    int r = m->change ? change_apply(&to, from, step, m->change, &problem) : 0;
+
+    if (r == -ENOMEM)
+        abort();
+    if (r == 0 && m->change && !actor_is_known(s, m->change->actor, &problem))
+        r = CHANGE_E_UNFIT;
+    if (r) {
+        workflow_unref(to);
+        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
+                       effects_printf(s->out, "%s: %s", problem.field, problem.reason));
+        return;
+    }
+    if (!to)
+        to = workflow_ref((struct workflow *)from);
+    free(op->hows);
+    op->hows = or_abort(calloc(1, 1));
+    op->hows[0] = (char)(m->arguments ? MIGRATION_OTHER
+                                      : migration_how(&from->steps[step], &to->steps[step]));
+    if (m->begin_anew)
+        let_be(op->hows, 1);
+    op->change_then = then;
+    store(s, op, to);
+}
