@@ -6,9 +6,11 @@ Each chapter ends with a check, and all of them with another: the books of the s
 
 import time
 
+import silence
 import stage
 from stage import check, say, typed
 
+import cluster
 import orders
 import servers
 
@@ -21,10 +23,10 @@ OUTAGE_ORDERS = 8
 
 
 class Story:
-    """@world: its services are up, and after the first chapter its shop; @drover: a cluster."""
+    """@world: its services are up, and after the first chapter its shop; @drover: a cluster; @receiver: of its alerts."""
 
-    def __init__(self, world, drover):
-        self.world, self.drover = world, drover
+    def __init__(self, world, drover, receiver):
+        self.world, self.drover, self.receiver = world, drover, receiver
         self._chapter = 0
 
     def tell(self, count):
@@ -32,6 +34,7 @@ class Story:
         self.declined()
         self.taken_back()
         self.outage()
+        self.silence()
         self.balance()
 
     def _begin(self, title):
@@ -150,6 +153,10 @@ class Story:
             "nothing was parked, and nobody had to do anything",
         )
 
+    def silence(self):
+        self._begin("An agent falls silent, and the supervisor sees to it")
+        silence.Silence(self.drover, self.receiver).tell()
+
     def balance(self):
         self._begin("The books")
         audit = self.world.audit()
@@ -162,7 +169,9 @@ def run(count):
     options = [word for kind, value in TROUBLE.items() for word in (f"--{kind}", str(value))]
     world = orders.World(directory, payment=options)
     say("services: " + ", ".join(f"{name} on {s.url}" for name, s in world.services.items()))
-    drover = stage.start(directory, world.settings(), orders.ACTOR)
-    Story(world, drover).tell(count)
+    receiver = silence.Receiver(directory)
+    drover = stage.start(directory, cluster.merged(world.settings(), silence.settings(receiver)), orders.ACTOR)
+    Story(world, drover, receiver).tell(count)
+    receiver.close()
     world.close()
     return stage.end(drover)

@@ -3,8 +3,11 @@
 for each."""
 
 import json
+import os
 import pathlib
+import subprocess
 import sys
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
@@ -15,6 +18,7 @@ import tap
 import wire
 
 JOBS = 20
+EXAMPLE = wire.ROOT / "examples" / "alerts"
 SHORT = {"lock_ms": 2000, "wait_ms": 300}
 ONCE = wire.Policy(maximum_attempts=1, park_interval_ms=300)
 
@@ -138,6 +142,52 @@ class Alerts(cluster.TestCase):
             self.submit(name, [wire.step("a", action="fail", retry=ONCE)])
             servers.wait_for(lambda: scheduler.records("alert_command_failed"), "it to be told")
             self.assertTrue(scheduler.alive())
+
+
+class Example(cluster.TestCase):
+    """The command and the receiver of examples/alerts."""
+
+    def setUp(self):
+        super().setUp()
+        self.told = self.directory / "told"
+        with open(self.told, "wb") as out:
+            receiver = subprocess.Popen([sys.executable, "-B", EXAMPLE / "receiver.py", "--port", "0"], stdout=out)
+        self.addCleanup(receiver.wait)
+        self.addCleanup(receiver.terminate)
+        self.url = servers.wait_for(self.told.read_text, "the receiver").split()[-1]
+
+    def post(self, text):
+        return subprocess.run([EXAMPLE / "alert.sh", self.url], input=text, text=True, check=False,
+                              stderr=subprocess.PIPE, env={"PATH": os.environ["PATH"]}).returncode
+
+    def lines(self):
+        return [line.split(" ", 1)[1] for line in self.told.read_text().splitlines()[1:]]
+
+    def test_parked(self):
+        command = self.directory / "alert.sh"
+        command.write_text(f"#!/bin/sh\nexec {EXAMPLE / 'alert.sh'} {self.url}\n")
+        command.chmod(0o755)
+        c = self.cluster(settings={"scheduler": {"scheduler": {"alert_command": str(command)}}})
+        failing = wire.step("s", action="fail", retry=ONCE)
+        failing.arguments.CopyFrom(wire.payload(b'{"times": 9}', "application/json"))
+        c.client.submit(wire.submit("job", [failing]))
+        (line,) = servers.wait_for(self.lines, "the alert")
+        self.assertRegex(line, r"^PARKED job s at demo \| \w+: .* \| drover why job; drover retry job s$")
+        with urllib.request.urlopen(self.url, timeout=30) as page:
+            self.assertIn(line, page.read().decode())
+
+    def test_bad(self):
+        """What is no alert is refused, and the receiver goes on."""
+        for text in ("", "nonsense", "[1]", '{"error": 1}', '{"count": "many"}', "x" * (1 << 20) + "x"):
+            self.assertEqual(1, self.post(text), text[:20])
+        self.assertEqual([], self.lines())
+        alert = {"reason": "DEAD_LETTER", "count": "37", "error": {"class": "INVALID", "message": "n\u00f6"}}
+        self.assertEqual(0, self.post(json.dumps(alert, ensure_ascii=False)))
+        self.assertEqual(["DEAD_LETTER | INVALID: n\u00f6 | 37 times"], servers.wait_for(self.lines, "the alert"))
+
+    def test_no_receiver(self):
+        self.url = "http://127.0.0.1:1/"
+        self.assertNotEqual(0, self.post("{}"))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ sys.path[:0] = [str(ROOT / "tests" / "lib"), str(ROOT / "demo")]
 
 import cluster
 import orders
+import silence
 import stage
 import story
 import tap
@@ -33,9 +34,11 @@ class Chapters(cluster.TestCase):
         (self.directory / "workflows" / WORKFLOW.name).write_text(text)
         self.world = orders.World(self.directory)
         self.addCleanup(self.world.close)
-        workflows = {"scheduler": {"workflows": str(self.directory / "workflows")}}
-        settings = {**self.world.settings(), "scheduler": workflows}
-        return story.Story(self.world, self.cluster(settings=settings, actor=orders.ACTOR, **more))
+        receiver = silence.Receiver(self.directory)
+        self.addCleanup(receiver.close)
+        workflows = {"scheduler": {"scheduler": {"workflows": str(self.directory / "workflows")}}}
+        settings = cluster.merged(cluster.merged(self.world.settings(), workflows), silence.settings(receiver))
+        return story.Story(self.world, self.cluster(settings=settings, actor=orders.ACTOR, **more), receiver)
 
     def told(self, function, *arguments):
         """What it says."""
@@ -60,7 +63,7 @@ class Chapters(cluster.TestCase):
     def test_all(self):
         tale = self.begin(schedulers=2, agents=2, supervisors=2)
         said = self.told(tale.tell, ORDERS)
-        self.assertEqual(6, said.count("checked: "), said)
+        self.assertEqual(9, said.count("checked: "), said)
         self.assertEqual(
             {"completed": ORDERS + story.OUTAGE_ORDERS, "failed": 1}, self.world.states()
         )

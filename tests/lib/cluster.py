@@ -89,7 +89,7 @@ def own_environment():
 def _lines(settings):
     """None leaves a setting out; "@include" names a file in the same folder."""
     for key, value in settings.items():
-        if key == "@include":
+        if key == "@include" and value is not None:
             yield f'@include "{value}"\n'
         elif value is not None:
             yield f"{key} = {libconfig(value)};\n"
