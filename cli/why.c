@@ -453,6 +453,10 @@ static const char *say_resting(const struct why *why, struct about *a)
         buf_puts(&a->sentence, "to be sent when the job is resumed");
         return "HELD";
     }
+    if (why->job->changing) {
+        buf_puts(&a->sentence, "waits until a step is undone, for a change of the job");
+        return "CHANGE";
+    }
     buf_puts(&a->sentence, "is sent next");
     return "NEXT";
 }

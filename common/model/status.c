@@ -309,6 +309,7 @@ void status_job(struct effects *fx, Drover__V1__JobStatus *m, struct bytes id,
     m->attention = attention_of(fx, job->attention);
     m->parked = job->parked;
     m->next_try_at = job->next_try;
+    m->changing = job->waits_for.len > 0;
     m->failures = job->failures;
     set_labels(fx, m, job->labels);
     if (*m->hold)

@@ -761,7 +761,7 @@ static void read_told_by(struct ops_reader *r, struct ops_job *out)
 }
 
 /* The library's JOB_FIELDS and DATA_FIELDS, so many. */
-#define JOB_FIELDS 34
+#define JOB_FIELDS 35
 static void read_job_fields(struct ops_reader *r, struct ops_job *out)
 {
     struct bytes back; /* the error of what has decided on the way back: that goes before */
@@ -790,6 +790,7 @@ static void read_job_fields(struct ops_reader *r, struct ops_job *out)
     out->parked = get_u32(r);
     out->next_try = get_ms(r);
     out->failures = get_u32(r);
+    out->waits_for = get(r);
     out->workflow = get(r);
     out->submitter = get(r);
     read_told_by(r, out);

@@ -316,6 +316,7 @@ struct ops_job {
     struct bytes attention; /* what a person is needed for: "kind since step actor class" */
     uint32_t parked;        /* steps */
     int64_t next_try;       /* of the whole job; 0: none */
+    struct bytes waits_for; /* numbers of steps that are undone before a change is carried out */
     uint32_t failures;      /* of the whole job */
     struct bytes workflow, submitter, labels, reply_to, correlation, traceparent;
     bool json;

@@ -3567,7 +3567,7 @@ do -- its own locals: Lua takes 200 in one scope
 
 local JOB_FIELDS = {'def', 'current', 'desired', 'phase', 'outcome', 'reason', 'hold', 'turn', 'seq',
   'n', 'open', 'created', 'updated', 'start_at', 'complete_by', 'locked_by', 'since', 'cause',
-  'ending', 'failure', 'attention', 'parked', 'next_try', 'failures'}
+  'ending', 'failure', 'attention', 'parked', 'next_try', 'failures', 'waits_for'}
 local DATA_FIELDS = {'workflow', 'submitter', 'labels', 'reply_to', 'correlation', 'traceparent',
   'format', 'held', 'failure', 'failure_back'}
 

@@ -40,9 +40,12 @@ class Change(cluster.TestCase):
         self.assertEqual((code, ""), (got, out), words)
         self.assertIn(text, err)
 
-    def park(self, **fields):
-        """A job whose step has failed, and may have taken effect. Its request."""
-        self.c.client.submit(wire.submit("job", [wire.step("s", "hand", retry=PARKS, **fields)]))
+    def park(self, beside=False, **fields):
+        """A job whose step has failed, and may have taken effect. Its request. @beside: there are others, of which the
+        first is in flight: another request."""
+        others = [wire.step("beside", "other"), wire.step("last", "other", after=["beside"])] if beside else []
+        self.c.client.submit(wire.submit("job", [wire.step("s", "hand", retry=PARKS, **fields), *others]))
+        self.beside = self.c.client.consume_step("other") if beside else None
         request = self.c.client.consume_step("hand")
         self.c.client.reply(request, error=BROKEN)
         servers.wait_for(lambda: self.c.store.events("job", "parked"), "the step to park")
@@ -71,14 +74,20 @@ class Change(cluster.TestCase):
 
     def test_another_actor(self):
         """What may have been done is undone by who has done it. Another actor does it, under another key."""
-        first = self.park(revert=wire.Revert(action="take-back"))
+        first = self.park(revert=wire.Revert(action="take-back"), beside=True)
         self.retry("--set", "actor=other")
         undo = self.c.client.consume_step("hand")
+        self.c.client.reply(self.beside)
+        servers.wait_for(lambda: self.c.store.events("job", "done"), "the step beside it")
         self.assertEqual(("take-back", first.idempotency_key), (undo.action, undo.forward_key))
         self.assertIn("s", self.drover("get", "job")[1])
+        self.assertTrue(self.c.client.status("job").changing)
+        self.assertRegex(self.drover("why", "job")[1], r"\nlast +CHANGE +waits until a step is undone")
         self.c.client.reply(undo)
         second = self.c.client.consume_step("other")
+        self.assertFalse(self.c.client.status("job").changing)
         self.assertNotEqual(first.idempotency_key, second.idempotency_key)
+        self.c.client.reply(self.c.client.consume_step("other"))  # the last one
         self.succeed(second)
         self.assertEqual([("s", "actor")], self.entry("edited"))
         self.c.client.control("job", set_desired=wire.SetDesired(desired=wire.STATE_DISABLED))

@@ -2657,6 +2657,22 @@ class Functions(unittest.TestCase):
         self.assertEqual("DONE", self.steer("cancel"))
         self.assertIn("PARKED", self.alerts(self.record("T")))
 
+    def test_tries_after_a_turn(self):
+        """What had used them up has all of them again, though it is the same undo."""
+        twice = "60000 60000 0 1 1 1 2 1 0 -1 PP|"
+        self.submit(LONG, revert=twice)
+        self.record("A")
+        self.steer("disable")
+        self.record("T")
+        self.await_mark(0)
+        self.drive(0)
+        self.record("T")
+        self.assertEqual("P", self.step(0)[2])
+        key = self.step(0)[3]
+        self.assertEqual("DONE", self.steer("enable"))
+        self.record("T")
+        self.assertEqual(["D", "B", key], self.step(0)[1:4])
+
     def test_parked_as_before_is_no_news(self):
         """It was given one more try."""
         self.submit(TRIED)

@@ -163,7 +163,7 @@ RULES = {
         "what the deadline cuts short counts a death": (
             FUNCTIONS,
             "  if is_cut_short(job, rec) then",
-            "  if not job.late and is_cut_short(job, rec) then",
+            "  if false then",
             FUNCTIONS_TEST + "test_a_lease_that_the_deadline_ends_is_no_death",
         ),
     },
@@ -635,8 +635,8 @@ RULES = {
         ),
         "what is marked in a hold is not named again": (
             FUNCTIONS,
-            "  elseif job.hold ~= '' and not overtaken(job, rec) then\n    return nil",
-            "  elseif job.hold ~= '' then\n    return nil",
+            "next_asked(job, rec) == 'A') and not overtaken(job, rec) then\n    return nil",
+            "next_asked(job, rec) == 'A') then\n    return nil",
             "tests/integration/test_functions.py Functions.test_marked_in_a_hold_where_the_job_ends",
         ),
     },
@@ -3783,11 +3783,11 @@ RULES = {
         ),
     },
     "Somebody is to hear of each step that is parked": {
-        "nobody hears of what failed again after its job had turned": (
+        "what had used up its tries has none after its job has turned": (
             FUNCTIONS,
             "    forgive(rec)\n    job.records[i] = rec\n",
             "    job.records[i] = rec\n",
-            "tests/integration/test_functions.py Functions.test_parked_by_failures_after_it_was_by_deaths",
+            FUNCTIONS_TEST + "test_tries_after_a_turn",
         ),
     },
     "A scheduler has nothing in hand where all rests": {

@@ -15,7 +15,7 @@
 #include "model/listing.h"
 #include "model/wire.h"
 
-#define JOB_FIELDS 34 /* of an answer, and where among them stands when it was created */
+#define JOB_FIELDS 35 /* of an answer, and where among them stands when it was created */
 #define CREATED 11
 
 struct world {
