@@ -118,6 +118,26 @@ class LongWork(cluster.TestCase):
         self.succeeded(c, "job")
         self.assertEqual([1, 2], [attempt for attempt, _ in self.work.said("begin", "job")])
 
+    def test_death_after_an_outage(self):
+        """While nobody served the actor the wait has doubled again and again, and LockedUntil of the request that an agent
+        takes at last includes it. The first Progress makes it the end of what the agent holds, and only then is the
+        request acknowledged: so a death costs three heartbeats, and no wait."""
+        c = self.start(agents=0, agent={"consumer_timeout": "20s"})
+        self.submit(c, "job", heartbeat_ms=1000, wait_ms=200)
+        servers.wait_for(lambda: len(c.store.events("job", "unstarted")) >= 6, "the wait to double", 60)
+        busy = c.add_agent()
+        self.work.await_said("begin", "job")
+        wait = 200 << len(c.store.events("job", "unstarted"))
+        self.await_step(c, "job", lambda s: s.until < c.client.status("job").now + 4000, "Progress")
+        killed = c.client.status("job").now
+        busy.kill()
+        c.add_agent()
+        self.work.await_said("begin", "job", times=2)
+        ((_, found, *_),) = [entry for entry in c.store.history("job") if entry[2] == "expired"]
+        tap.narrate(f"a request with a wait of {wait} ms: the death of its agent was found after {int(found) - killed} ms")
+        self.work.go()
+        self.succeeded(c, "job")
+
     def children(self, daemon):
         tasks = pathlib.Path(f"/proc/{daemon.pid}/task").glob("*/children")
         return [pid for task in tasks for pid in task.read_text().split()]
