@@ -114,8 +114,11 @@ class Attention(cluster.TestCase):
         ordinary = wire.Workflow(steps=[failing()], compensation_expected=True)
         c.client.submit(wire.Submit(job_id="ordinary", definition=ordinary, reply_to=c.client.REPLIES))
         self.settled("ordinary", wire.OUTCOME_COMPENSATED)
-        self.assertEqual([], self.needing())
-        self.assertEqual([], [a.reason for a in self.alerts if a.job_id])
+        for job in ("good", "cancelled", "ordinary"):
+            c.store.job_at_rest(job)
+        c.client.submit(wire.submit("bad", [failing(retry=PARKS)]))  # the alert behind any of theirs
+        self.told(1)
+        self.assertEqual(["bad"], self.needing())
 
     def test_the_list(self):
         """A job leaves it when somebody has said that he knows, has it tried again, or mends it."""
