@@ -37,7 +37,6 @@
 #define COMPENSATION_FAILED "COMPENSATION_FAILED"
 #define TORN "TORN"
 #define DEAD_LETTER "DEAD_LETTER"
-#define DEAD_LETTERS "DEAD_LETTERS" /* a cause, with the length of drover.dead */
 #define SERVED "SERVED"             /* causes of an actor are over */
 
 /* ---- who was asked ---- */
@@ -494,18 +493,10 @@ static void told_call(struct scheduler *s, struct op *op)
              op->fresh);
 }
 
-/* Letters are told anew a minute later: their cause is never said to be told. */
 static void told_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    struct alert *alert = op->alert;
-
-    bool letters = strcmp(alert->reason, DEAD_LETTER) == 0;
-
-    if (alert->what != OPS_CAUSE_ASK || !ops_read_told(r) || (letters && alert->count == 0))
-        return;
-    if (letters)
-        *alert->cause = '\0';
-    alert_tell(s, op);
+    if (op->alert->what == OPS_CAUSE_ASK && ops_read_told(r))
+        alert_tell(s, op);
 }
 
 void alert_of_store(struct scheduler *s, struct item *item, const char *job, const char *reason,
@@ -528,17 +519,27 @@ static struct op *letters_op(struct scheduler *s, struct item *item, const char 
     return op;
 }
 
-/* One scheduler tells that drover.dead has grown so far: the store is asked, also where there is
- * nothing to tell, so that the others do not. */
-void alert_letters(struct scheduler *s, uint64_t there, uint64_t count)
+static void letters_call(struct scheduler *s, struct op *op)
+{
+    ops_letters(s->out, op_call_id(s, op), op->partition, s->letters.there,
+                s->letters.own - s->letters.said);
+    s->letters.saying = s->letters.own;
+}
+
+static void letters_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    s->letters.said = s->letters.saying;
+    op->alert->count = ops_read_letters(r);
+    if (op->alert->count > 0)
+        alert_tell(s, op);
+}
+
+void alert_letters(struct scheduler *s)
 {
     struct item *item = item_new(s, NULL);
     struct op *op = letters_op(s, item, "");
 
-    op->alert->what = OPS_CAUSE_ASK;
-    op->alert->count = count;
-    snprintf(op->alert->cause, sizeof(op->alert->cause), DEAD_LETTERS " %" PRIu64, there);
-    op_call(s, op, told_call, told_answered);
+    op_call(s, op, letters_call, letters_answered);
     op_unref(s, op);
     item_unref(s, item);
 }

@@ -94,12 +94,13 @@ struct alert {
     char cause[16 + ID_NAME_MAX]; /* "" where the step is a cause of its own */
 };
 
-/* drover.dead, when it was looked at last. */
+/* drover.dead, which is looked at once a minute. */
 struct letters {
     int64_t look_at; /* the next time */
-    bool known;
-    uint64_t there; /* messages */
-    uint64_t own;   /* of all dead letters of this process, those before */
+    uint64_t there;  /* messages, when it was looked at last */
+    uint64_t own;    /* messages that this process has put there, and raised alerts about */
+    uint64_t said;   /* ... of these the store has been told */
+    uint64_t saying; /* ... or was told by the last call */
 };
 
 enum item_large {
@@ -550,8 +551,8 @@ void alert_stop(struct scheduler *s);
 void alert_groups_free(struct scheduler *s);
 void asked_free(struct scheduler *s);
 
-/* drover.dead holds so many messages, and has grown by so many that are not of this process. */
-void alert_letters(struct scheduler *s, uint64_t there, uint64_t count);
+/* drover.dead was looked at: what no scheduler has put there is told by one of them. */
+void alert_letters(struct scheduler *s);
 /* That a message has become a dead letter, for this reason. @job: "" where it is about none. */
 void alert_dead(struct scheduler *s, const char *job, const char *reason);
 /* About the store, or about a job whose record is gone; told with no more ado. */

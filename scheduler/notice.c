@@ -81,6 +81,7 @@ void notice_told(struct scheduler *s, struct op *op)
         op->undeliverable = true;
         op->returned = false;
         s->stats.dead_letters++;
+        s->letters.own++;
         log_warn("notice_undeliverable", LOG_S("job", op->job), LOG_I("tries", op->notices + 1));
         op_call(s, op, notice_call, notice_answered);
     }

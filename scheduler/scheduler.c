@@ -374,13 +374,13 @@ static void letter(struct scheduler *s, struct item *item, const char *reason)
 void item_dead(struct scheduler *s, struct item *item, const char *reason)
 {
     letter(s, item, reason);
+    s->letters.own++;
     alert_dead(s, "", reason);
 }
 
 void item_bury(struct scheduler *s, struct item *item, const char *reason)
 {
-    letter(s, item, reason);
-    s->letters.own++;
+    letter(s, item, reason); /* whose alert may be no news: the look at drover.dead tells it */
 }
 
 static void part_told(struct scheduler *s, const struct part *part, enum bus_outcome outcome)
@@ -911,7 +911,6 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
         break;
     case SCHEDULER_ISOLATED:
         s->stats.dead_letters++; /* by the driver; the look tells of it where this alert does not */
-        s->letters.own++;
         alert_once_a_minute(s, &s->isolated_told, event->isolated.job, "ISOLATED");
         break;
     case SCHEDULER_STOP:

@@ -13,8 +13,8 @@
  * What schedulers die of is evidence as well: a reply that is given up has come from an agent. It
  * is not read, but its properties name the request, where it answers one only.
  *
- * Between those looks drover.dead is looked at, once a minute: what has grown there beyond this
- * process's own letters is an alert.
+ * Between those looks drover.dead is looked at, once a minute: what others than schedulers have put
+ * there is an alert.
  *
  * Nothing is kept beyond this process, nor beyond its connection: the broker may come back without
  * its queues. What was not seen to the end has no evidence: it is sent again, and watched again.
@@ -141,17 +141,10 @@ static int64_t letters_at(const struct scheduler *s)
     return s->partitions > 0 ? s->letters.look_at : INT64_MAX;
 }
 
-/* What was there before this process looked first is no news. */
-static void letters_answered(struct scheduler *s, uint32_t messages)
+static void letters_seen(struct scheduler *s, uint32_t messages)
 {
-    struct letters *l = &s->letters;
-    uint64_t expected = l->there + (s->stats.dead_letters - l->own);
-
-    if (l->known && messages > l->there)
-        alert_letters(s, messages, messages > expected ? messages - expected : 0);
-    l->known = true;
-    l->there = messages;
-    l->own = s->stats.dead_letters;
+    s->letters.there = messages;
+    alert_letters(s);
 }
 
 static void requests_answered(struct scheduler *s, uint32_t messages, uint32_t consumers)
@@ -171,7 +164,7 @@ void watch_answered(struct scheduler *s, uint32_t messages, uint32_t consumers)
     if (*s->looked)
         requests_answered(s, messages, consumers);
     else
-        letters_answered(s, messages);
+        letters_seen(s, messages);
     s->look_began = 0;
 }
 

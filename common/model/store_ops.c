@@ -1130,6 +1130,18 @@ void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *c
     emit(&a, id, partition, "told");
 }
 
+void ops_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t there, uint64_t own)
+{
+    struct args a = args_new(fx, 5);
+
+    put_str(&a, "");
+    put_str(&a, "letters");
+    put_str(&a, "");
+    put_int(&a, (int64_t)there);
+    put_int(&a, (int64_t)own);
+    emit(&a, id, partition, "told");
+}
+
 void ops_mark(struct effects *fx, uint64_t id, uint32_t partition, const char *run,
               const char *fresh, const char *const *jobs, int n)
 {
@@ -1204,6 +1216,14 @@ void ops_taken(struct effects *fx, uint64_t id, uint32_t partition, const char *
 bool ops_read_told(struct ops_reader *r)
 {
     return bytes_is(get(r), "NEWS");
+}
+
+uint64_t ops_read_letters(struct ops_reader *r)
+{
+    bool news = bytes_is(get(r), "NEWS");
+    int64_t count = get_ms(r);
+
+    return news && count > 0 ? (uint64_t)count : 0;
 }
 
 int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out)

@@ -385,7 +385,7 @@ local DEFAULTS = {__index = {
   started = false, -- it had a start_at, and has begun
   start_at = 0, complete_by = 0,
   events = '',     -- step: what is sent is told on drover.events; reply: what happens at steps, to reply_to
-  late = false,    -- the last turn whose forward work the deadline has bounded: it has passed; see set_late()
+  late = false,    -- the last turn whose forward work the deadline has bounded: it has passed; see late.mark()
   scan = false, scan_changed = false, had_cursor = false,
   settled = 0,     -- seq of the notice that this call owes
   marked = 0,      -- the partition's mark after what this call accepted or settled
@@ -575,10 +575,18 @@ local function set(job, name, value)
   job.changed[name] = type(value) == 'number' and int(value) or value
 end
 
+-- The deadline of a job.
+local late = {}
+
 -- The deadline has passed: it has bounded what was sent in these turns. The store has one more; builds before 46 had 1
 -- and bounded nothing.
-local function set_late(job, turn)
+function late.mark(job, turn)
   job.late, job.changed.late = turn, int(turn + 1)
+end
+
+-- Whether the deadline has passed on the way that the job goes, and nobody has had it go on since.
+function late.is_late(job)
+  return job.late and job.late >= job.since and job.desired == 'A' and job.ending == ''
 end
 
 -- What a client is told of next moves the mark on.
@@ -799,14 +807,15 @@ end
 local save
 do
 
--- What a person is needed for: parked, deadline (held past its time), ended; '' for nothing.
+-- What a person is needed for: parked, deadline (held, and past its time), ended; '' for nothing.
 local function need_of(job)
   if job.acknowledged then
     return ''
   elseif finished(job) then
     return job.troubled and 'ended' or ''
   end
-  return job.parked > 0 and 'parked' or job.hold == 'deadline' and 'deadline' or ''
+  local waits = job.hold == 'deadline' or job.hold ~= '' and late.is_late(job)
+  return job.parked > 0 and 'parked' or waits and 'deadline' or ''
 end
 
 -- Keeps the lists of those that need a person, and why this one does.
@@ -1173,7 +1182,7 @@ local function mind_deadline(job)
   if job.desired == 'A' and job.complete_by > job.now then
     touch(job, job.complete_by)
   elseif job.desired == 'A' and job.complete_by > 0 then
-    set_late(job, job.turn - 1) -- whoever has it go on now knows that
+    late.mark(job, job.turn - 1) -- whoever has it go on now knows that
   end
 end
 
@@ -2177,6 +2186,16 @@ end
 
 local UNSTARTED = {N = true, J = true, S = true, X = true, K = true} -- kinds of what did not get through
 
+-- Whether a request is back before its wait was over: the broker or an agent threw it away, and would again at once. Where the
+-- deadline may have cut wait or lease of this dispatch nobody knows by how much, and it counts as thrown away.
+local function is_thrown_back(job, i, rec, t)
+  local wait = wait_of(t, {unstarted = rec.unstarted - 1})
+  if time_left(job, rec.asked) and job.complete_by - (rec.till - wait - t.lock) >= max(wait, t.lock) then
+    return rec.till - t.lock - job.now > WAIT_SLACK
+  end
+  return wait_left(job, i, rec) > WAIT_SLACK
+end
+
 -- Nobody took the request in time, or no queue did: nothing is counted. The step is as it was before where
 -- nobody can have begun it.
 local function on_unstarted(job, i, rec, op)
@@ -2194,8 +2213,7 @@ local function on_unstarted(job, i, rec, op)
   if op.kind == 'J' then
     call('HSET', job.key, 'b' .. i, '1')
   end
-  -- back before its wait was over: the broker or an agent threw it away, and would again at once
-  local thrown = op.kind == 'J' or begun and wait_left(job, i, rec) > WAIT_SLACK
+  local thrown = op.kind == 'J' or begun and is_thrown_back(job, i, rec, t)
   if not moving(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
     rest(job, i, rec, op.fresh)
   elseif begun and not thrown then
@@ -2471,7 +2489,8 @@ local function withdraw(job, i, rec)
   if is_cut_short(job, rec) then
     counts = false
   end
-  note(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(i, rec.token))
+  local agent = progress and match(progress, '^%S+ %d+ [^@ ]*@(%S+)') -- "token limit fraction@agent"
+  note(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(i, rec.token), agent)
   if counts then
     rec.expiries = rec.expiries + 1
   end
@@ -2706,7 +2725,7 @@ end
 
 local function on_deadline(job)
   local recourse = match(call('HGET', job.def.key, 'job'), '^%u')
-  set_late(job, job.turn)
+  late.mark(job, job.turn)
   if recourse ~= 'P' then
     deciding.failure(job, nil, 'A', 'DEADLINE')
   end
@@ -2717,7 +2736,6 @@ local function on_deadline(job)
   else
     if job.hold == '' then -- a person's hold stays his
       put_on_hold(job, 'deadline', '-')
-      job.trouble = '- - DEADLINE'
       note(job, 'held', 'deadline')
     else
       note(job, 'overdue')
@@ -2868,6 +2886,9 @@ function commands.resume(job)
     return 'UNCHANGED'
   end
   set(job, 'hold', '')
+  if late.is_late(job) then
+    late.mark(job, job.since - 1)
+  end
   note(job, 'resumed')
   if job.phase == 'PROCESSING' then
     look_at_all(job, 'w')
@@ -2901,7 +2922,7 @@ local function go_on_after_failure(job, kind)
     mind_deadline(job)
   end
   if job.late then
-    set_late(job, 0) -- what is sent from now on has no bound
+    late.mark(job, 0) -- what is sent from now on has no bound
   end
   deciding.reset(job)
   if job.ending ~= '' then
@@ -3382,7 +3403,7 @@ local function keep_order(job, command)
   end
 end
 
-local function answer(job, command, ...)
+local function carry_out(job, command, ...)
   if command.definition ~= '' and command.definition ~= job.def.digest then
     return 'MOVED'
   elseif command.if_seq ~= '0' and tonumber(command.if_seq) ~= job.seq then
@@ -3477,7 +3498,7 @@ function steer(keys, a)
       job.settled = finished(job) and job.seq or 0
     end
   else
-    code, why, i = answer(job, command, unpack(a, 13))
+    code, why, i = carry_out(job, command, unpack(a, 13))
     if code == 'DONE' or code == 'UNCHANGED' then
       keep_order(job, command)
     end
@@ -3744,15 +3765,15 @@ local function inspect_notice(p, a)
   return out
 end
 
-local AGENTS_SOUGHT = 100         -- entries of a history, or four for each step, in which those that answered are looked for
+local AGENTS_SOUGHT = 100         -- entries of a history, or four for each step, in which agents are looked for
 
--- The agents that have answered for steps last, by number, as far as the last entries of the history tell.
+-- The agents that have had the steps last, by number, as far as the last entries of the history tell.
 local function agents_of(p, id, steps)
-  local answers, agents = {done = true, undone = true, failed = true, deferred = true}, {}
+  local ends, agents = {done = true, undone = true, failed = true, deferred = true, expired = true, silent = true}, {}
   local entries = min(max(4 * steps, AGENTS_SOUGHT), HISTORY_MIN)
   for _, entry in ipairs(call('LRANGE', p .. 'hist:' .. id, int(-entries), '-1')) do
     local event, i, agent = match(entry, '^%d+ %d+ (%l+) (%d+) %d+ %S+ (%S+)$')
-    if answers[event] then
+    if ends[event] then
       agents[i] = agent
     end
   end
@@ -3822,18 +3843,45 @@ do
 local function forget_causes(p, now)
   local some = call('HRANDFIELD', p .. 'told', int(TOLD_LOOKED_AT), 'WITHVALUES')
   for k = 1, #some, 2 do
-    if tonumber(match(some[k + 1], '^%d+')) <= now then
+    if some[k] ~= 'letters' and tonumber(match(some[k + 1], '^%d+')) <= now then
       call('HDEL', p .. 'told', some[k])
     end
   end
 end
 
+-- drover.dead has `there` messages; the caller has put `own` more into it since it said so last, and raised alerts about
+-- them. What no scheduler answers for a minute after it was seen was put there by others, and is news; returns how many.
+-- Kept in `letters`: messages that are known of; those that a scheduler answers for and nobody has seen; since when there
+-- are more than that, negative: fewer; how many there were then.
+local function unknown_letters(p, now, there, own)
+  local known, unseen, since, seen = match(call('HGET', p .. 'told', 'letters') or '', '^(%d+) (%d+) (%-?%d+) (%d+)$')
+  known, unseen, since, seen = tonumber(known), (tonumber(unseen) or 0) + own, tonumber(since) or 0, tonumber(seen) or 0
+  local count, grown = 0, known and there - known - unseen
+  if not known or there < known or since > now then -- or somebody has read some
+    known, unseen, since = there, 0, 0
+  elseif grown > 0 and (since <= 0 or now - since >= TELLING) then
+    count = since > 0 and max(seen - known - unseen, 0) or 0
+    known, since, seen = known + count, grown > count and now or 0, there
+  elseif grown <= 0 then
+    known, unseen, since = there, -grown, grown < 0 and (since < 0 and since or -now) or 0
+    if since < 0 and now + since >= TELLING then -- nor will they come
+      unseen, since = 0, 0
+    end
+  end
+  call('HSET', p .. 'told', 'letters', concat({int(known), int(unseen), int(since), int(seen)}, ' '))
+  return count
+end
+
 -- told: cause ask|told|over fresh -> NEWS or KNOWN, TOLD, OVER
+-- told: '' letters '' there own -> NEWS or KNOWN, how many: see unknown_letters()
 -- An alert is told once for each cause, whichever scheduler meets it. Who hears NEWS is to tell, and to
 -- say so when the broker has confirmed: until then the mark bears his `fresh`, and a short time.
 function told(keys, a)
   local p, now, cause = keys[1], now_ms(), a[1]
-  if a[2] == 'over' then
+  if a[2] == 'letters' then
+    local count = unknown_letters(p, now, tonumber(a[4]), tonumber(a[5]))
+    return {count > 0 and 'NEWS' or 'KNOWN', int(count)}
+  elseif a[2] == 'over' then
     call('HDEL', p .. 'told', cause)
     return {'OVER'}
   end

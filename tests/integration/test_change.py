@@ -80,7 +80,7 @@ class Change(cluster.TestCase):
         self.c.client.reply(self.beside)
         servers.wait_for(lambda: self.c.store.events("job", "done"), "the step beside it")
         self.assertEqual(("take-back", first.idempotency_key), (undo.action, undo.forward_key))
-        self.assertIn("s", self.drover("get", "job")[1])
+        self.assertRegex(self.drover("get", "job")[1], r"(?m)^s +hand +SENT +2 ")
         self.assertTrue(self.c.client.status("job").changing)
         self.assertRegex(self.drover("why", "job")[1], r"\nlast +CHANGE +waits until a step is undone")
         self.c.client.reply(undo)

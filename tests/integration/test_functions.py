@@ -305,6 +305,11 @@ class Functions(unittest.TestCase):
         self.assertEqual(1, self.events().count("held"))
         self.assertEqual("overdue", self.events()[-1])
         self.assertEqual([f"{JOB} {len(self.events())}"], self.index("owed"))
+        self.assertEqual("deadline", self.needs()[0])
+        self.assertEqual("DONE", self.steer("resume"))
+        self.assertEqual([""], self.needs())
+        self.assertEqual("DONE", self.steer("pause"))
+        self.assertEqual([""], self.needs())
 
     def test_turned_before_its_time(self):
         """Back at once, because nothing was begun; forward again not before its time."""
@@ -1807,7 +1812,7 @@ class Functions(unittest.TestCase):
         self.assertEqual([None] * 2, self.redis.hmget(f"{KEYS}data:{JOB}", "w" + owed.split()[1], "v" + owed.split()[1]))
 
     def agents(self):
-        """Of each step the agent that has answered last."""
+        """Of each step the agent that has had it last."""
         page = self.call("inspect", "job", JOB, 0, 9, 0)
         n = int(self.job("n")[0])
         return page[-6 * n + 5::6]
@@ -1826,6 +1831,23 @@ class Functions(unittest.TestCase):
         self.assertEqual(["a-2", "b-1", ""], self.agents())
         answered = [entry.split()[2:] for entry in self.history() if entry.split()[2] in ("done", "failed")]
         self.assertEqual([["a-1"], ["b-1"], [], ["a-2"]], [words[4:] for words in answered])
+
+    def test_who_has_died(self):
+        """Of a dispatch that nobody answered it is the agent whose Progress has named it."""
+        self.submit(LONG, CAPPED)
+        self.record("T", 1, agent="b-1")
+        self.call("renew", JOB, self.step(0)[5], "0.5@a-1", "", 0, "")
+        self.redis.set("skew", 600_000)
+        self.expire()
+        self.await_mark(1)
+        self.drive(1)
+        self.taken(1)
+        self.redis.set("skew", 1_200_000)
+        self.expire()
+        died = [entry.split()[2:] for entry in self.history() if entry.split()[2] == "expired"]
+        self.assertEqual([["expired", "0", "1"], ["expired", "1", "2"]], [words[:3] for words in died])
+        self.assertEqual([["a-1"], []], [words[4:] for words in died])
+        self.assertEqual(["a-1", "b-1"], self.agents())
 
     def needs(self):
         """What the job needs a person for, as the lists and the job itself have it."""
@@ -1954,6 +1976,42 @@ class Functions(unittest.TestCase):
         self.assertEqual(["COMPENSATION_FAILED"], self.alerts(self.record("P", class_="STUCK")))
         self.assertEqual(["ended", "a", "y", "STUCK"], self.needs())
 
+    def test_why_it_is_parked_outlasts_its_deadline(self):
+        self.submit(LONG, names="a", actors="x", complete_by=self.now() + 5_000)
+        self.record("P", class_="DECLINED")
+        self.redis.set("skew", 5_000)
+        self.drive()
+        self.assertEqual(["deadline"], self.job("hold"))
+        self.assertEqual(["parked", "a", "x", "DECLINED"], self.needs())
+
+    def test_letters_of_others(self):
+        """Those that no scheduler answers for within a minute are news, to one of them, with their number."""
+        def letters(there, own=0, minutes=1):
+            """A scheduler has looked at drover.dead."""
+            self.passed += minutes * 60_000
+            self.redis.set("skew", self.passed)
+            answer = self.call("told", "", "letters", "", there, own)
+            self.assertEqual("NEWS" if answer[1] != "0" else "KNOWN", answer[0])
+            return int(answer[1])
+
+        self.passed = 0
+        self.assertEqual(0, letters(5))  # what was there before
+        self.assertEqual((0, 2), (letters(7), letters(7)))
+        self.assertEqual(0, letters(7))
+        # one that another scheduler has put there, which says so a little later
+        self.assertEqual((0, 0), (letters(8, minutes=0.5), letters(8, own=1, minutes=0.5)))
+        self.assertEqual((0, 0), (letters(8), letters(8)))
+        # that scheduler says so before it can be seen; it and two of others come
+        self.assertEqual((0, 0, 2), (letters(8, own=1), letters(11, minutes=0.5), letters(11)))
+        # schedulers put some there all the time; what was seen a minute ago counts
+        self.assertEqual((0, 0, 0), (letters(20), letters(30, own=9), letters(40, own=10)))
+        self.assertEqual((0, 0), (letters(50, own=21), letters(50)))
+        # somebody has read some
+        self.assertEqual((0, 0, 1), (letters(3), letters(4), letters(4)))
+        # one that never comes covers nothing up for long
+        self.assertEqual((0, 0, 0), (letters(4, own=1), letters(4), letters(4)))
+        self.assertEqual((0, 1), (letters(5), letters(5)))
+
     def test_past_its_deadline_a_job_needs_a_person(self):
         self.submit(LONG, names="a", actors="x", complete_by=self.now() + 60_000)
         self.redis.set("skew", 60_000)
@@ -2067,6 +2125,13 @@ class Functions(unittest.TestCase):
         self.steer("disable")
         left = int(self.step(0)[6]) - self.now()
         self.assertTrue(110_000 < left <= 120_000, left)
+
+    def test_a_wait_that_is_over_before_the_deadline(self):
+        """What comes back after its whole wait was not thrown away: it waits for an agent again, and not for a backoff."""
+        self.submit(LONG, names="a", on_deadline="C", complete_by=self.now() + 90_000)
+        self.redis.set("skew", 60_000)
+        self.record("N")
+        self.assertEqual(("R", "2"), (self.step(0)[2], self.step(0)[4]))
 
     def test_a_lease_where_the_deadline_parks(self):
         self.submit(LONG, names="a", on_deadline="P", complete_by=self.now() + 10_000)

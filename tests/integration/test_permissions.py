@@ -5,6 +5,7 @@ daemons do all they have to, and nobody can do what is another's.
 What each may do is printed as tables, and docs/OPERATIONS.md has the same ones."""
 
 import base64
+import collections
 import datetime
 import hashlib
 import json
@@ -171,18 +172,27 @@ CONNECTING = {**dict.fromkeys(BOTH, {"info", "ping", "eval", "exists", "fcall"})
               READER: {"info", "ping", "hmget", "fcall_ro"}}
 
 
+def used_by(code, names):
+    """Which of the names a Lua function uses, and does not declare itself; all of a table that it indexes."""
+    code = re.sub(r"--.*|'[^']*'", "", code)
+    own = re.findall(r"^ +(?:local|for) ([\w, \n]+?)(?: = | in |\n *\S)|^(?:local )?function [.\w]+\(([\w, ]*)", code, re.MULTILINE)
+    words = set(re.findall(r"\w+(?:\.\w+)?", code)) - set(re.findall(r"\w+", str(own)))
+    tables = tuple(f"{name}." for name in re.findall(r"(\w+)\[", code))
+    return {name for name in names if name in words or name.startswith(tables)}
+
+
 def code_of(text, names):
     """These functions of a Lua text and all that they use."""
-    function = r"^(?:local )?function (\w+)\(.*?^end$"
+    function = r"^(?:local )?function ([.\w]+)\(.*?^end$"
     block = r"^local (\w+)\ndo\n(?:(?: [^\n]*)?\n)*?end$"  # where it is not indented its items stand for themselves
     item = rf"{function}|{block}|^local (\w+) = \{{[^}}]*\}}"
-    bodies = {m[1] or m[2] or m[3]: m[0] for m in re.finditer(item, text, re.MULTILINE | re.DOTALL)}
+    bodies = collections.defaultdict(str)
+    for m in re.finditer(item, text, re.MULTILINE | re.DOTALL):
+        bodies[m[1] or m[2] or m[3]] += m[0] + "\n"
     seen, new = set(), set(names)
     while new:
         seen |= new
-        used = re.sub(r"--.*|'[^']*'", "", "\n".join(bodies[name] for name in new))
-        words = set(re.findall(r"\w+", used))
-        new = (words & bodies.keys()) - seen
+        new = set().union(*(used_by(bodies[name], bodies) for name in new)) - seen
     return "".join(bodies[name] for name in seen)
 
 
@@ -414,6 +424,7 @@ class Permissions(unittest.TestCase):
         code, said = self.drover("run", *words, body=job)
         self.assertEqual(0, code, said)
         servers.wait_for(lambda: not self.store.job("all"), "the job to be forgotten")
+        self.change_twice()
         self.leave_a_dead_letter()
         for daemon in (agent, scheduler, supervisor):
             daemon.stop()
@@ -478,6 +489,18 @@ class Permissions(unittest.TestCase):
                 return answer.status == 200
         except OSError:
             return False
+
+    def change_twice(self):
+        """Each change gives the job a definition of its own, and drops the one before."""
+        job = {"definition": {"steps": [{"name": "s", "actor": "demo", "action": "fail", "retry": {"onPermanent": "PARK"},
+                                         "arguments": {"json": {"permanent": True}}}]}}
+        self.assertEqual(0, self.drover("submit", "-", "--id", "changed", body=job)[0])
+        for times, lock in enumerate(("1m", "2m", "3m"), 1):
+            servers.wait_for(lambda n=times: len(self.store.events("changed", "parked")) == n, "the step to park")
+            code, said = self.drover("retry", "changed", "s", "--set", f"lock={lock}")
+            self.assertEqual(0, code, said)
+        self.assertEqual(self.store.keys("}:def:"), [self.store.partition("changed") + "def:" + self.store.job("changed")["def"]])
+        self.assertEqual(0, self.drover("kill", "changed")[0])
 
     def lose_one_answer_another(self):
         """An agent in another language: silent at first, so that the supervisor has to see to it."""

@@ -593,7 +593,7 @@ static void on_turned(struct checker *c, struct job *job, const struct entry *e)
         job->tried = 0;
     require(c, job->tried < job->w->tries, "I6 %s: tried %u times more, of %u in all", job->id,
             job->tried, job->w->tries);
-    job->settled = job->ending = false;
+    job->settled = job->ending = job->late = false;
     if (strcmp(job->hold, "deadline") == 0)
         *job->hold = 0;
     for (uint32_t i = 0; i < job->w->n_steps; i++)
@@ -627,14 +627,16 @@ static void on_held(struct checker *c, struct job *job, const struct entry *e)
 
     if (!overdue)
         hold(c, job, word(e, 3));
-    if (overdue || bytes_is(word(e, 3), "deadline"))
+    if (overdue || bytes_is(word(e, 3), "deadline")) {
+        job->late = true;
         alert_owed(c, job, WORKFLOW_NONE);
+    }
 }
 
 /* What a person says of a step, or of all (@i past the last one), begins it anew. */
 static void on_anew(struct job *job, uint32_t i)
 {
-    job->settled = job->ending = job->decided[true] = false;
+    job->settled = job->ending = job->late = job->decided[true] = false;
     job->decided[false] &= job->back;
     for (uint32_t k = 0; k < job->w->n_steps; k++) {
         struct step *step = &job->steps[k];
@@ -659,6 +661,7 @@ static void on_resumed(struct checker *c, struct job *job)
 {
     require(c, *job->hold, "I6 %s: resumed, and nothing held it", job->id);
     *job->hold = 0;
+    job->late = false;
 }
 
 static void on_retried_all(struct job *job)

@@ -181,6 +181,7 @@ struct job {
     int64_t ordered; /* when the last command that turned it was issued; 0: nobody said */
     uint32_t tried;  /* forward runs since a person's word, after the first */
     char hold[16];
+    bool late;     /* past its deadline, and nobody has had it go on */
     bool ending;   /* as it is */
     bool retrying; /* a Retry of all is not through yet */
     char due[64];  /* the entry that must come next; "?": nobody knows whether one must */

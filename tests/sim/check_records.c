@@ -251,6 +251,8 @@ static const char *need_of(const struct job *job)
     for (uint32_t i = 0; i < job->w->n_steps; i++)
         if (job->steps[i].marked && !check_is_there(job, i, job->back))
             return "parked";
+    if (*job->hold && job->late && !job->ending)
+        return "deadline";
     return strcmp(job->hold, "deadline") == 0 ? "deadline" : "";
 }
 

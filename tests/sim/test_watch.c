@@ -242,7 +242,7 @@ static void test_many_that_wait_long(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, alone_setup, alone_teardown)
 
-/* What was there before is no news; then it is told once a minute how many have come. */
+/* What was there before is no news; what comes is told a minute after it was seen. */
 static void test_dead_letters_of_others(void **state)
 {
     struct alone *w = *state;
@@ -252,11 +252,13 @@ static void test_dead_letters_of_others(void **state)
     alone_expect(w, "");
     w->letters = 7;
     alone_pass(w, MACHINE_TOLD_AGAIN_MS);
+    alone_expect(w, ""); /* a scheduler may have put them there, and not said so yet */
+    alone_pass(w, MACHINE_TOLD_AGAIN_MS);
     alone_expect(w, "alert DEAD_LETTER");
     alone_pass(w, 2L * MACHINE_TOLD_AGAIN_MS);
     alone_expect(w, "");
     w->letters = 8;
-    alone_pass(w, MACHINE_TOLD_AGAIN_MS);
+    alone_pass(w, 2L * MACHINE_TOLD_AGAIN_MS);
     alone_expect(w, "alert DEAD_LETTER");
 }
 

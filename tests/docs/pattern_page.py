@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps docs/PATTERN.md true: each file that the last column of its tables names is there, and has the functions
+that are named behind it
+
+    pattern_page.py check [ROOT]
+
+*Lua* stands for the file of the store functions.
+"""
+
+import pathlib
+import re
+import sys
+
+PAGE = "docs/PATTERN.md"
+LUA = "common/store/drover.lua"
+NAME = re.compile(r"\bLua\b|`([^`]+)`")
+
+
+def defines(text, name):
+    """Whether a source in C or Lua has a function of this name."""
+    name = re.escape(name)
+    return re.search(rf"^ *(?:local )?function {name}\(|^{name} = function|^[^\s#].*\b{name}\([^;]*$", text, re.MULTILINE)
+
+
+def problems(root, page):
+    found = 0
+    for row in re.findall(r"^\|.*\|$", page, re.MULTILINE):
+        place = None
+        for name in NAME.finditer(row.split("|")[-2]):
+            found += 1
+            word = name[1] or LUA
+            if not word.endswith("()"):
+                place = root / word
+                if not place.exists():
+                    yield f"{word} is not there"
+            elif not place or not place.is_file():
+                yield f"{word} stands behind no file"
+            elif not defines(place.read_text(encoding="utf-8"), word[:-2]):
+                yield f"{place.relative_to(root)} has no {word}"
+    if not found:
+        yield "its tables name no code"
+
+
+def main(argv):
+    root = pathlib.Path(argv[2] if len(argv) > 2 else ".")
+    found = list(problems(root, (root / PAGE).read_text(encoding="utf-8")))
+    for problem in found:
+        print(f"{PAGE}: {problem}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] != "check":
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv))
