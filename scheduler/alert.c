@@ -37,7 +37,7 @@
 #define COMPENSATION_FAILED "COMPENSATION_FAILED"
 #define TORN "TORN"
 #define DEAD_LETTER "DEAD_LETTER"
-#define SERVED "SERVED"             /* causes of an actor are over */
+#define SERVED "SERVED" /* causes of an actor are over */
 
 /* ---- who was asked ---- */
 

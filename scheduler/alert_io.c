@@ -39,6 +39,7 @@ struct run {
     uv_timer_t limit;
     uv_write_t write;
     struct waiting *alert; /* owned */
+    bool killed;           /* that is said already */
     unsigned handles;      /* to be closed */
 };
 
@@ -50,9 +51,11 @@ struct alert_io {
     unsigned n_abouts;
     unsigned n_waiting; /* alerts, of all */
     struct run *running;
-    void (*on_closed)(void *ctx);
+    uint64_t failing; /* runs since the last one that ended well */
+    struct alert_io_stats stats;
+    void (*on_closed)(void *ctx); /* NULL: alerts are taken */
     void *ctx;
-    uv_timer_t later; /* on_closed is never called from within close() */
+    uv_timer_t closing; /* until what waits is left out; on_closed comes when it is closed */
 };
 
 static void run_next(struct alert_io *a);
@@ -76,10 +79,7 @@ static void on_handle_closed(uv_handle_t *handle)
     a->running = NULL;
     free(run->alert);
     free(run);
-    if (a->on_closed)
-        uv_close((uv_handle_t *)&a->later, on_all_closed);
-    else
-        run_next(a);
+    run_next(a);
 }
 
 static void close_once(void *handle)
@@ -95,23 +95,52 @@ static void run_end(struct run *run)
     close_once(&run->limit);
 }
 
+/* Counts a run that does not end well. Return: whether to log it, once until one does. */
+static bool fails(struct alert_io *a, uint64_t *counter)
+{
+    (*counter)++;
+    return a->failing++ == 0;
+}
+
+static void ends_well(struct alert_io *a)
+{
+    if (a->failing > 0)
+        log_info("alert_command_recovered", LOG_S("command", a->command),
+                 LOG_I("failed", (int64_t)a->failing));
+    a->failing = 0;
+}
+
 static void on_ended(uv_process_t *process, int64_t status, int signal)
 {
     struct run *run = process->data;
+    struct alert_io *a = run->owner;
 
-    if (status != 0 || signal != 0)
-        log_error("alert_command_failed", LOG_S("command", run->owner->command),
-                  LOG_I("status", status), LOG_I("signal", signal));
+    child_signal(process, SIGKILL); /* what it has left behind */
+    if (status == 0 && signal == 0) {
+        ends_well(a);
+    } else if (!run->killed && fails(a, &a->stats.failed)) {
+        log_error("alert_command_failed", LOG_S("command", a->command), LOG_I("status", status),
+                  LOG_I("signal", signal));
+    }
     run_end(run);
+}
+
+static void run_kill(struct run *run)
+{
+    run->killed = true;
+    if (uv_is_active((uv_handle_t *)&run->process))
+        child_signal(&run->process, SIGKILL);
 }
 
 static void on_limit(uv_timer_t *timer)
 {
     struct run *run = timer->data;
+    struct alert_io *a = run->owner;
 
-    log_error("alert_command_too_slow", LOG_S("command", run->owner->command),
-              LOG_I("limit_ms", run->owner->limit_ms));
-    child_signal(&run->process, SIGKILL);
+    if (fails(a, &a->stats.killed))
+        log_error("alert_command_too_slow", LOG_S("command", a->command),
+                  LOG_I("limit_ms", a->limit_ms));
+    run_kill(run);
 }
 
 /* ---- the start ---- */
@@ -156,8 +185,9 @@ static void run_start(struct alert_io *a, struct waiting *alert)
     r = child_spawn(a->loop, &run->process, options, &env);
     run->process.data = run->in.data = run->limit.data = run;
     if (r) {
-        log_error("alert_command_failed", LOG_S("command", a->command),
-                  LOG_S("why", uv_strerror(r)));
+        if (fails(a, &a->stats.failed))
+            log_error("alert_command_failed", LOG_S("command", a->command),
+                      LOG_S("why", uv_strerror(r)));
         run_end(run);
         return;
     }
@@ -254,10 +284,13 @@ static struct waiting *take_turn(struct alert_io *a)
     return alert;
 }
 
+/* The next one; at the end of all there is nothing more to do. */
 static void run_next(struct alert_io *a)
 {
     if (!a->running && !list_empty(&a->abouts))
         run_start(a, take_turn(a));
+    if (!a->running && a->on_closed && !uv_is_closing((uv_handle_t *)&a->closing))
+        uv_close((uv_handle_t *)&a->closing, on_all_closed);
 }
 
 /* ---- too many ---- */
@@ -282,6 +315,7 @@ static void leave_out(struct alert_io *a, struct about *about, struct list *aler
     free(list_entry(alert, struct waiting, link));
     about->n--;
     a->n_waiting--;
+    a->stats.left_out++;
     about->left_out++;
     log_often(LOG_ERROR, "alert_command_busy", LOG_I("waiting", a->n_waiting),
               LOG_S("about", about->name));
@@ -325,26 +359,19 @@ int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command, in
     a->command = command;
     a->limit_ms = limit_ms;
     list_init(&a->abouts);
-    uv_timer_init(loop, &a->later);
-    a->later.data = a;
+    uv_timer_init(loop, &a->closing);
+    a->closing.data = a;
     *out = a;
     return 0;
 }
 
-void alert_io_close(struct alert_io *a, void (*on_closed)(void *ctx), void *ctx)
+const struct alert_io_stats *alert_io_stats(const struct alert_io *a)
 {
-    a->on_closed = on_closed;
-    a->ctx = ctx;
-    if (!a->running)
-        uv_close((uv_handle_t *)&a->later, on_all_closed);
-    else if (uv_is_active((uv_handle_t *)&a->running->process))
-        child_signal(&a->running->process, SIGKILL); /* its alert is in the log */
+    return &a->stats;
 }
 
-struct alert_io *alert_io_free(struct alert_io *a)
+static void drop_waiting(struct alert_io *a)
 {
-    if (!a)
-        return NULL;
     while (!list_empty(&a->abouts)) {
         struct about *about = list_entry(a->abouts.next, struct about, link);
 
@@ -352,6 +379,34 @@ struct alert_io *alert_io_free(struct alert_io *a)
             free(list_entry(l, struct waiting, link));
         about_free(a, about);
     }
+    a->n_waiting = 0;
+}
+
+/* What is not handed over is in the log. */
+static void on_late(uv_timer_t *timer)
+{
+    struct alert_io *a = timer->data;
+
+    if (a->n_waiting > 0)
+        log_warn("alert_command_busy", LOG_I("waiting", a->n_waiting));
+    a->stats.left_out += a->n_waiting;
+    drop_waiting(a);
+    run_kill(a->running);
+}
+
+void alert_io_close(struct alert_io *a, int within_ms, void (*on_closed)(void *ctx), void *ctx)
+{
+    a->on_closed = on_closed;
+    a->ctx = ctx;
+    uv_timer_start(&a->closing, on_late, (uint64_t)within_ms, 0);
+    run_next(a);
+}
+
+struct alert_io *alert_io_free(struct alert_io *a)
+{
+    if (!a)
+        return NULL;
+    drop_waiting(a);
     free(a);
     return NULL;
 }

@@ -13,13 +13,18 @@
 
 #define LOOK_MS 1000 /* between two looks at how full the store is */
 
+struct figures {
+    struct scheduler_stats machine;
+    struct alert_io_stats alerts;
+};
+
 struct scheduler_io {
     struct scheduler *machine;
     struct access *access;
     struct driver *driver;
-    struct alert_io *alerts;      /* NULL: no command is set */
-    struct scheduler_stats stats; /* as last read */
-    uv_timer_t look;              /* at how full the store is */
+    struct alert_io *alerts; /* NULL: no command is set */
+    struct figures figures;  /* as last read */
+    uv_timer_t look;         /* at how full the store is */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
@@ -154,55 +159,64 @@ static const struct driver_machine events = {
 
 /* ---- figures ---- */
 
-#define AT(member) offsetof(struct scheduler_stats, member)
+#define AT(member) offsetof(struct figures, member)
 
-static const struct metric figures[] = {
-    {"open", METRIC_GAUGE, AT(open), "deliveries that are worked on, not acknowledged yet"},
-    {"ignored", METRIC_COUNTER, AT(ignored),
+static const struct metric table[] = {
+    {"open", METRIC_GAUGE, AT(machine.open), "deliveries that are worked on, not acknowledged yet"},
+    {"ignored", METRIC_COUNTER, AT(machine.ignored),
      "messages of replies not looked at: see scheduler.bad_replies"},
-    {"progress_ignored", METRIC_COUNTER, AT(progress_ignored),
+    {"progress_ignored", METRIC_COUNTER, AT(machine.progress_ignored),
      "Progress not looked at: see scheduler.bad_replies"},
-    {"undeclared", METRIC_COUNTER, AT(undeclared),
+    {"undeclared", METRIC_COUNTER, AT(machine.undeclared),
      "requests to actors whose queue is not declared: see scheduler.declared_actors"},
-    {"retry_later", METRIC_COUNTER, AT(retry_later),
+    {"retry_later", METRIC_COUNTER, AT(machine.retry_later),
      "Submits and Controls refused for now: the store is full, or their user has had enough"},
-    {"store_full", METRIC_GAUGE, AT(store_full),
+    {"store_full", METRIC_GAUGE, AT(machine.store_full),
      "1: the store has less room than scheduler.full_at leaves, and no new job is taken"},
-    {"unread_bytes", METRIC_GAUGE, AT(unread_bytes),
+    {"unread_bytes", METRIC_GAUGE, AT(machine.unread_bytes),
      "of messages over 64 KiB that wait to be read"},
-    {"given_back", METRIC_COUNTER, AT(given_back),
+    {"given_back", METRIC_COUNTER, AT(machine.given_back),
      "messages over 64 KiB given back to the broker, as too many waited"},
-    {"submits", METRIC_COUNTER, AT(submits), "Submits received"},
-    {"created", METRIC_COUNTER, AT(created), "jobs recorded"},
-    {"already", METRIC_COUNTER, AT(already), "Submits of a job that was recorded before"},
-    {"conflicts", METRIC_COUNTER, AT(conflicts), "Submits under the id of another job"},
-    {"rejected", METRIC_COUNTER, AT(rejected), "Submits and Controls refused as invalid"},
-    {"dispatched", METRIC_COUNTER, AT(dispatched), "requests published to agents"},
-    {"messages", METRIC_COUNTER, AT(messages), "messages that carried them"},
-    {"recorded", METRIC_COUNTER, AT(recorded), "replies recorded"},
-    {"stale", METRIC_COUNTER, AT(stale), "replies too late or repeated, not recorded"},
-    {"unknown", METRIC_COUNTER, AT(unknown), "replies for jobs that are not in the store"},
-    {"settled", METRIC_COUNTER, AT(settled), "jobs that have come to their end"},
-    {"unstarted", METRIC_COUNTER, AT(unstarted), "requests that no agent took within their wait"},
-    {"unroutable", METRIC_COUNTER, AT(unroutable), "requests for which there was no queue"},
-    {"recovered", METRIC_COUNTER, AT(recovered), "Recover commands received"},
-    {"dead_letters", METRIC_COUNTER, AT(dead_letters), "messages put into drover.dead"},
-    {"alerts", METRIC_COUNTER, AT(alerts), "alerts told"},
-    {"store_repeats", METRIC_COUNTER, AT(store_repeats),
+    {"submits", METRIC_COUNTER, AT(machine.submits), "Submits received"},
+    {"created", METRIC_COUNTER, AT(machine.created), "jobs recorded"},
+    {"already", METRIC_COUNTER, AT(machine.already), "Submits of a job that was recorded before"},
+    {"conflicts", METRIC_COUNTER, AT(machine.conflicts), "Submits under the id of another job"},
+    {"rejected", METRIC_COUNTER, AT(machine.rejected), "Submits and Controls refused as invalid"},
+    {"dispatched", METRIC_COUNTER, AT(machine.dispatched), "requests published to agents"},
+    {"messages", METRIC_COUNTER, AT(machine.messages), "messages that carried them"},
+    {"recorded", METRIC_COUNTER, AT(machine.recorded), "replies recorded"},
+    {"stale", METRIC_COUNTER, AT(machine.stale), "replies too late or repeated, not recorded"},
+    {"unknown", METRIC_COUNTER, AT(machine.unknown), "replies for jobs that are not in the store"},
+    {"settled", METRIC_COUNTER, AT(machine.settled), "jobs that have come to their end"},
+    {"unstarted", METRIC_COUNTER, AT(machine.unstarted),
+     "requests that no agent took within their wait"},
+    {"unroutable", METRIC_COUNTER, AT(machine.unroutable), "requests for which there was no queue"},
+    {"recovered", METRIC_COUNTER, AT(machine.recovered), "Recover commands received"},
+    {"dead_letters", METRIC_COUNTER, AT(machine.dead_letters), "messages put into drover.dead"},
+    {"alerts", METRIC_COUNTER, AT(machine.alerts), "alerts told"},
+    {"alert_command_failed", METRIC_COUNTER, AT(alerts.failed),
+     "runs of scheduler.alert_command that could not begin, or ended with another status than 0"},
+    {"alert_command_killed", METRIC_COUNTER, AT(alerts.killed),
+     "runs of it that took longer than 30 s"},
+    {"alert_command_left_out", METRIC_COUNTER, AT(alerts.left_out),
+     "alerts that were not handed to it, as too many waited"},
+    {"store_repeats", METRIC_COUNTER, AT(machine.store_repeats),
      "store calls repeated: no answer came, or the store would not"},
-    {"store_rollbacks", METRIC_COUNTER, AT(store_rollbacks),
+    {"store_rollbacks", METRIC_COUNTER, AT(machine.store_rollbacks),
      "times that the store was found to have gone back in time"},
-    {"lost", METRIC_COUNTER, AT(lost), "accepted jobs that were gone from the store then"},
+    {"lost", METRIC_COUNTER, AT(machine.lost), "accepted jobs that were gone from the store then"},
 };
 
-static const struct metric_set metrics = {"scheduler", figures, array_size(figures)};
+static const struct metric_set metrics = {"scheduler", table, array_size(table)};
 
 static const void *read_figures(void *context)
 {
     struct scheduler_io *io = context;
 
-    scheduler_stats(io->machine, &io->stats);
-    return &io->stats;
+    scheduler_stats(io->machine, &io->figures.machine);
+    if (io->alerts)
+        io->figures.alerts = *alert_io_stats(io->alerts);
+    return &io->figures;
 }
 
 /* ---- life ---- */
@@ -301,7 +315,7 @@ static void on_look_closed(uv_handle_t *timer)
     struct scheduler_io *io = timer->data;
 
     if (io->alerts)
-        alert_io_close(io->alerts, on_alerts_closed, io);
+        alert_io_close(io->alerts, ALERT_STOP_MS, on_alerts_closed, io);
     else
         io->on_stopped(io->ctx);
 }

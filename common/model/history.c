@@ -14,7 +14,7 @@ static const struct {
     const char *words;
 } EVENTS[] = {
     {"created", "-d"},    {"dispatched", "sat"}, {"done", "satg"},     {"failed", "satg"},
-    {"deferred", "satg"}, {"expired", "satg"},   {"silent", "satg"},    {"unsent", "sat"},
+    {"deferred", "satg"}, {"expired", "satg"},   {"silent", "satg"},   {"unsent", "sat"},
     {"unstarted", "sat"}, {"unroutable", "sat"}, {"undone", "satg"},   {"skipped", "s"},
     {"parked", "sd"},     {"given_up", "sd"},    {"retried", "w"},     {"edited", "sd"},
     {"resolved", "sd"},   {"mended", "w"},       {"withdrawn", "sat"}, {"turned", "w"},

@@ -473,7 +473,8 @@ enum ops_cause {
 void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,
               enum ops_cause what, const char *fresh);
 
-/* drover.dead has `there` messages, of which the caller has put `own` there since it said so last. */
+/* drover.dead has `there` messages, of which the caller has put `own` there since it said so last.
+ */
 void ops_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t there, uint64_t own);
 
 /* Return: whether what was asked about is news. */

@@ -6,6 +6,7 @@
 #     exec curl --silent --fail --json @- https://chat.example/hooks/drover
 set -euo pipefail
 export LC_ALL=C # lengths are bytes
+trap '' PIPE    # a receiver that refuses an alert may not read all of it
 
 url=${1:-http://alerts:8004/} # a command gets no environment but PATH
 address=${url#http://}

@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 
 import client
 import cluster
+import health
 import servers
 import tap
 import wire
@@ -132,16 +133,27 @@ class Alerts(cluster.TestCase):
         return [json.loads(line) for line in self.paged.read_text().splitlines() if line]
 
     def test_a_command_that_fails(self):
-        """It is said in the log, and that is all."""
-        for name in ("missing", "false"):
-            program = "/bin/false" if name == "false" else str(self.directory / "nothing-here")
-            scheduler = self.c.add_scheduler({"scheduler": {"alert_command": program}})
+        """Each run is counted, the first one is said in the log, and that is all."""
+        broken = self.directory / "broken.sh"
+        for name, program in (("missing", self.directory / "nothing-here"), ("broken", broken)):
+            broken.write_text("#!/bin/sh\nexit 1\n")
+            broken.chmod(0o755)
+            scheduler = self.c.add_scheduler(
+                cluster.merged(health.settings()["scheduler"], {"scheduler": {"alert_command": str(program)}}))
             self.c.await_ready()
             for other in self.c.schedulers[:-1]:
                 other.stop()
-            self.submit(name, [wire.step("a", action="fail", retry=ONCE)])
-            servers.wait_for(lambda: scheduler.records("alert_command_failed"), "it to be told")
+            for cause in ("NOW", "THEN"):  # or they were one alert
+                arguments = wire.payload(json.dumps({"class": cause}).encode(), "application/json")
+                self.submit(name + cause, [wire.step("a", action="fail", arguments=arguments, retry=ONCE)])
+            counted = lambda s=scheduler: health.metrics(s)["drover_scheduler_alert_command_failed_total"]
+            servers.wait_for(lambda: counted() == 2, "both to be counted")
+            self.assertEqual(1, len(scheduler.records("alert_command_failed")))
             self.assertTrue(scheduler.alive())
+        broken.write_text("#!/bin/sh\nexit 0\n")
+        self.submit("well", [wire.step("a", action="fail", retry=ONCE)])
+        (record,) = servers.wait_for(lambda: scheduler.records("alert_command_recovered"), "it to recover")
+        self.assertEqual(2, record["failed"])
 
 
 class Example(cluster.TestCase):

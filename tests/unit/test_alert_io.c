@@ -136,8 +136,66 @@ static void test_ends_with_the_scheduler(void **state)
 
     run(w, script, LIMIT_MS * 100);
     until(w, told_all(w));
-    alert_io_close(w->alerts, on_closed, w);
+    alert_io_close(w->alerts, LIMIT_MS, on_closed, w);
+    alert_io_run(w->alerts, "shop", "too late");
     until(w, w->closed && process_gone(told(w)));
+    assert_int_equal(alert_io_stats(w->alerts)->failed, 0);
+}
+
+/* What waits when the scheduler ends is handed over all the same, as long as that takes no time. */
+static void test_handed_over_at_the_end(void **state)
+{
+    struct world *w = *state;
+
+    run(w, "cat >>$told; echo >>$told", LIMIT_MS * 100);
+    alert_io_run(w->alerts, "shop", "second");
+    alert_io_run(w->alerts, "clinic", "third");
+    alert_io_close(w->alerts, LIMIT_MS * 100, on_closed, w);
+    until(w, w->closed);
+    assert_string_equal(told(w), "{\"reason\":\"PARKED\"}\nsecond\nthird\n");
+    assert_int_equal(alert_io_stats(w->alerts)->left_out, 0);
+}
+
+static void test_left_out_at_the_end(void **state)
+{
+    struct world *w = *state;
+
+    run(w, "sleep 1000", LIMIT_MS * 100);
+    alert_io_run(w->alerts, "shop", "second");
+    alert_io_close(w->alerts, 1, on_closed, w);
+    until(w, w->closed);
+    assert_int_equal(alert_io_stats(w->alerts)->left_out, 1);
+}
+
+/* What it has started and left behind would be there for ever. */
+static void test_what_it_leaves_behind_is_killed(void **state)
+{
+    struct world *w = *state;
+
+    run(w, "sleep 1000 & echo $! >$told; echo end >>$told; exit 0", LIMIT_MS * 100);
+    until(w, told_all(w) && process_gone(told(w)));
+    assert_int_equal(alert_io_stats(w->alerts)->failed, 0);
+}
+
+/* It fails, outlasts its limit, prints without end, or is none: counted, and the next alert has its
+ * turn. */
+static void test_programs_that_fail(void **state)
+{
+    struct world *w = *state;
+
+    run(w,
+        "case $(cat) in"
+        " fails) exit 3;; hangs) exec sleep 1000;; floods) exec 2>/dev/null; yes >&2;;"
+        " end) echo end >>$told;; esac",
+        LIMIT_MS);
+    alert_io_run(w->alerts, "shop", "fails");
+    alert_io_run(w->alerts, "shop", "hangs");
+    alert_io_run(w->alerts, "shop", "fails");
+    alert_io_run(w->alerts, "shop", "floods");
+    alert_io_run(w->alerts, "shop", "end");
+    until(w, told_all(w));
+    assert_int_equal(alert_io_stats(w->alerts)->failed, 2);
+    assert_int_equal(alert_io_stats(w->alerts)->killed, 2);
 }
 
 /* ---- life ---- */
@@ -181,7 +239,7 @@ static int teardown(void **state)
     struct world *w = *state;
 
     if (!w->closed)
-        alert_io_close(w->alerts, on_closed, w);
+        alert_io_close(w->alerts, 0, on_closed, w);
     until(w, w->closed);
     alert_io_free(w->alerts);
     uv_close((uv_handle_t *)&w->patience, NULL);
@@ -203,6 +261,10 @@ int main(void)
         TEST(test_its_group_is_killed),
         TEST(test_turns),
         TEST(test_ends_with_the_scheduler),
+        TEST(test_handed_over_at_the_end),
+        TEST(test_left_out_at_the_end),
+        TEST(test_what_it_leaves_behind_is_killed),
+        TEST(test_programs_that_fail),
     };
 
     log_set_level((enum log_level)(LOG_ERROR + 1));

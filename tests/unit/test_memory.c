@@ -695,7 +695,7 @@ static int do_more_calls(const void *input, struct result *out)
 #define ITEMS_MAX 128
 #define JOB                                                                                        \
     "0f|D|A|PROCESSING|||pause|1|12|3|2|1700000000000|1700000001000|0|0|sched-1|0|||"              \
-    "a A PERMANENT 0 BAD|parked 1700000001000 a x BAD|1|1700000009000|2||w@1|me|"                   \
+    "a A PERMANENT 0 BAD|parked 1700000001000 a x BAD|1|1700000009000|2||w@1|me|"                  \
     "R\006\n\001a\022\001b|q|c||json|1700000001500 me@here too slow|\n\003BAD\022\002no||"
 #define STORED "\n\020application/json\022\002{}"
 
