@@ -324,13 +324,19 @@ void ask_again(struct scheduler *s, struct item *item, const char *job, const ch
     asking_begin(s, op);
 }
 
+/* An answer may have more requests than one call may touch: those of its steps, and what followed.
+ */
 static void ask_for_rest(struct scheduler *s, struct op *op, const struct ops_driven *driven)
 {
-    struct op *asking = asking_new(s, op->item, op->job, driven->n_requests - op->requested);
+    while (op->requested < driven->n_requests) {
+        uint32_t left = driven->n_requests - op->requested;
+        uint32_t end = op->requested + (left < OPS_BUDGET ? left : OPS_BUDGET);
+        struct op *asking = asking_new(s, op->item, op->job, end - op->requested);
 
-    for (; op->requested < driven->n_requests; op->requested++)
-        asking_add(asking, driven->requests[op->requested].token);
-    asking_begin(s, asking);
+        for (; op->requested < end; op->requested++)
+            asking_add(asking, driven->requests[op->requested].token);
+        asking_begin(s, asking);
+    }
 }
 
 void driven_resume_stalled(struct scheduler *s)

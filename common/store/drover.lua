@@ -2262,7 +2262,7 @@ function unsent(keys, a)
     put_code(out, job and 'UNCHANGED' or 'UNKNOWN_JOB', now)
     return out
   end
-  for k = 5, min(#a, 4 + BUDGET) do
+  for k = 5, #a do
     local i = tonumber(match(a[k], '^(%d+)%.[%w_-]+$'))
     local text = i and i < job.n and call('HGET', job.key, int(i))
     local rec = text and record_of(job, i, text)

@@ -1019,6 +1019,15 @@ class Functions(unittest.TestCase):
         self.assertEqual(["R", token], self.step(0)[2:6:3])
         self.assertNotIn("unsent", self.events())
 
+    def test_more_has_waited_than_a_call_mints(self):
+        """An answer may have requests of its own, and those of a piece of the cursor."""
+        steps = BUDGET + 20
+        self.submit(*[LONG] * steps)
+        tokens = [self.step(i)[5] for i in range(steps)]
+        answer = self.call("unsent", JOB, FRESH[1], "me", 1, *tokens)
+        asked = {words[5] for words in map(str.split, answer) if len(words) > 5}
+        self.assertEqual(set(), set(tokens) - asked)
+
     def test_what_has_waited_twice(self):
         """It was wanted at first, and is not any more: it is withdrawn, and nothing is in flight."""
         self.submit(LONG)

@@ -937,6 +937,12 @@ RULES = {
             " .. a[4])",
             "tests/integration/test_functions.py Functions.test_a_question_about_what_waited_comes_late",
         ),
+        "what has waited beyond the budget of a call is left to its lease": (
+            FUNCTIONS,
+            "  for k = 5, #a do\n    local i = tonumber(match(a[k], '^(%d+)%.[%w_-]+$'))\n    local text = i and i < job.n and",
+            "  for k = 5, min(#a, 4 + BUDGET) do\n    local i = tonumber(match(a[k], '^(%d+)%.[%w_-]+$'))\n    local text = i and i < job.n and",
+            FUNCTIONS_TEST + "test_more_has_waited_than_a_call_mints",
+        ),
         "what has waited twice is left to its lease": (
             FUNCTIONS,
             "tonumber(by) >= tonumber(a[4])",
