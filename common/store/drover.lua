@@ -1248,6 +1248,14 @@ local function remove_failed(job, i, rec)
   stuck_by(job, rec, -1)
 end
 
+-- Has every step looked at, once more where that has begun.
+local function look_at_all(job, kind)
+  local last = job.spreads[#job.spreads]
+  if not last or last.from ~= kind or last.offset > 0 then
+    job.spreads[#job.spreads + 1] = {from = kind, offset = 0, edge = 0}
+  end
+end
+
 -- A step will not get there by trying again.
 local function give_up(job, i, rec, recourse, reason, till)
   if recourse == 'P' then
@@ -1258,6 +1266,10 @@ local function give_up(job, i, rec, recourse, reason, till)
   if rec.asked == 'D' then
     note(job, 'given_up', i, reason)
     add_failed(job, i, rec)
+    if change.waits_for(job, i) then -- it cannot be carried out; what else the job has to do goes on
+      change.drop(job, 'FAILED', i)
+      look_at_all(job, 'w')
+    end
   elseif recourse == 'C' then
     set_state(job, i, rec, 'W', 0)
     turn(job, 'D', 'FAILURE', reason, i)
@@ -1265,14 +1277,6 @@ local function give_up(job, i, rec, recourse, reason, till)
     note(job, 'given_up', i, reason)
     add_failed(job, i, rec)
     end_as_it_is(job, reason)
-  end
-end
-
--- Has every step looked at, once more where that has begun.
-local function look_at_all(job, kind)
-  local last = job.spreads[#job.spreads]
-  if not last or last.from ~= kind or last.offset > 0 then
-    job.spreads[#job.spreads + 1] = {from = kind, offset = 0, edge = 0}
   end
 end
 
@@ -3116,8 +3120,13 @@ local function take_words(job)
   return words
 end
 
--- A job that is turned, or has ended, stays as it is.
-function change.drop(job)
+-- Whether a change waits until this step is undone.
+function change.waits_for(job, i)
+  return job.waits_for ~= '' and (' ' .. job.waits_for .. ' '):find(' ' .. int(i) .. ' ', 1, true)
+end
+
+-- The job stays as it is: it is turned, or has ended, or `why`, at step i.
+function change.drop(job, why, i)
   if job.waits_for == '' then
     return
   end
@@ -3125,7 +3134,7 @@ function change.drop(job)
   if words[2] then
     release_definition(job.p, words[2])
   end
-  note(job, 'unchanged', 'TURNED')
+  note(job, 'unchanged', why or 'TURNED', i)
 end
 
 -- Whether all is undone that a change waits for, or a person has said what is true of it.

@@ -2394,6 +2394,22 @@ class Functions(unittest.TestCase):
         self.assertEqual(["1", None], self.refs("d", "e"))
         self.assertEqual("R", self.step(2)[2])
 
+    def test_change_whose_undo_fails_for_good(self):
+        """It is dropped, and what else the job has to do goes on."""
+        self.park(LONG, LONG, LONG, after={2: 1}, revert=FAILS)
+        self.define("e", SHORT, LONG, LONG, after={2: 1}, revert=FAILS)
+        self.assertEqual("DONE", self.change("e", 0))
+        self.record("A", 1)
+        self.assertEqual("W", self.step(2)[2])
+        self.record("P")  # the undo
+        self.assertEqual(["U", "D", "F"], self.step(0)[:3])
+        self.assertEqual([["FAILED", "0"]], self.noted("unchanged"))
+        self.assertEqual(([""], False), (self.job("waits_for"), self.redis.hexists(f"{KEYS}data:{JOB}", "change")))
+        self.assertEqual(["1", None], self.refs("d", "e"))
+        self.assertEqual("R", self.step(2)[2])
+        self.record("A", 2)
+        self.assertEqual(["COMPENSATION_FAILED"], self.job("outcome"))
+
     def test_change_that_a_person_overtakes_late(self):
         """The same, where the others have been held up before: nothing but that word is to come."""
         self.park(LONG, LONG, LONG, after={2: 1}, revert=LONG)

@@ -197,6 +197,12 @@ RULES = {
             "  return rec.till - job.now - min(lease, max(left, 0))",
             FUNCTIONS_TEST + "test_nothing_is_sent_past_the_deadline",
         ),
+        "a change whose undo has failed waits for ever": (
+            FUNCTIONS,
+            "    if change.waits_for(job, i) then",
+            "    if false then",
+            FUNCTIONS_TEST + "test_change_whose_undo_fails_for_good",
+        ),
         "what has waited before a deadline counts as thrown away": (
             FUNCTIONS,
             "    return rec.till - t.lock - job.now > WAIT_SLACK\n",
