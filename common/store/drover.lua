@@ -1145,7 +1145,7 @@ local function is_older_job(job)
 end
 
 -- A step whose agents have died, or fell silent, as often as may be is tried once more after its silence interval, by
--- one dispatch; each such round that is silent again doubles it. 0: never.
+-- one dispatch; each such round that is another death doubles it. 0: never.
 local function silence_ends(job, t, rec)
   if t.silence == 0 or is_older_job(job) then
     return 0
