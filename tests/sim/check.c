@@ -338,6 +338,7 @@ static void job_begin_again(struct checker *c, struct job *job)
     job->refused = was.refused;
     job->expired = was.expired; /* its client was told so */
     job->migrated = 0;
+    job->changing = false;
     job->accepted = was.accepted;
     job->given_up = was.given_up;
     job->lost = was.lost || was.created;
