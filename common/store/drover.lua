@@ -1198,7 +1198,6 @@ local function turn(job, desired, cause, ...)
   if finished(job) then
     reopen(job)
   end
-  change.drop(job)
   set(job, 'turn', job.turn + 1)
   set(job, 'since', job.turn)
   if job.parked > 0 then
@@ -1216,6 +1215,7 @@ local function turn(job, desired, cause, ...)
     deciding.reset(job, true)
   end
   note(job, 'turned', desired, cause, ...)
+  change.drop(job)
   if job.hold == 'deadline' then
     set(job, 'hold', '') -- it bounds forward work only
   end

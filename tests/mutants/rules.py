@@ -1988,8 +1988,8 @@ RULES = {
         ),
         "a job that is turned is changed all the same": (
             FUNCTIONS,
-            "  change.drop(job)\n  set(job, 'turn', job.turn + 1)\n",
-            "  set(job, 'turn', job.turn + 1)\n",
+            "  change.drop(job)\n  if job.hold == 'deadline' then\n",
+            "  if job.hold == 'deadline' then\n",
             FUNCTIONS_TEST + "test_change_that_is_overtaken",
         ),
         "a job that has ended holds the definition of a change": (
