@@ -362,6 +362,7 @@ void checker_goes_back(struct checker *c)
     struct token *token, *next;
 
     c->again = c->went_back = true;
+    c->went_back_at = c->t->now;
     HASH_ITER(hh, c->tokens, token, next) {
         HASH_DEL(c->tokens, token);
         HASH_ADD_KEYPTR(hh, c->undone, token->id, strlen(token->id), token);

@@ -94,6 +94,13 @@ static bool is_of_another_copy(const struct checker *c, const struct acked *a,
            (strcmp(token->by, a->link->name) != 0 || !is_since(c, a, token));
 }
 
+/* Whether the store went back while the delivery was there: what its call was told then is gone,
+ * and what stands there now was minted for another copy. */
+static bool is_from_before(const struct checker *c, const struct acked *a)
+{
+    return c->went_back && c->t->now - simlink_held(a->link, a->delivery->handle) < c->went_back_at;
+}
+
 /* Whether the call that a second delivery leads to tells of it once more: it goes through so many
  * steps, and leaves more to their leases. So it does where the step itself was sent again since: it
  * is late then, for all that can be told. */
@@ -101,7 +108,7 @@ static bool is_told_again(const struct checker *c, const struct acked *a, const 
 {
     uint32_t n = a->n_first < c->budget ? a->n_first : c->budget;
 
-    if (a->came_back || is_of_another_copy(c, a, token))
+    if (a->came_back || is_of_another_copy(c, a, token) || is_from_before(c, a))
         return false;
     if (a->of && (a->of->step >= a->job->w->n_steps || a->job->steps[a->of->step].last != a->of))
         return false;

@@ -259,9 +259,10 @@ struct checker {
     struct order *orders;
     struct deadly *deadly;
     struct survivor *survivors;
-    uint32_t deaths; /* of schedulers */
-    bool again;      /* calls are told that were made before */
-    bool went_back;  /* the store has, once */
+    uint32_t deaths;      /* of schedulers */
+    bool again;           /* calls are told that were made before */
+    bool went_back;       /* the store has, once ... */
+    int64_t went_back_at; /* ... in the world's time */
     struct effects scratch;
     int64_t store_now;
     int64_t ahead;           /* ms by which the store's clock was set ahead, all in all */
