@@ -67,14 +67,16 @@ class Terms:
         never = reply.error.verdict == wire.VERDICT_PERMANENT or getattr(reply.error, "class") in self.non_retryable
         return "PERMANENT" if never else "failed"
 
-    def give_ms(self, unstarted):
-        """How long a dispatch is good, after so many in a row that nobody took."""
+    def give_ms(self, unstarted, left):
+        """How long a dispatch is good, after so many in a row that nobody took. @left: ms until the deadline that bounds its
+        wait and its lease, each by itself; None: nothing does."""
         wait = self.wait_ms
         for _ in range(unstarted):
             wait *= 2
             if wait >= WAIT_CAP_MS:
                 break
-        return max(self.wait_ms, min(wait, WAIT_CAP_MS)) + self.lock_ms
+        wait = max(self.wait_ms, min(wait, WAIT_CAP_MS))
+        return wait + self.lock_ms if left is None else min(wait, left) + min(self.lock_ms, left)
 
 
 class Definition:

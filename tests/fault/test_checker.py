@@ -581,6 +581,20 @@ class Planted(unittest.TestCase):
         self.scene.entry("p", 3)[2] = str(int(self.scene.entry("p", 2)[2]) + LOCK)
         self.found("I9", "given up")
 
+    def test_I9_silent_at_its_deadline(self):
+        """It bounds the lease, where it takes the job back; where it parks the job, the lease is as long as ever."""
+        left = LOCK // 2
+        for recourse, early in ((wire.RECOURSE_PARK, True), (wire.RECOURSE_COMPENSATE, False)):
+            with self.subTest(recourse):
+                self.setUp()
+                message = self.scene.client[1]["message"]
+                message["definition"]["on_deadline"] = wire.Recourse.Name(recourse)
+                message["complete_by"] = str(int(self.scene.entry("p", 2)[2]) + left)
+                self.scene.entry("p", 3)[3] = "silent"
+                self.scene.entry("p", 3)[2] = str(int(self.scene.entry("p", 2)[2]) + 2 * left)
+                found = [str(v) for v in self.judge() if "given up" in str(v)]
+                self.assertEqual(early, bool(found), found)
+
     # --- I9: counters ---
 
     def test_I9_attempt_skipped(self):
