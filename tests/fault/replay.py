@@ -344,13 +344,14 @@ class Replay:
         flight = Flight(i, self.name(i), attempt, token, back, self.at)
         flight.turn, flight.forward = step.turn, step.forward
         flight.carries = self._carries(i, step, back)
-        flight.till = self.at + self.terms(i, back).give_ms(step.unstarted, self._left(back))
+        flight.till = self.at + self.terms(i, back).give_ms(step.unstarted, self.left(back, self.at))
         self.flights[token] = step.flying = flight
 
-    def _left(self, back):
-        """How long forward work may take, where the deadline takes the job back or ends it; None: as long as it is given."""
-        bounded = self.complete_by > self.at and self.definition.on_deadline != wire.RECOURSE_PARK
-        return self.complete_by - self.at if bounded and not back else None
+    def left(self, back, at):
+        """How long work that is sent then may take, where the deadline takes the job back or ends it; None: as long as it is
+        given."""
+        bounded = self.complete_by > at and self.definition.on_deadline != wire.RECOURSE_PARK
+        return self.complete_by - at if bounded and not back else None
 
     def _carries(self, i, step, back):
         terms = self.terms(i, back)

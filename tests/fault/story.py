@@ -288,8 +288,9 @@ class Story:
     def _promised(self, flight, request):
         terms = self.replay.terms(flight.number, flight.back)
         key = self.replay.key(flight.number, flight.turn)
+        left = self.replay.left(flight.back, request.sent_at)
         expected = {"job_id": self.job.id, "step": flight.step, "actor": terms.actor,
-                    "action": terms.action, "lock_ms": terms.lock_ms, "attempt": flight.attempt,
+                    "action": terms.action, "lock_ms": min(terms.lock_ms, left or terms.lock_ms), "attempt": flight.attempt,
                     "idempotency_key": key, "forward_key": "",
                     "desired": wire.STATE_DISABLED if flight.back else wire.STATE_ACTIVE}
         if flight.back and flight.forward:
