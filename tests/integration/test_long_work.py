@@ -133,7 +133,7 @@ class LongWork(cluster.TestCase):
         busy.kill()
         c.add_agent()
         self.work.await_said("begin", "job", times=2)
-        ((_, found, *_),) = [entry for entry in c.store.history("job") if entry[2] == "expired"]
+        *_, (_, found, *_) = [entry for entry in c.store.history("job") if entry[2] == "expired"]
         tap.narrate(f"a request with a wait of {wait} ms: the death of its agent was found after {int(found) - killed} ms")
         self.work.go()
         self.succeeded(c, "job")

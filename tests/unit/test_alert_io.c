@@ -188,7 +188,7 @@ static void test_programs_that_fail(void **state)
         "case $(cat) in"
         " fails) exit 3;; hangs) exec sleep 1000;; floods) exec 2>/dev/null; yes >&2;;"
         " end) echo end >>$told;; esac",
-        LIMIT_MS);
+        LIMIT_MS * 10); /* in which a program that fails has ended */
     alert_io_run(w->alerts, "shop", "fails");
     alert_io_run(w->alerts, "shop", "hangs");
     alert_io_run(w->alerts, "shop", "fails");
