@@ -36,7 +36,8 @@
 --   p needs         zset   jobs that need a person by creation; p needs:<kind>: those of a kind
 --   p owed          zset   "<job> <seq>" notices, by the time to look after them: how a turn has ended,
 --                          what a person is to know of a job
---   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it
+--   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it;
+--                          letters: what is known of drover.dead, see unknown_letters()
 --   p suspects      hash   digest of a message that came again -> "<time> <life> …" that have begun it
 --   p leader        string "<supervisor> <until> <lease>"
 --   p clock         string "<seen> <quiet until> <steps back> <jumped at> <by> <swept>", see watch_clock()

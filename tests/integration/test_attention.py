@@ -4,7 +4,6 @@
 import collections
 import json
 import pathlib
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -56,10 +55,7 @@ class Attention(cluster.TestCase):
         return self.alerts[-1]
 
     def drover(self, *words):
-        done = subprocess.run(
-            [wire.BUILD / "cli" / "drover", *words], text=True, capture_output=True, timeout=120,
-            env={**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, "DROVER_URL": self.c.url})
-        self.assertNotRegex(done.stderr, cluster.SANITIZER)
+        done = self.c.drover(*words)
         return done.returncode, done.stdout, done.stderr
 
     def good(self, *words):

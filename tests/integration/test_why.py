@@ -4,7 +4,6 @@
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import time
 
@@ -53,16 +52,9 @@ class Why(cluster.TestCase):
         self.requests.remove(found)
         return found
 
-    def drover(self, *words):
-        done = subprocess.run(
-            [wire.BUILD / "cli" / "drover", *words], capture_output=True, text=True, timeout=120,
-            env={**cluster.own_environment(), **cluster.SANITIZER_OPTIONS, "DROVER_URL": self.c.url})
-        self.assertNotRegex(done.stderr, cluster.SANITIZER)
-        return done
-
     def why(self, job):
         """(code, sentence) of the job, and of each step that does not move."""
-        done = self.drover("why", job, "-o", "json")
+        done = self.c.drover("why", job, "-o", "json")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         answer = json.loads(done.stdout)
         self.assertEqual(job, answer["jobId"])
@@ -183,7 +175,7 @@ class Why(cluster.TestCase):
         job, steps = self.why("job")
         self.assertEqual(("PROCESSING", "1 of 2 steps are not DISABLED yet; turned: FAILURE"), job)
         self.assertRegex(steps["a"][1], rf"^its undo is leased until {CLOCK}$")
-        self.assertRegex(self.drover("history", "job").stdout, r"turned b: D FAILURE PERMANENT\n")
+        self.assertRegex(self.c.drover("history", "job").stdout, r"turned b: D FAILURE PERMANENT\n")
         self.c.client.reply(undo, error=error("no"))
         self.assertRegex(self.until_why("job", "a", "BACKOFF"),
                          r"^its undo is backing off after 1 of 10 failures, next \S+Z, last error BROKEN: no, at agent test$")
@@ -210,14 +202,14 @@ class Why(cluster.TestCase):
         self.start()
         self.submit("job", [wire.step("a", "hand"), wire.step("b", "hand", after=["a"])])
         request = self.request("a")
-        self.assertEqual(0, self.drover("pause", "job", "-r", "the bank is shut").returncode)
+        self.assertEqual(0, self.c.drover("pause", "job", "-r", "the bank is shut").returncode)
         self.c.client.reply(request)
         self.assertEqual("to be sent when the job is resumed", self.until_why("job", "b", "HELD"))
         job, _ = self.why("job")
         self.assertEqual("HELD", job[0])
         self.assertRegex(job[1], rf"^held by \S+@\S+ since {CLOCK}, reason: the bank is shut; "
                                  "`drover resume job` lets it go on$")
-        self.assertRegex(self.drover("get", "job").stdout, r"Held by +\S+@\S+: the bank is shut\n")
+        self.assertRegex(self.c.drover("get", "job").stdout, r"Held by +\S+@\S+: the bank is shut\n")
         (command,) = self.c.store.events("job", "command")
         self.assertEqual(["pause", ["the", "bank", "is", "shut"]], [command[0], command[3:]])
         self.assertRegex(command[2], "^[^ ]+@[^ ]+$")
@@ -291,15 +283,15 @@ class Why(cluster.TestCase):
         self.assertEqual(
             (7, "job NO_SCHEDULER: the schedulers are not consuming; waiting: 1 in "
                 "`drover.control`, 0 in `drover.replies`\n"),
-            (lambda done: (done.returncode, done.stdout))(self.drover("why", "job")))
-        answer = json.loads(self.drover("why", "job", "-o", "json").stdout)
+            (lambda done: (done.returncode, done.stdout))(self.c.drover("why", "job")))
+        answer = json.loads(self.c.drover("why", "job", "-o", "json").stdout)
         self.assertEqual(("NO_SCHEDULER", []), (answer["code"], answer["steps"]))
 
     def test_silent_scheduler(self):
         self.start()
         self.c.schedulers[0].pause()
         self.addCleanup(self.c.schedulers[0].resume)
-        done = self.drover("why", "job", "--timeout", "2s")
+        done = self.c.drover("why", "job", "--timeout", "2s")
         self.assertEqual(124, done.returncode)
         self.assertIn("job NO_ANSWER: the schedulers consume, and do not answer", done.stdout)
         self.assertIn("no scheduler has answered in time", done.stderr)

@@ -422,6 +422,14 @@ class Cluster:
     def add_supervisor(self, more=None):
         return self._add("supervisor", self.supervisors, more)
 
+    def drover(self, *words):
+        """Runs the command, as a client of this cluster, to its end."""
+        done = subprocess.run(
+            [wire.BUILD / "cli" / "drover", *words], text=True, capture_output=True, timeout=120,
+            env={**own_environment(), **SANITIZER_OPTIONS, "DROVER_URL": self.url})
+        assert not SANITIZER.search(done.stderr), done.stderr
+        return done
+
     def once(self, *options, failpoints=""):
         """A supervisor's round by hand: its exit status, and the lines that it tells. Its log is by-hand.log."""
         by_hand = Daemon("supervisor", "by-hand", self.directory, self._settings("supervisor", "by-hand"))

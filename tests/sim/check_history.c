@@ -149,12 +149,42 @@ static int64_t time_left(struct checker *c, const struct job *job, bool back)
     return late ? 0 : by - c->store_now;
 }
 
+/* The token of a dispatch: the step is in flight with it. */
+static void fly(struct checker *c, struct job *job, uint32_t i, struct bytes text)
+{
+    struct step *step = &job->steps[i];
+    struct token *token = mint(c, text);
+
+    snprintf(token->id, sizeof(token->id), "%.*s", (int)text.len, text.data);
+    token->job = job;
+    token->step = i;
+    token->w = job->w;
+    token->back = step->back;
+    token->turn = step->turn;
+    token->forward = step->forward;
+    token->attempt = step->attempt;
+    token->minted = c->store_now;
+    token->left = time_left(c, job, step->back);
+    token->set_back |= check_stepped_back(c, job->partition);
+    if (!c->again) {
+        token->heard = c->heard;
+        token->by = c->by;
+        token->at = c->t->now;
+    }
+    if (c->cause) {
+        token->older = c->cause->minted;
+        c->cause->minted = token;
+    }
+    HASH_ADD_KEYPTR(hh, c->tokens, token->id, text.len, token);
+    step->flying = step->last = token;
+    job->flying++;
+}
+
 static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const struct entry *e)
 {
     struct step *step = &job->steps[i];
     struct bytes text = word(e, 5);
     bool back = bytes_is(word(e, 6), "D");
-    struct token *token;
 
     if (back && !job->back)
         timeline_note(c->t, FEATURE_UNDO_ON_THE_WAY_FORWARD);
@@ -167,7 +197,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
             i);
     check_direction(c, job, i, back);
     require(c, check_number(word(e, 4)) == step->attempt + 1, "I9 %s: step %u attempt", job->id, i);
-    require(c, !check_token_named(c, text) && text.len < sizeof(token->id),
+    require(c, !check_token_named(c, text) && text.len < sizeof(((struct token *)0)->id),
             "I3 %s: token used twice", job->id);
     if (c->violated)
         return;
@@ -197,30 +227,7 @@ static void on_dispatched(struct checker *c, struct job *job, uint32_t i, const 
         step->forward = step->turn;
         step->replaced = false;
     }
-    token = mint(c, text);
-    snprintf(token->id, sizeof(token->id), "%.*s", (int)text.len, text.data);
-    token->job = job;
-    token->step = i;
-    token->w = job->w;
-    token->back = back;
-    token->turn = step->turn;
-    token->forward = step->forward;
-    token->attempt = step->attempt;
-    token->minted = c->store_now;
-    token->left = time_left(c, job, back);
-    token->set_back |= check_stepped_back(c, job->partition);
-    if (!c->again) {
-        token->heard = c->heard;
-        token->by = c->by;
-        token->at = c->t->now;
-    }
-    if (c->cause) {
-        token->older = c->cause->minted;
-        c->cause->minted = token;
-    }
-    HASH_ADD_KEYPTR(hh, c->tokens, token->id, text.len, token);
-    step->flying = step->last = token;
-    job->flying++;
+    fly(c, job, i, text);
 }
 
 /* A flight has ended by a reply that was accepted in this call. */
