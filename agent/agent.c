@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Agent: the entry points of the machine, its timers, and the distribution of events to its parts
+ *
+ * Implements agent.h. Beside the driver only the machine's own files call in here, by machine.h.
+ */
 #include "agent/agent.h"
 
 #include <assert.h>
@@ -34,7 +39,7 @@ static void on_timers(struct agent *a)
     }
 }
 
-/* ---- life ---- */
+/* ---- creation and release ---- */
 
 const struct agent_actor *actor_find(const struct agent *a, const char *name)
 {
@@ -46,7 +51,8 @@ const struct agent_actor *actor_find(const struct agent *a, const char *name)
     return &plain;
 }
 
-/* A message is no more than can be begun at once, each actor with its share of the slots. */
+/* A message holds at most as many requests as the agent can begin at once: each actor gets an equal
+ * share of the slots. Return: 0 for messages of one request. */
 static unsigned batch_of(const struct agent_config *config, const struct agent_actor *actor)
 {
     unsigned slots = config->concurrency / (unsigned)config->n_actors;
@@ -106,7 +112,6 @@ int agent_new(struct agent **out, const struct agent_config *config, const struc
     return 0;
 }
 
-/* Forgets all work under way: the broker still has every delivery that was not acknowledged. */
 struct agent *agent_free(struct agent *a)
 {
     struct publish *publish, *next_publish;
@@ -131,7 +136,7 @@ struct agent *agent_free(struct agent *a)
     return NULL;
 }
 
-/* ---- the machine ---- */
+/* ---- events ---- */
 
 static void on_delivery(struct agent *a, const struct bus_delivery *d)
 {

@@ -1,39 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Agent: takes requests of its actors, runs their handlers within the lease, replies
+ * Agent: takes the requests of its actors, runs their handlers within the lease, and replies
  *
- * A pure step function: an event goes in, effects come out. The agent talks to the broker only; it
- * needs no store and no clock but its own monotonic one: the handler has `lock` ms from the moment
- * the request was received. Past that moment the agent says nothing about the attempt, because it
- * no longer owns it: the handler is stopped and the request acknowledged.
+ * This is the interface of the agent's machine. The driver calls it in the daemon (agent_io.c), the
+ * simulator in the tests.
  *
- * Order of effects: run the handler, publish the reply, and when that is confirmed ack the request.
- * A crash before the ack makes the broker deliver again: the same token, the same idempotency key.
- * A broker gives up on a delivery that is held too long, so a long lease is acknowledged when its
- * handler starts instead (early_ack_ms); then a crash costs a lease.
+ * The machine is a pure step function: event in, effects out. It talks to the broker only. It needs
+ * no store, and no clock but its own monotonic one: a handler has `lock_ms` ms from the moment when
+ * the agent received the request. After that moment the agent does not own the attempt any more. It
+ * stops the handler, acknowledges the request, and sends no reply.
  *
- *   ON Requests   start a handler for each, or let it wait for a free slot for a while;
- *                 a token that is here already, or has been answered, is no second run
- *   ON suspect    Requests that the broker delivers again, and that we have not read before: an
- *                 agent may have died of them. Acknowledged first, then read, one at a time
- *   ON company    a request that came with others, and got no slot for a moment, is DEFER: another
- *                 agent may have one
- *   ON result     gather the reply; replies of one turn travel together, at most AGENT_REPLIES
- *   ON failure    transient, lease_retries left, no long pause asked for, and as much time as the
- *                 last try took: again, within the same lease; else reply. A try that is deferred
- *                 leaves the failure before it as it is
- *   ON refusal    of a reply: publish it again after a while, as long as its lease lasts
- *   ON deadline   stop the handler, say nothing, ack when it is gone
- *   ON heartbeat  due for a step that asks for it, the first when its handler starts: publish
- *                 Progress. An answer that says `wanted = false` stops the handler, and so do three
- *                 heartbeats without a Progress that the broker has taken: the store has, or will
- *                 have, given the step to somebody else. The reply is then DEFER, uncounted; a
- *                 handler that ends well all the same is believed
- *   ON crowding   all slots taken, some by runs that were acknowledged early: want no more, and
- *                 give back what waits, until a slot comes free
- *   ON drain      start nothing new, give back what waits; finish what runs
+ * Order of effects: run the handler, publish the reply, and acknowledge the request when the broker
+ * has confirmed the reply. After a crash before the ack the broker delivers the request again, with
+ * the same token and the same idempotency key. A broker takes a delivery back when a consumer holds
+ * it for too long. So a request with a long lease (early_ack_ms) is acknowledged as soon as the
+ * broker has confirmed a Progress of its run; from then on a crash costs the rest of the lease, or
+ * three heartbeats.
  *
- * One file each: on_requests.c, suspects.c, run.c, requeue.c, replies.c.
+ *   ON Requests   start a handler for each request, or let the request wait for a free slot, for a
+ *                 limited time. A request whose token is here already, or has been answered, is a
+ *                 duplicate and starts no second run
+ *   ON suspect    a Requests message that the broker delivers again, and that this process has not
+ *                 read before, may have killed an agent. Acknowledge it first, then read it; one
+ *                 suspect at a time
+ *   ON batch      a request that came with others and got no slot within 80 ms: reply DEFER, as
+ *                 another agent may have a free slot
+ *   ON result     gather the reply. The replies of an iteration of the loop leave together, at most
+ *                 AGENT_REPLIES in one message
+ *   ON failure    that is transient: try again within the same lease, where lease_retries are left,
+ *                 the pause is not too long, and the lease has time for the pause and for a try as
+ *                 long as the last one. Else reply. If that further try is deferred, the reply
+ *                 reports the failure before it
+ *   ON refusal    of a reply by the broker: publish it again after a pause, until its lease is over
+ *   ON deadline   stop the handler, send no reply, and acknowledge when the handler has ended
+ *   ON evidence   due for a run without heartbeats that has lasted for a quarter of its lease or
+ *                 ten seconds: publish Progress, until the broker has confirmed one
+ *   ON heartbeat  due for a step that asks for heartbeats, the first when its handler starts:
+ *                 publish Progress. The agent stops the handler when an answer says
+ *                 `wanted = false`, and when the broker has taken no Progress for three heartbeats,
+ *                 because the store has then withdrawn the token, or will. The reply is DEFER,
+ *                 which is not counted; where the handler succeeds all the same, the reply is that
+ *                 success
+ *   ON crowding   all slots are taken, some of them by runs that the broker does not count: cancel
+ *                 the consumers and give waiting requests back, until a slot comes free
+ *   ON drain      start nothing new, give waiting requests back, and let the runs finish
+ *
+ * Its parts are on_requests.c, suspects.c, run.c, requeue.c and replies.c; machine.h says how they
+ * fit together.
  */
 #pragma once
 
@@ -45,7 +58,7 @@
 #include "drover/v1/task.pb-c.h"
 #include "model/effect.h"
 
-#define AGENT_REPLIES 32 /* in one message */
+#define AGENT_REPLIES 32 /* at most in one message */
 
 struct agent;
 
@@ -54,23 +67,24 @@ enum agent_source {
     AGENT_ANSWERS,  /* ProgressAnswers, by direct reply-to */
 };
 
-/* EFFECT_ROLE: what the driver does with handlers; the effect's id names the run. */
+/* What the machine asks of its driver by EFFECT_ROLE. The id of the effect is that of the run. */
 enum agent_effect {
     AGENT_START, /* object: struct agent_run; AGENT_DONE follows exactly once */
-    AGENT_STOP,  /* object likewise: it is to end now; its AGENT_DONE still follows */
+    AGENT_STOP,  /* object: likewise; the run must end now, and its AGENT_DONE still follows */
 };
 
-/* One run of a handler; valid until its AGENT_DONE. */
+/* One run of a handler. The machine owns it; it is valid until its AGENT_DONE. */
 struct agent_run {
     uint64_t id;
     const Drover__V1__StepRequest *request;
     int64_t deadline; /* monotonic ms: the end of the lease */
-    unsigned tries;   /* runs of this attempt before, within this lease */
-    bool repeated;    /* the broker or the scheduler has sent it before: others may have begun it */
-    void *driver;     /* the driver's own */
+    unsigned tries;   /* how many tries of this attempt ended within this lease */
+    bool repeated;    /* it was sent or delivered before: another agent may have begun it */
+    void *driver;     /* for the driver alone */
 };
 
-/* How a run ended; views, valid during the event. */
+/* How a run ended. The pointers are borrowed: they are valid during the event. NULL texts count as
+ * empty. */
 struct agent_result {
     bool ok;
     const char *content_type; /* of the result */
@@ -87,9 +101,9 @@ enum agent_event_type {
     AGENT_DELIVERY,
     AGENT_OUTCOME,  /* of the publish with this id */
     AGENT_DONE,     /* the run with this id has ended */
-    AGENT_PROGRESS, /* the run with this id tells how far it is */
-    AGENT_DRAIN,    /* finish what runs, start nothing */
-    AGENT_TICK,     /* a turn ends, or the time that agent_step() returned has come */
+    AGENT_PROGRESS, /* the run with this id reports how far it is */
+    AGENT_DRAIN,    /* the process is to end: finish the runs, start nothing */
+    AGENT_TICK,     /* an iteration ends, or the time that agent_step() returned has come */
 };
 
 struct agent_event {
@@ -107,63 +121,70 @@ struct agent_event {
     };
 };
 
-/* What is set for one actor. */
+/* The settings of one actor. */
 struct agent_actor {
     const char *name;
     unsigned lease_retries; /* further tries within one lease after a transient failure */
-    int64_t early_ack_ms;   /* a lease this long is acknowledged when its handler starts; 0: none */
-    unsigned batch;         /* requests that it takes in one message, and begins at once; 0: one */
+    int64_t early_ack_ms;   /* the shortest lease whose request is acknowledged early; 0: none is */
+    unsigned batch;         /* most requests that a message to this agent may hold; 0: one */
 };
 
 struct agent_config {
     const char *name;                 /* shown in replies; copied */
     unsigned concurrency;             /* runs at a time */
-    int64_t retry_ms;                 /* before another try within a lease, default 100 */
-    bool transient;                   /* replies: what is lost, a lease brings back */
-    unsigned few;                     /* replies that leave at once: PACE_FEW, see pace.h */
+    int64_t retry_ms;                 /* before the first further try in a lease; 0: 100 */
+    bool transient;                   /* replies are; the end of a lease recovers a lost one */
+    unsigned few;                     /* most replies that leave at once: PACE_FEW, see pace.h */
     int64_t reply_margin_ms;          /* a run is stopped this long before its lease ends */
-    const struct agent_actor *actors; /* copied; for an actor that is not here all is 0 */
+    const struct agent_actor *actors; /* copied; an actor that is not listed has all 0 */
     size_t n_actors;
 };
 
 struct agent_stats {
     uint64_t requests, runs, succeeded, failed;
-    uint64_t retries;    /* within a lease */
-    uint64_t stopped;    /* at their deadline */
-    uint64_t unwanted;   /* stopped because the job wants them no more */
-    uint64_t cut_off;    /* stopped because no Progress got through */
-    uint64_t deferred;   /* answered DEFER because no slot came free */
-    uint64_t requeued;   /* given back to their queue, because no slot came free or it drains */
-    uint64_t silent;     /* attempts of which nothing was said because their lease was over */
-    uint64_t replies;    /* confirmed */
-    uint64_t refusals;   /* of a publish: returned, or refused by the broker */
-    uint64_t duplicates; /* a request whose token is already here, or was */
-    uint64_t suspects;
+    uint64_t retries;    /* further tries within a lease */
+    uint64_t stopped;    /* runs, at their deadline */
+    uint64_t unwanted;   /* runs that were stopped because the job does not want them any more */
+    uint64_t cut_off;    /* runs that were stopped because the broker took no Progress */
+    uint64_t deferred;   /* requests that were answered DEFER because no slot came free */
+    uint64_t requeued;   /* messages that were given back to their queue, not begun */
+    uint64_t silent;     /* attempts without a reply, because their lease was over */
+    uint64_t replies;    /* that the broker has confirmed */
+    uint64_t refusals;   /* publishes that the broker returned or refused, but for Progress */
+    uint64_t duplicates; /* requests whose token was here already, or had been answered */
+    uint64_t suspects;   /* messages */
     uint64_t dead_letters;
-    uint64_t running, waiting;
+    uint64_t running, waiting; /* now: runs with a slot, requests without one */
 };
 
 /**
- * agent_new() - create
- * @seed: spreads publishes that are made again; from the kernel, or the simulation's
+ * agent_new() - create the machine of an agent
+ * @out:    set where 0 is returned; freed by agent_free()
+ * @config: copied, with all that it points to; not needed afterwards
+ * @seed:   copied; spreads repeated publishes over time. From the kernel or the simulation
  *
  * Return: 0 or -ENOMEM.
  */
 int agent_new(struct agent **out, const struct agent_config *config, const struct rng *seed);
 
-/* Accepts NULL; returns NULL. No run may be under way in the driver any more. */
+/* Forgets all unfinished work: the broker still has each delivery that was not acknowledged. The
+ * driver must not have a run under way any more. Accepts NULL; returns NULL. */
 struct agent *agent_free(struct agent *a);
 
 /**
  * agent_step() - take one event
+ * @event: borrowed; valid during the call
+ * @out:   the effects are appended, in the order in which the driver must perform them
  *
- * Replies are gathered and leave with an AGENT_TICK, at the pace of pace.h.
+ * Replies are gathered and leave with an AGENT_TICK, at the pace of pace.h. Out of memory aborts.
  *
- * Return: the monotonic ms of the next AGENT_TICK needed, INT64_MAX for none.
+ * Return: the monotonic ms of the next AGENT_TICK that the machine needs, INT64_MAX for none.
  */
 int64_t agent_step(struct agent *a, const struct agent_event *event, struct effects *out);
 
-/* Nothing runs or waits, and all is confirmed: a draining agent may leave. */
+/* Return: whether nothing runs or waits, and the broker has confirmed each reply and dead letter: a
+ * draining agent may end. */
 bool agent_idle(const struct agent *a);
 
+/* Copies the counters to @out. */
 void agent_stats(const struct agent *a, struct agent_stats *out);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Agent setup: reads and checks the list agent.actors, one reader for each kind of handler
+ *
+ * Implements agent_config.h; main.c and agent_io.c call it.
+ */
 #include "agent/agent_config.h"
 
 #include <assert.h>
@@ -44,7 +49,7 @@ static int read_name(const config_setting_t *group, bool any, char **out, struct
     return 0;
 }
 
-/* ---- actions ---- */
+/* ---- actions of the handlers exec and builtin ---- */
 
 static int read_exit_codes(const config_setting_t *group, bool permanent[EXIT_CODE_MAX + 1],
                            struct problem *problem)
@@ -80,7 +85,8 @@ static int check_env(const config_setting_t *group, char *const *env, struct pro
     return 0;
 }
 
-/* Processes are counted by user: where that is the agent's, others are among them. */
+/* The kernel counts processes by user. Where the program runs as the agent's user, other processes
+ * of that user count as well, so there is no default limit. */
 static int read_limits(const struct agent_served *served, struct agent_action *action,
                        const config_setting_t *group, struct problem *problem)
 {
@@ -152,7 +158,7 @@ static int read_builtin(const struct agent_served *served, struct agent_action *
     return r;
 }
 
-/* ---- actions over HTTP ---- */
+/* ---- actions of the handler http ---- */
 
 static int read_method(struct http_action *http, const config_setting_t *group,
                        struct problem *problem)
@@ -268,7 +274,7 @@ static int read_http(const struct agent_served *served, struct agent_action *act
     return r;
 }
 
-/* ---- what every handler has ---- */
+/* ---- the list of actions, for any handler ---- */
 
 typedef int read_action_fn(const struct agent_served *served, struct agent_action *action,
                            const config_setting_t *group, struct problem *problem);
@@ -276,7 +282,7 @@ typedef int read_action_fn(const struct agent_served *served, struct agent_actio
 static const struct kind {
     const struct handler *handler;
     read_action_fn *read;
-    unsigned lease_retries; /* by default */
+    unsigned lease_retries; /* the default */
     bool needs_actions;
 } kinds[] = {
     {&handler_builtin, read_builtin, 0, false},
@@ -353,7 +359,8 @@ static int read_breaker(struct agent_served *served, const config_setting_t *gro
 
     *b = (struct breaker_config){0, BREAKER_OPEN_MS, BREAKER_OPEN_MAX_MS};
     if (!at) {
-        /* An exit code says less than a status of HTTP: 1 may be a bad request, or an outage. */
+        /* By default only http has breakers. An exit code says less than an HTTP status: 1 may mean
+         * a bad request, or an outage. */
         b->failures = served->handler == &handler_http ? BREAKER_FAILURES : 0;
         return 0;
     }
@@ -466,7 +473,7 @@ int agent_setup_read(struct agent_setup **out, config_setting_t *root, struct pr
     return 0;
 }
 
-/* ---- what is read ---- */
+/* ---- the setup: release and lookup ---- */
 
 static void free_texts(char **texts)
 {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Setup of the agent: which actors it serves, and how; from the list agent.actors
+ * Agent setup: which actors the agent serves, and how; read from the list agent.actors
+ *
+ * main.c reads it to check the configuration, agent_io.c to run the agent. The handlers read their
+ * actions from it.
  *
  *     agent = {
  *         actors = (
  *             { name = "payments"; handler = "exec";
- *               lease_retries = 0;          # further tries within one lease
- *               user = "charger";           # as whom its programs run, where the agent is root
+ *               lease_retries = 0;          # further tries within one lease; the default
+ *               user = "charger";           # the user of its programs; needs an agent of root
  *               breaker = { failures = 5; open = "5s"; open_max = "1m"; }; # none unless given
- *               ack = "late";               # or "early": when the handler starts
- *               batch = 8;                  # requests in one message, where they are short
+ *               ack = "late";               # or "early": after the first Progress
+ *               batch = 8;                  # most requests in one message; the default
  *               actions = (
- *                   { name = "charge";      # "*": any that is not listed
+ *                   { name = "charge";      # "*": any action that is not listed
  *                     command = ["/usr/bin/charge", "--json"];
  *                     stdin = "request";    # or "input", the default
  *                     env = ["MODE=live"];
@@ -21,8 +24,10 @@
  *                     result_type = "application/json"; } ); },
  *             { name = "stock"; handler = "http";    # the keys of an action: http_request.h
  *               breaker = { failures = 5; open = "5s"; open_max = "1m"; }; # the default
- *               actions = ( { name = "reserve"; url = "http://stock:8001/reservations/${job}"; } );
- * }, { name = "demo"; handler = "builtin"; actions = ( { name = "*"; builtin = "noop"; } ); } );
+ *               actions = ( { name = "reserve";
+ *                             url = "http://stock:8001/reservations/${job}"; } ); },
+ *             { name = "demo"; handler = "builtin";
+ *               actions = ( { name = "*"; builtin = "noop"; } ); } );
  *     };
  */
 #pragma once
@@ -37,39 +42,42 @@
 #include "agent/http_request.h"
 #include "base/cleanup.h"
 #include "base/status.h"
-#include "io/tree.h"
+#include "io/config_tree.h"
 
 struct handler;
 
+/* What the configuration says of one action. Which members are set depends on the handler. The
+ * setup owns all pointers. */
 struct agent_action {
     char *name;
-    char *builtin;                 /* which one; NULL: that of the action's name */
-    struct breaker_config breaker; /* exec, http; no failures: none */
+    char *builtin;                 /* builtin: its name there; NULL: as the action's */
+    struct breaker_config breaker; /* exec, http; failures is 0: it has none */
 
     /* exec */
-    char **command;     /* argv, NULL at the end */
-    char **env;         /* NAME=value, NULL at the end */
-    bool whole_request; /* stdin gets the request as JSON, not the input's bytes */
-    bool permanent[256];
-    int64_t kill_grace_ms;
-    char *result_type;
-    bool other_user; /* it runs as: */
+    char **command;        /* argv, NULL at the end */
+    char **env;            /* NAME=value, NULL at the end */
+    bool whole_request;    /* stdin gets the request as JSON, not the input's bytes */
+    bool permanent[256];   /* by exit code: the step must not be tried again */
+    int64_t kill_grace_ms; /* from SIGTERM to SIGKILL */
+    char *result_type;     /* content type of the result */
+    bool other_user;       /* the program does not run as the agent's user, but as: */
     uid_t uid;
     gid_t gid;
-    int64_t files;     /* limits of the program; 0: the agent's own */
-    int64_t processes; /* of its user */
-    int64_t memory;    /* bytes of address space */
+    int64_t files;     /* limits of the program: open files; 0: the agent's own limit */
+    int64_t processes; /* all processes of its user; 0: likewise */
+    int64_t memory;    /* bytes of address space; 0: likewise */
 
-    struct http_action *http;
+    struct http_action *http; /* http; else NULL */
 };
 
+/* An actor that the agent serves. The setup owns all pointers but the handler. */
 struct agent_served {
     struct agent_actor actor;
-    char *user; /* as whom its programs run; NULL: as the agent's */
+    char *user; /* its programs run as this user; NULL: as the agent's */
     uid_t uid;
     gid_t gid;
     const struct handler *handler;
-    struct breaker_config breaker; /* of its actions */
+    struct breaker_config breaker; /* of each of its actions */
     struct agent_action *actions;
     size_t n_actions;
 };
@@ -81,12 +89,13 @@ struct agent_setup {
 
 /**
  * agent_setup_read() - read the list agent.actors
+ * @out:     set where 0 is returned; then the caller frees it with agent_setup_free()
  * @root:    of a configuration file; not needed afterwards
- * @problem: which line and key, and what would be right
+ * @problem: which line and key is wrong, and what would be right; may be NULL
  *
- * Unknown keys are refused.
+ * An unknown key is an error.
  *
- * Return: 0, -ENOMEM or TREE_E_INVALID; only after 0 is @out to be freed.
+ * Return: 0, -ENOMEM or TREE_E_INVALID.
  */
 int agent_setup_read(struct agent_setup **out, config_setting_t *root, struct problem *problem);
 
@@ -94,7 +103,8 @@ int agent_setup_read(struct agent_setup **out, config_setting_t *root, struct pr
 struct agent_setup *agent_setup_free(struct agent_setup *setup);
 CLEANUP_DEFINE(struct agent_setup *, agent_setup_free)
 
+/* Return: the actor of this name, NULL if the agent does not serve it; owned by the setup. */
 const struct agent_served *agent_setup_actor(const struct agent_setup *setup, const char *name);
 
-/* The action of this name, else the one called "*", else NULL. */
+/* Return: the action of this name, else the one called "*", else NULL; owned by the setup. */
 const struct agent_action *agent_served_action(const struct agent_served *served, const char *name);

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Agent IO: the driver of the agent's machine
+ *
+ * Implements agent_io.h for main.c. It hands events of the bus to the machine, starts and stops the
+ * handlers that the machine asks for, and hands their results back.
+ */
 #include "agent/agent_io.h"
 
 #include <assert.h>
@@ -19,18 +25,18 @@ struct agent_io {
     struct agent_setup *setup;
     struct agent *agent;
     struct driver *driver;
-    struct bus_queue *queues; /* one for each actor; names owned */
-    struct list runs;         /* under way */
+    struct bus_queue *queues; /* one for each actor; their names are owned */
+    struct list runs;         /* struct handler_run: under way */
     struct figures {
         struct agent_stats stats;
         uint64_t concurrency;
-    } figures;   /* as last read */
-    bool closed; /* the driver is; on_stopped follows the last run */
+    } figures;   /* as read last */
+    bool closed; /* the driver is closed; on_stopped() follows the end of the last run */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
 
-/* ---- events ---- */
+/* ---- events of the driver ---- */
 
 static int64_t step(void *agent, int64_t now, struct agent_event event, struct effects *out)
 {
@@ -94,7 +100,7 @@ static void on_done(struct handler_run *run, const struct agent_result *result)
     if (log_enabled(LOG_DEBUG))
         trace_run("end", run->run->request, result->ok ? "ok" : result->class, driver_trace, NULL);
     list_remove(&run->link);
-    if (io->closed) { /* the broker delivers it again */
+    if (io->closed) { /* no reply: the broker delivers the request again */
         stopped_if_last(io);
         return;
     }
@@ -113,7 +119,8 @@ static void on_progress(struct handler_run *run, double fraction, const char *no
                        step(io->agent, driver_now(), event, driver_effects(io->driver)));
 }
 
-/* Who does it; what nobody knows is refused by the builtin handler, as a result like any other. */
+/* Return: the handler of the request, with its *action. The builtin handler gets an actor or action
+ * that the configuration does not list, and answers with an error. */
 static const struct handler *find_handler(const struct agent_io *io,
                                           const Drover__V1__StepRequest *request,
                                           const struct agent_action **action)
@@ -162,7 +169,7 @@ static void on_role(void *context, const struct effect *effect)
     }
 }
 
-/* ---- the end ---- */
+/* ---- stop and release ---- */
 
 void agent_io_abandon(struct agent_io *io)
 {
@@ -208,7 +215,7 @@ struct agent_io *agent_io_free(struct agent_io *io)
     return NULL;
 }
 
-/* ---- figures ---- */
+/* ---- metrics ---- */
 
 #define AT(member) offsetof(struct figures, member)
 
@@ -244,7 +251,7 @@ static const void *read_figures(void *context)
     return &io->figures;
 }
 
-/* ---- the start ---- */
+/* ---- creation ---- */
 
 static int make_queues(struct agent_io *io)
 {
@@ -279,7 +286,7 @@ static int make_agent(struct agent_io *io, const struct config *config, const st
         return -ENOMEM;
     for (size_t i = 0; i < io->setup->n_actors; i++) {
         actors[i] = io->setup->actors[i].actor;
-        if (actors[i].early_ack_ms == 0) /* a longer lease, and the broker might take it away */
+        if (actors[i].early_ack_ms == 0) /* a longer lease might meet the broker's timeout */
             actors[i].early_ack_ms = config->agent.consumer_timeout_ms / 2;
     }
     r = agent_new(&io->agent, &agent_config, seed);
@@ -300,8 +307,9 @@ static int make_driver(struct agent_io *io, const struct config *config)
     };
     struct bus_config bus = driver_bus_config(config, "drover-agent");
 
-    /* About as much as can be begun: what waits, waits where any agent can take it. The broker
-     * counts for each queue, and an actor alone must still find a slot. */
+    /* The broker sends about as many requests as the agent has slots: the others wait in the queue,
+     * where any agent can take them. The broker counts them for each queue, so each actor gets an
+     * equal share, and at least one. */
     bus.prefetch = (uint16_t)(config->agent.concurrency / (int64_t)io->setup->n_actors);
     if (bus.prefetch == 0)
         bus.prefetch = 1;
@@ -319,7 +327,9 @@ static int make_driver(struct agent_io *io, const struct config *config)
                                               .figures = read_figures});
 }
 
-/* What cannot be had here is told. Return: 0 or -EPERM. */
+/* Checks that the agent can run the programs of its actors, and logs why not. Return: 0, -EPERM
+ * where an actor has another user and the agent is not root, or -ENOENT where drover-keep is
+ * missing. */
 static int check_users(const struct agent_setup *setup)
 {
     const char *keeper;
@@ -359,12 +369,12 @@ int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *co
     *out = io;
     io->loop = loop;
     list_init(&io->runs);
-    /* No program that the agent runs gets rights which the agent has not, by a set-user-id bit say.
-     */
+    /* No program that the agent runs gets rights that the agent does not have, such as by a
+     * set-user-id bit. The agent adopts what drover-keep leaves behind if it is killed. */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
         return -errno;
     r = agent_setup_read(&io->setup, config_root(config), NULL);
-    if (r > 0) /* proven before by main() */
+    if (r > 0) /* unreachable: main.c has checked it */
         r = -EINVAL;
     if (!r)
         r = check_users(io->setup);
@@ -375,7 +385,7 @@ int agent_io_new(struct agent_io **out, uv_loop_t *loop, const struct config *co
     return r ? r : make_driver(io, config);
 }
 
-/* ---- looking inside ---- */
+/* ---- the log of its state ---- */
 
 void agent_io_dump(struct agent_io *io)
 {

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Circuit breaker: its state machine
+ *
+ * Implements breaker.h; target.c calls it.
+ */
 #include "agent/breaker.h"
 
-#define PROBE_WAIT_MS 1000 /* while somebody else's probe is under way; or ... */
-#define PROBE_WAIT_SHARE 2 /* ... half the present open time, if that is longer */
+/* While a probe is under way, other callers are to wait for this time, or for this share (half) of
+ * the present open time, whichever is longer. */
+#define PROBE_WAIT_MS 1000
+#define PROBE_WAIT_SHARE 2
 
 static int64_t least(int64_t a, int64_t b)
 {

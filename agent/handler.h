@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Handlers: what does the work of an action
+ * Handlers: the code that carries out an action
  *
- * A handler starts runs on the loop thread and never blocks it. A run ends by itself or when it is
- * stopped, which the machine asks for at the end of its lease at the latest; however it ends,
- * done() is called exactly once, later, from the loop. A handler knows nothing of brokers: it gets
- * a request and gives a result.
+ * agent_io.c calls them, on the loop's thread. A handler starts runs and never blocks that thread.
+ * A run ends by itself, or because it is stopped, which the machine does at the end of its lease at
+ * the latest. In each case the handler calls done() exactly once, later, from the loop. A handler
+ * does not know the broker: it takes a request and returns a result.
  *
  *     builtin   noop, echo, sleep, fail: for demonstrations, tests and benchmarks
  *     exec      one process for each run
@@ -22,52 +22,60 @@
 
 struct handler_run;
 
-/* The run has ended; @run is gone when this returns, and the result with it. */
+/* The run has ended. @run and @result are freed when this returns. */
 typedef void handler_done_fn(struct handler_run *run, const struct agent_result *result);
 
-/* How far the run is: @fraction from 0 to 1, negative where that is not known. @note may be any
- * text; it is used within the call. */
+/* The run reports how far it is. @fraction: 0 to 1, negative if not known. @note: any text;
+ * borrowed during the call. */
 typedef void handler_progress_fn(struct handler_run *run, double fraction, const char *note);
 
-/* The head of every handler's own run. */
+/* The first member of each handler's own struct of a run. */
 struct handler_run {
-    struct list link; /* the owner's, unlinked at first; to be unlinked by done() */
+    struct list link; /* of the caller of start(), unlinked at first; done() must unlink it */
     const struct handler *handler;
     const struct agent_run *run;
     handler_done_fn *done;
-    handler_progress_fn *progress; /* from the loop, as often as there is something to tell */
-    void *context;                 /* the owner's */
+    handler_progress_fn *progress; /* called from the loop, at each report */
+    void *context;                 /* of the caller of start() */
 };
 
 struct handler {
-    const char *name; /* in configuration */
+    const char *name; /* in the configuration */
 
     /**
      * start() - begin a run
-     * @head: copied to the head of the run
+     * @action: borrowed until the run has ended
+     * @head:   copied to the head of the run
      *
-     * What cannot be started is a result too. done() is never called from within start() or stop().
+     * There is no error: a run that cannot start ends with a result that says so. done() is never
+     * called from within start() or stop().
+     *
+     * Return: the run, which the handler owns.
      */
     struct handler_run *(*start)(uv_loop_t *loop, const struct agent_action *action,
                                  const struct handler_run *head);
 
-    /* Ends a run before its time: politely, or at once. Harmless when repeated. */
+    /* Has a run end early: as soon as it can, or, with @at_once, immediately. Harmless when
+     * repeated. */
     void (*stop)(struct handler_run *run, bool at_once);
 
-    /* No run is under way and none will come: lets go of what was kept between runs. Closing may
-     * take turns of the loop. NULL where nothing is kept. */
+    /* Releases what the handler keeps between runs. Called when no run is under way and none will
+     * start. Closing may take further iterations of the loop. NULL where the handler keeps
+     * nothing. */
     void (*close)(void);
 };
 
-/* Path of drover-keep, which runs the programs of `exec`; NULL: beside this program. */
+/* Path of drover-keep, which runs the programs of the handler exec. NULL: in the folder of this
+ * program. Tests set it. */
 extern const char *handler_exec_keeper;
 
-/* Whether it is there, and where that is. */
+/* Return: whether drover-keep is there and executable; else errno is set. @path: where it is
+ * expected; static. */
 bool handler_exec_possible(const char **path);
 
 extern const struct handler handler_builtin;
 extern const struct handler handler_exec;
 extern const struct handler handler_http;
 
-/* True where there is a builtin action of this name. */
+/* Return: whether the handler builtin has an action of this name. */
 bool handler_builtin_known(const char *name);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Builtin actions; each is a result after a while
+ * Handler builtin: actions for demonstrations, tests and benchmarks, as agent_io.c starts them
+ *
+ * Each gives a result after a time:
  *
  *     noop    succeeds with nothing
  *     echo    succeeds with the job's input
- *     sleep   arguments {"ms": 1500}, or just the number: succeeds after that time; tells its
- *             progress where the step has a heartbeat
+ *     sleep   arguments {"ms": 1500}, or just the number: succeeds after that time; reports its
+ *             progress if the step has a heartbeat
  *     fail    arguments {"times": 2, "class": "x", "permanent": false, "message": "…"}: fails the
- *             first so many attempts, all where times is not given
+ *             first `times` attempts, or all attempts if `times` is not given
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -16,16 +18,18 @@
 #include "agent/handler.h"
 #include "model/policy.h"
 
-#define TELL_MS 100    /* between two tellings of progress, at least; */
-#define TELL_STEPS 100 /* or so many in all */
+/* Between two reports of progress: this time, or this share (a hundredth) of the whole sleep,
+ * whichever is longer. */
+#define TELL_MS 100
+#define TELL_STEPS 100
 
 struct builtin_run {
     struct handler_run head;
     uv_timer_t timer;
     uint64_t delay_ms;
-    uint64_t begun; /* in the loop's ms */
+    uint64_t begun; /* uv_now() */
     struct agent_result result;
-    json_t *arguments; /* that the result points into */
+    json_t *arguments; /* owned; the result may point into it */
 };
 
 static void refuse(struct builtin_run *run, const char *class, const char *message)
@@ -125,7 +129,7 @@ static void on_closed(uv_handle_t *handle)
 
 static void on_timer(uv_timer_t *timer);
 
-/* Until its end, or until there is something to tell. */
+/* Sets the timer to the end of the run, or to its next report of progress. @waited: ms so far. */
 static void sleep_on(struct builtin_run *run, uint64_t waited)
 {
     uint64_t left = run->delay_ms - waited;

@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Exec: one process for each run, never a shell
+ * Handler exec: runs one program for each run, never by a shell, as agent_io.c starts it
  *
  *     stdin    the job's input, or the whole request as JSON
  *     stdout   the result, at most WIRE_RESULT_MAX
  *     stderr   its last 4 KiB are the details of a failure
- *     fd 3     how far it is, a line at a time: progress_lines.h
- *     exit     0: done · 65 (EX_DATAERR) and permanent_exit_codes: never again · else: try again
+ *     fd 3     its progress, in lines: progress_lines.h
+ *     exit     0: done · 65 (EX_DATAERR) and permanent_exit_codes: a permanent failure · any other:
+ *              a transient failure
  *
- * Where its actor has breakers each action has one of its own: a program that is to be tried again,
- * or cannot be started, has failed; exit 0 and "never again" are answers. One that was stopped
- * because nobody waits for it any more has done neither.
+ * Where the actor has breakers, each of its actions has its own. For the breaker a transient
+ * failure and a program that cannot be started are failures; success and a permanent failure are
+ * answers. A program that the agent stopped before its lease was over, and that did not answer, is
+ * neither.
  *
- * The environment is made anew: PATH, what the configuration says, and
+ * The program does not inherit the agent's environment. It gets PATH, `env` of the action, and
  *
  *     DROVER_JOB, DROVER_STEP, DROVER_ATTEMPT
  *     DROVER_IDEMPOTENCY_KEY   the same for every attempt of the same work
  *     DROVER_DIRECTION         do, or undo
- *     DROVER_DEADLINE_MS       the time it has
+ *     DROVER_DEADLINE_MS       the time that its lease has left
  *
- * The process is run by drover-keep (keep.c), which gives it a session of its own, its user and its
- * limits. Its group gets SIGTERM kill_grace before the lease ends; at its end, and when the process
- * has exited, all that it has started is killed, wherever that has put itself: a run is over when
- * its process is, and leaves nothing behind that could act later. Plain pipes, because many
- * programs cannot open /dev/stdout where it is a socket. Of the agent's own files it gets none.
+ * drover-keep (keep.c) runs the program, in a session of its own, with its user and its limits. The
+ * program's process group gets SIGTERM kill_grace before the lease ends. When the lease ends, and
+ * when the program has exited, drover-keep kills all processes that the program has started, in
+ * whatever group or session: no process of a run may act after the run has ended. Input and output
+ * are pipes, because many programs cannot open /dev/stdout if it is a socket. The program gets none
+ * of the agent's own file descriptors.
  */
 #include <assert.h>
 #include <errno.h>
@@ -46,55 +49,56 @@
 #include "model/json.h"
 #include "model/wire.h"
 
-#define EXIT_DATA_ERROR 65 /* sysexits.h: the input was incorrect */
-#define TAIL_MAX ((size_t)4096)
-#define FILES                                                                                      \
-    5 /* 0, 1, 2, 3 for its progress, and 4, by which drover-keep says that it did not start */
-#define KEEPER_MS 3000 /* that a keeper has to kill all and end */
-#define ORPHANS_MS                                                                                 \
-    100 /* that the loop waits for killed ones; what takes longer is taken in later */
-#define KEEPER "drover-keep"      /* in the folder of this program */
+#define EXIT_DATA_ERROR 65      /* sysexits.h: the input was incorrect */
+#define TAIL_MAX ((size_t)4096) /* bytes of stderr that are kept */
+/* File descriptors of drover-keep: 0, 1 and 2 are the program's, 3 is for its progress, and on 4
+ * drover-keep reports that the program could not be started. */
+#define FILES 5
+#define KEEPER_MS 3000 /* how long drover-keep may take to kill all and end */
+/* How long the loop may wait for killed orphans to end. A later call reaps the slower ones. */
+#define ORPHANS_MS 100
+#define KEEPER "drover-keep"      /* the file, in the folder of this program */
 #define READ_SIZE ((size_t)65536) /* as much as a pipe holds */
 
 static_assert(TAIL_MAX <= WIRE_ERROR_DETAILS_MAX, "details are not cut again");
 
 enum phase {
-    NOT_STARTED, /* it could not be: done() follows */
+    NOT_STARTED, /* the program could not be started: done() follows */
     RUNNING,
     TERMINATED, /* SIGTERM sent */
-    KILLED,     /* SIGUSR1 sent: the keeper kills all */
-    ABANDONED,  /* the keeper does not answer, and is killed itself */
+    KILLED,     /* SIGUSR1 sent: drover-keep kills all processes */
+    ABANDONED,  /* drover-keep has not ended in time: SIGKILL sent to it */
 };
 
 struct exec_run {
     struct handler_run head;
     const struct agent_action *action;
     enum phase phase;
-    uv_process_t process; /* the keeper */
-    uv_timer_t timer;     /* for the next phase */
+    uv_process_t process; /* drover-keep */
+    uv_timer_t timer;     /* the next phase is due */
     struct list active;   /* in keepers */
     uv_pipe_t in, out, err, told, report;
-    unsigned handles; /* to be closed */
+    unsigned handles; /* that are not closed yet */
     uv_write_t write;
     struct buf request; /* as JSON, for stdin */
     struct buf result;
     bool too_large;
-    char tail[TAIL_MAX]; /* of stderr */
+    char tail[TAIL_MAX]; /* the end of stderr */
     size_t tail_len;
     struct progress_lines progress;
-    char reported[16]; /* the errno with which the program was not started, as text; "": it was */
-    int error;         /* why it was not started; or, where its breaker is open: */
-    struct agent_result deferred;
+    char reported[16]; /* drover-keep's errno, as text: the program was not started; "": it was */
+    int error; /* why the program was not started, a negative errno; 0: its breaker is open */
+    struct agent_result deferred; /* the result where its breaker is open */
     struct target_call call;
-    bool given_up; /* stopped before its lease's end: nobody waits for it any more */
+    bool given_up; /* stopped before its lease was over: its end says nothing of the program */
 };
 
 const char *handler_exec_keeper;
 
-static struct list keepers = LIST_INIT(keepers); /* runs whose keeper is there */
-static struct targets targets;                   /* the programs, each by its action's name */
+static struct list keepers = LIST_INIT(keepers); /* runs whose drover-keep has not ended */
+static struct targets targets;                   /* the programs, by the names of their actions */
 
-/* Where the keeper is; "" where the system does not say where we are. */
+/* Return: the path of drover-keep; "" if the kernel does not tell that of this program. Static. */
 static const char *keeper_path(void)
 {
     static char path[PATH_MAX];
@@ -108,7 +112,7 @@ static const char *keeper_path(void)
     return handler_exec_keeper ? handler_exec_keeper : path;
 }
 
-/* ---- the end ---- */
+/* ---- the end of a run ---- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -127,7 +131,7 @@ static void close_once(void *handle)
         uv_close(handle, on_closed);
 }
 
-/* A program that is being stopped may answer all the same. */
+/* Tells the breaker how the call ended. A program that is being stopped may still answer. */
 static void tell_target(const struct exec_run *run, const struct agent_result *result)
 {
     if (result->ok || result->verdict == DROVER__V1__VERDICT__VERDICT_PERMANENT)
@@ -210,7 +214,7 @@ static void finish_ended(struct exec_run *run, int status, int signal)
 
 static void on_timer(uv_timer_t *timer);
 
-/* The time from SIGTERM to SIGKILL: half of what is left where that is too little. */
+/* Return: ms from SIGTERM to SIGKILL: kill_grace, at most half of the time that is left. */
 static int64_t grace(const struct exec_run *run, int64_t left)
 {
     return run->action->kill_grace_ms < left / 2 ? run->action->kill_grace_ms : left / 2;
@@ -254,7 +258,7 @@ static void on_timer(uv_timer_t *timer)
     case TERMINATED:
         kill_group(run);
         break;
-    case KILLED: /* stopped by a program of our user, say */
+    case KILLED: /* such as where a program of the same user has sent SIGSTOP to drover-keep */
         run->phase = ABANDONED;
         uv_process_kill(&run->process, SIGKILL);
         break;
@@ -283,7 +287,7 @@ static void on_written(uv_write_t *write, int status)
 {
     struct exec_run *run = write->data;
 
-    close_once(&run->in); /* whether it was read or not is the process' own business */
+    close_once(&run->in); /* also after an error: a program need not read its input */
 }
 
 static void write_input(struct exec_run *run)
@@ -355,7 +359,7 @@ static void add(struct exec_run *run, const void *pipe, const char *data, size_t
         add_result(run, data, len);
 }
 
-static char read_buffer[READ_SIZE]; /* what is read is taken before the next read */
+static char read_buffer[READ_SIZE]; /* for all runs: its content is used before the next read */
 
 static void on_room(uv_handle_t *pipe, size_t suggested, uv_buf_t *out)
 {
@@ -370,8 +374,8 @@ static void on_read(uv_stream_t *pipe, ssize_t n, const uv_buf_t *buf)
         close_once(pipe);
 }
 
-/* What is still in the pipe. Its end is not waited for: a process that has left the group may hold
- * it open for as long as it likes. */
+/* Reads what is still in the pipe. It does not wait for the end of the pipe: a process that has
+ * left the group may hold the pipe open for any time. */
 static void read_rest(struct exec_run *run, uv_pipe_t *pipe)
 {
     uv_os_fd_t fd;
@@ -395,8 +399,10 @@ static bool is_keeper(pid_t pid)
     return false;
 }
 
-/* A program may kill its keeper where both are of one user: what it has started is left to us. Most
- * keepers end as their program has, and leave nothing: that is one look. */
+/* A program may kill its drover-keep where both have the same user. Then the agent, a subreaper,
+ * becomes the parent of the program and of what it has started, and kills these. Usually
+ * drover-keep ended by the signal that ended its program, and there is none: then this costs one
+ * look at /proc. */
 static void end_orphans(void)
 {
     for (int64_t end = clock_monotonic_ms() + ORPHANS_MS;
@@ -424,7 +430,7 @@ static void on_end(uv_process_t *process, int64_t status, int signal)
     }
 }
 
-/* ---- the start ---- */
+/* ---- the start of a run ---- */
 
 static void make_environment(struct child_env *env, const struct exec_run *run)
 {
@@ -440,12 +446,13 @@ static void make_environment(struct child_env *env, const struct exec_run *run)
     child_env_add(env, "DROVER_DEADLINE_MS=%" PRId64, time_left(run));
 }
 
-/* The child's ends of its pipes; -1 where there is none. */
+/* The child's ends of the pipes, by file descriptor of the child; -1: not open. */
 struct child_ends {
     int fds[FILES];
 };
 
-/* Makes one pipe, of which @ours reads or writes the other end. Return: 0 or -errno. */
+/* Makes a pipe. @childs: set to the child's end. @ours: opened on the other end, unless that fails.
+ * Return: 0 or -errno. */
 static int open_pipe(uv_pipe_t *ours, int *childs, bool child_reads)
 {
     int fds[2];
@@ -475,7 +482,7 @@ static int open_pipes(struct exec_run *run, struct child_ends *childs)
     return r;
 }
 
-/* "-" for none. */
+/* Return: the number as text, in @room; "-" if it is not given. */
 static const char *number_of(int64_t number, bool given, char room[INT_TEXT_MAX + 1])
 {
     struct bytes text;
@@ -488,7 +495,7 @@ static const char *number_of(int64_t number, bool given, char room[INT_TEXT_MAX 
     return room;
 }
 
-/* Return: 0 or -errno. */
+/* Starts drover-keep with the program. Return: 0 or -errno. */
 static int spawn(uv_loop_t *loop, struct exec_run *run, const struct child_ends *childs)
 {
     const struct agent_action *action = run->action;
@@ -522,7 +529,7 @@ static int spawn(uv_loop_t *loop, struct exec_run *run, const struct child_ends 
         stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = childs->fds[i]};
     r = child_spawn(loop, &run->process, options, &env);
     run->process.data = run;
-    run->handles++; /* it is to be closed also where it did not start */
+    run->handles++; /* the handle must be closed even if the process did not start */
     if (!r)
         list_append(&keepers, &run->active);
     return r;
@@ -541,7 +548,7 @@ static void init_handles(uv_loop_t *loop, struct exec_run *run)
     run->handles = 6;
 }
 
-/* Return: 0 or -errno. */
+/* Makes the pipes and starts drover-keep. Return: 0 or -errno. */
 static int launch(uv_loop_t *loop, struct exec_run *run)
 {
     struct child_ends childs = {{-1, -1, -1, -1, -1}};
@@ -555,13 +562,13 @@ static int launch(uv_loop_t *loop, struct exec_run *run)
     return r;
 }
 
-/* Return: whether the program runs; else run->error or run->deferred says why not. */
+/* Return: whether the program was started; else run->error or run->deferred says why not. */
 static bool begin(uv_loop_t *loop, struct exec_run *run)
 {
     const char *actor = run->head.run->request->actor;
     struct target *target;
 
-    if (time_left(run) == 0) { /* we stood still since it was taken */
+    if (time_left(run) == 0) { /* the process stood still since it took the request */
         run->error = UV_ETIMEDOUT;
         return false;
     }

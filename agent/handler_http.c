@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Http: one HTTP request for each run
+ * Handler http: sends one HTTP request for each run, as agent_io.c starts it
  *
- *     sent     method, URL, headers and body of the action (http_request.h), and of ours
+ *     sent     method, URL, headers and body of the action (http_request.h). The handler adds
  *              Idempotency-Key, the same for every attempt of the same work, and traceparent
  *     2xx      done; the body is the result
- *     408 425 429 5xx, no answer, an answer cut short
- *              try again, after Retry-After where the service says one
- *     409      to a further try likewise: an earlier one may still be at work
- *     the rest of 4xx
- *              never again, and nothing was done (effect NONE, where this is the first try): the
- *              service says so, and knows the key. Where it could not be asked nobody can: another
- *              agent may get this very request again
- *     3xx      never again: where a request goes is the configuration's to say
+ *     408 425 429 5xx, no answer, an answer that is cut short
+ *              a transient failure; the next try waits for Retry-After if the service sends one
+ *     409      to a try that is not the first: a transient failure, as an earlier try may still be
+ *              under way
+ *     any other 4xx
+ *              a permanent failure. To a first try it also proves that nothing was done (effect
+ *              NONE): the service answers so, and it knows the key. Without an answer the effect is
+ *              not known, as another agent may get the same request again
+ *     3xx      a permanent failure: the configuration alone decides where a request goes
  *
  * Each target (scheme, host and port) has a breaker: while a service is down, its steps are
- * deferred, uncounted, and one request at a time finds out whether it is back.
+ * deferred, which is not counted, and one request at a time tests whether the service is up again.
  *
- * A request is given up before its lease ends, early enough for the agent to say so. libcurl does
- * the work, on the loop: its sockets are polls, its timeouts one timer. Redirects are not followed,
- * proxies are not taken from the environment, TLS is verified.
+ * A request is given up before its lease ends, so that the agent has time to reply. libcurl does
+ * the work, on the loop: its sockets are uv_poll_t handles, its timeouts one timer. It follows no
+ * redirect, takes no proxy from the environment, and verifies TLS.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -36,12 +37,14 @@
 #include "model/policy.h"
 #include "model/wire.h"
 
-#define ERROR_BODY_MAX ((size_t)4096) /* kept of what comes with a failure */
-#define CONNECT_TIMEOUT_MS 10000      /* or what is left of the lease */
-#define CA_CACHE_S 600                /* certificates that were changed count after this long */
-#define RETRY_AFTER_MAX_S 86400       /* a service that asks for more is not believed */
-#define MARGIN_MAX_MS 500             /* of the lease, for the answer's way home; or ... */
-#define MARGIN_SHARE 10               /* ... a tenth of it */
+#define ERROR_BODY_MAX ((size_t)4096) /* bytes of the body of a failure that are kept */
+#define CONNECT_TIMEOUT_MS 10000      /* less where the request has less time */
+#define CA_CACHE_S 600                /* after which changed certificates are read */
+#define RETRY_AFTER_MAX_S 86400       /* a longer Retry-After counts as this */
+/* How long before the end of the lease a request is given up, for the reply: this time, or this
+ * share (a tenth) of the time that is left, whichever is shorter. */
+#define MARGIN_MAX_MS 500
+#define MARGIN_SHARE 10
 
 static_assert(ERROR_BODY_MAX <= WIRE_ERROR_DETAILS_MAX, "details are not cut again");
 
@@ -50,28 +53,28 @@ struct http_run {
     const struct http_action *action;
     struct target_call call;
     struct http_request request;
-    CURL *easy; /* NULL: not under way */
+    CURL *easy; /* NULL: no request is under way */
     struct curl_slist *headers;
-    unsigned sent;   /* how often: once more where a kept connection turned out to be closed */
-    bool headed;     /* the head of the answer is there, to its end ... */
-    long status;     /* ... and this is what its first line says; 0: nothing */
-    struct buf body; /* of the answer, or the beginning of it */
-    size_t received;
-    uv_timer_t soon; /* for a result that is known at once */
+    unsigned sent;   /* how often it was sent: twice if the service had closed a kept connection */
+    bool headed;     /* the head of the answer has been received whole */
+    long status;     /* that the status line shows; 0: none */
+    struct buf body; /* of the answer; cut at a limit */
+    size_t received; /* bytes of the whole body so far */
+    uv_timer_t soon; /* ends a run whose result is known at once */
     struct agent_result result;
     char class[24];
     char message[512];
     char content_type[WIRE_CONTENT_TYPE_MAX + 1];
 };
 
-/* A socket of libcurl's. */
+/* A socket of libcurl, as the loop polls it. */
 struct watch {
     struct list link; /* in engine.watches */
     uv_poll_t poll;
     curl_socket_t fd;
 };
 
-/* The one of this process: open from the first run until close(). */
+/* libcurl on the loop, once in a process: open from the first run until close(). */
 static struct engine {
     uv_loop_t *loop;
     CURLM *multi;
@@ -80,7 +83,7 @@ static struct engine {
     struct targets targets;
 } engine;
 
-/* ---- the end ---- */
+/* ---- the end of a run ---- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -130,7 +133,7 @@ static void set_failed(struct http_run *run, Drover__V1__Verdict verdict, Drover
     };
 }
 
-/* No other try or attempt can have done anything. */
+/* Return: whether no earlier try or attempt can have had an effect. */
 static bool is_first(const struct http_run *run)
 {
     const struct agent_run *seen = run->head.run;
@@ -138,16 +141,16 @@ static bool is_first(const struct http_run *run)
     return seen->tries == 0 && seen->request->attempt <= 1 && !seen->repeated && run->sent <= 1;
 }
 
-/* Where the service, or the configuration, has refused this try. */
+/* Return: the effect where the service, or the configuration, has refused this try. */
 static Drover__V1__Effect effect_of_refusal(const struct http_run *run)
 {
     return is_first(run) ? DROVER__V1__EFFECT__EFFECT_NONE : DROVER__V1__EFFECT__EFFECT_UNKNOWN;
 }
 
-/* ---- what came of it ---- */
+/* ---- the result of a run ---- */
 
-/* A Conflict may be with an earlier try that is still at work under the same key (so says the
- * IETF's draft on Idempotency-Key): the next one may get its result. */
+/* A Conflict may mean that an earlier try under the same key is still under way (the IETF's draft
+ * on Idempotency-Key says so): the next try may get its result. */
 static bool is_transient(const struct http_run *run, long status)
 {
     return status == 408 || status == 425 || status == 429 || status >= 500 || status < 200 ||
@@ -170,7 +173,7 @@ static void set_answered(struct http_run *run, long status)
     else
         set_failed(run, DROVER__V1__VERDICT__VERDICT_PERMANENT, effect_of_refusal(run), class,
                    "%ld from %s", status, run->action->target);
-    curl_easy_getinfo(run->easy, CURLINFO_RETRY_AFTER, &retry_after); /* a date as seconds, too */
+    curl_easy_getinfo(run->easy, CURLINFO_RETRY_AFTER, &retry_after); /* in s, also of a date */
     if (transient && retry_after > 0)
         run->result.retry_after_ms =
             POLICY_SECOND_MS * (retry_after < RETRY_AFTER_MAX_S ? retry_after : RETRY_AFTER_MAX_S);
@@ -208,10 +211,10 @@ static void set_outcome(struct http_run *run, CURLcode code, const char *why)
     long status = 0;
 
     curl_easy_getinfo(run->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (answered && !run->headed) { /* libcurl is content with a status line ... */
+    if (answered && !run->headed) { /* libcurl accepts a status line without a head ... */
         answered = false;
         why = "the answer ends within its head";
-    } else if (answered && run->status != status) { /* ... and takes what is none for 200 */
+    } else if (answered && run->status != status) { /* ... and takes an invalid one for 200 */
         answered = false;
         why = "the answer does not begin with a status line";
     }
@@ -309,7 +312,7 @@ static struct watch *watch_new(curl_socket_t fd)
 
     watch->fd = fd;
     if (uv_poll_init(engine.loop, &watch->poll, fd))
-        abort(); /* libcurl's sockets can be polled */
+        abort(); /* unreachable: the sockets of libcurl can be polled */
     watch->poll.data = watch;
     list_append(&engine.watches, &watch->link);
     return watch;
@@ -358,8 +361,9 @@ static void engine_open(uv_loop_t *loop)
     curl_multi_setopt(engine.multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
 }
 
-/* What is left is connections, kept or on their way out. libcurl 8 would have them watched once
- * more while it ends them, and they are gone before that could be: it is not to call us. */
+/* Only connections are left, kept or being closed. libcurl 8 asks once more to have their sockets
+ * watched while it closes them, although they are gone before the loop could watch them. So its
+ * callbacks are removed first. */
 static void engine_close(void)
 {
     CURLM *multi = take(engine.multi);
@@ -376,7 +380,7 @@ static void engine_close(void)
     targets_free(&engine.targets);
 }
 
-/* ---- the start ---- */
+/* ---- the start of a run, and libcurl's callbacks ---- */
 
 static int on_send(void *context, char *to, char *from, int to_port, int from_port)
 {
@@ -386,7 +390,7 @@ static int on_send(void *context, char *to, char *from, int to_port, int from_po
     return CURL_PREREQFUNC_OK;
 }
 
-/* Of a line that begins with HTTP/: three digits; 0 where they are not there. As libcurl does,
+/* @line: begins with HTTP/. Return: its status of three digits; 0 if it has none. Like libcurl, it
  * takes several blanks for one. */
 static long read_status(const char *line, size_t len)
 {
@@ -408,7 +412,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *context)
     struct http_run *run = context;
     size_t len = size * n;
 
-    /* Each line by itself; those of interim answers and trailers, too. */
+    /* libcurl calls this for each line, also of interim answers and of trailers. */
     if (len > 5 && strncmp(data, "HTTP/", 5) == 0) {
         run->headed = false;
         run->status = read_status(data, len);
@@ -431,10 +435,10 @@ static size_t on_body(char *data, size_t size, size_t n, void *context)
     if (run->body.failed)
         abort();
     run->received += len;
-    return run->received > run->action->max_response ? 0 : len; /* 0: that is enough */
+    return run->received > run->action->max_response ? 0 : len; /* 0: abort */
 }
 
-/* How long the request may take. */
+/* Return: how long the request may take, in ms, at least 1. */
 static long time_limit(const struct http_run *run)
 {
     int64_t left = run->head.run->deadline - clock_monotonic_ms();
@@ -459,7 +463,7 @@ static void set_method(struct http_run *run)
 
     if (strcmp(run->action->method, "HEAD") == 0)
         curl_easy_setopt(run->easy, CURLOPT_NOBODY, 1L);
-    if (request->has_body) { /* never NULL: that would be standard input */
+    if (request->has_body) { /* buf_str() is never NULL, which would mean standard input */
         curl_easy_setopt(run->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
         curl_easy_setopt(run->easy, CURLOPT_POSTFIELDS, buf_str(&request->body));
     }
@@ -474,10 +478,10 @@ static void set_limits(struct http_run *run)
     curl_easy_setopt(run->easy, CURLOPT_CONNECTTIMEOUT_MS,
                      limit < CONNECT_TIMEOUT_MS ? limit : (long)CONNECT_TIMEOUT_MS);
     curl_easy_setopt(run->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(run->easy, CURLOPT_QUICK_EXIT, 1L); /* never wait for a slow name server */
+    curl_easy_setopt(run->easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a slow name server */
 }
 
-/* Where it may go: of proxies and exceptions from them the environment has nothing to say. */
+/* Sets where the request may go. The environment cannot set a proxy, nor an exception from one. */
 static void set_way(struct http_run *run)
 {
     curl_easy_setopt(run->easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -486,8 +490,9 @@ static void set_way(struct http_run *run)
     curl_easy_setopt(run->easy, CURLOPT_NOPROXY, "");
 }
 
-/* Whom to believe: one file, and not the system's folder besides. libcurl keeps what it has read of
- * a file alone; else it would read all of it for each connection, and hold up the loop. */
+/* Sets which certificates are trusted: those of one file, not of the system's folder as well.
+ * libcurl caches certificates of a file alone. Those of a folder it would read for each connection,
+ * and hold up the loop. */
 static void set_trust(struct http_run *run)
 {
     const char *file = run->action->ca_file;
@@ -523,7 +528,7 @@ static void launch(struct http_run *run)
         abort();
 }
 
-/* Return: false where the result is there already. */
+/* Makes the request. Return: whether it is to be sent; else run->result is set. */
 static bool prepare(struct http_run *run, const struct breaker_config *breaker)
 {
     const Drover__V1__StepRequest *request = run->head.run->request;
@@ -531,7 +536,7 @@ static bool prepare(struct http_run *run, const struct breaker_config *breaker)
     int64_t now = clock_monotonic_ms();
     struct target *target;
 
-    if (now >= run->head.run->deadline) { /* we stood still since it was taken */
+    if (now >= run->head.run->deadline) { /* the process stood still since it took the request */
         set_failed(run, DROVER__V1__VERDICT__VERDICT_TRANSIENT, DROVER__V1__EFFECT__EFFECT_UNKNOWN,
                    "TIMEOUT", "no time was left to ask");
         return false;

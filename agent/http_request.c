@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * HTTP requests: checks the URLs and headers of the configuration, and makes the request of a step
+ *
+ * Implements http_request.h; agent_config.c and handler_http.c call it.
+ */
 #include "agent/http_request.h"
 
 #include <ctype.h>
@@ -12,8 +17,8 @@
 #include "agent/template.h"
 #include "model/json.h"
 
-#define HEADERS_OWN 4     /* at most: Idempotency-Key, traceparent, Content-Type, Expect */
-#define LINE_MAX_LEN 8000 /* of a URL, a header: as much as servers should take (RFC 9110, 4.1) */
+#define HEADERS_OWN 4     /* the most: Idempotency-Key, traceparent, Content-Type, Expect */
+#define LINE_MAX_LEN 8000 /* of a URL or header; servers should take so much (RFC 9110, 4.1) */
 
 bool http_text_valid(const char *text)
 {
@@ -31,8 +36,8 @@ bool http_method_has_body(const char *method)
 
 /* ---- URLs ---- */
 
-/* Length of what separates segments, also for a server that decodes a path before it splits it; 0
- * where nothing does. */
+/* Return: the length of the separator of segments at the beginning of @path, 0 if there is none. A
+ * server may decode a path before it splits it, so an encoded slash or backslash counts. */
 static size_t separator(const char *path)
 {
     if (path[0] == '/')
@@ -46,7 +51,7 @@ static bool is_dots(const char *segment, const char *end)
            (end - segment == 2 && segment[0] == '.' && segment[1] == '.');
 }
 
-/* A value such as ".." would lead elsewhere. */
+/* Return: whether a segment is "." or "..": the request would go to another path. */
 static bool has_dot_segment(const char *path)
 {
     const char *segment = path;
@@ -65,7 +70,7 @@ static bool has_dot_segment(const char *path)
     }
 }
 
-/* What libcurl thinks of its beginning. */
+/* Has libcurl parse the first @len bytes. Return: 0 or HTTP_E_INVALID. */
 static int parse(const char *url, size_t len, struct problem *problem)
 {
     CLEANUP(free) char *beginning = or_abort(strndup(url, len));
@@ -79,7 +84,7 @@ static int parse(const char *url, size_t len, struct problem *problem)
     return HTTP_E_INVALID;
 }
 
-/* Length of that beginning; 0 for none of them. */
+/* Return: the length of the beginning that @text has, 0 if it has none of them. */
 static size_t begins_with(const char *text, const char *const *beginnings)
 {
     for (; *beginnings; beginnings++)
@@ -160,7 +165,7 @@ int http_header_check(const char *header, struct problem *problem)
     return HTTP_E_INVALID;
 }
 
-/* ---- one request ---- */
+/* ---- the request of a step ---- */
 
 static int expand(const char *text, struct facts *facts, struct buf *out, const char *what,
                   struct problem *problem)
@@ -233,7 +238,7 @@ static bool has_header(char *const *headers, const char *name)
     return false;
 }
 
-/* What comes from outside and could end a line is left out. */
+/* Leaves out a value of the request that could end a header's line. */
 static void add_own_headers(struct http_request *out, const Drover__V1__StepRequest *request,
                             const char *content_type)
 {
@@ -248,7 +253,7 @@ static void add_own_headers(struct http_request *out, const Drover__V1__StepRequ
     if (content_type && !has_header(out->headers, "Content-Type"))
         add_header(out, "Content-Type:%s%s", *content_type ? " " : "", content_type);
     if (!has_header(out->headers, "Expect"))
-        add_header(out, "Expect:"); /* libcurl's own is not wanted */
+        add_header(out, "Expect:"); /* keeps libcurl from adding its own */
 }
 
 static const char *make_payload(struct http_request *out, const Drover__V1__Payload *payload)
@@ -260,7 +265,7 @@ static const char *make_payload(struct http_request *out, const Drover__V1__Payl
     return payload->content_type;
 }
 
-/* Return: its content type, NULL for none. */
+/* Return: the content type of the body, NULL if there is none. */
 static const char *make_body(struct http_request *out, const struct http_action *action,
                              const Drover__V1__StepRequest *request)
 {

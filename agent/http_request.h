@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests over HTTP: what an action says of them, and one made for a step
+ * HTTP requests: what the configuration says of an action, and the request that is made of it
+ *
+ * agent_config.c checks an action with it, handler_http.c makes the request of a step.
  *
  *     { name = "charge";
  *       method = "POST";                  # the default; GET, HEAD, PUT, PATCH, DELETE
  *       url = "https://pay.example/charges/${job}";
  *       headers = ["X-Tenant: ${input.tenant}"];
  *       body = "document";                # "input", "arguments", "request", "none"
- *       timeout = "10s";                  # of one try; by default what the lease has left
- *       max_response = 262144;            # bytes, at most that
- *       ca_file = "/etc/ssl/own.pem";     # instead of the system's
- *       proxy = "http://proxy:3128"; }
+ *       timeout = "10s";                  # of one try; the default is the time the lease has left
+ *       max_response = 262016;            # bytes of a result; the default, and the most
+ *       ca_file = "/etc/ssl/own.pem";     # instead of the system's certificates
+ *       proxy = "http://proxy:3128"; }    # the default is none
  *
- * Names in ${} are those of agent/template.h; they may stand in headers and behind the host.
+ * The names in ${} are those of agent/template.h. They may stand in headers, and in a URL after the
+ * host.
  */
 #pragma once
 
@@ -25,64 +28,72 @@
 #include "base/str.h"
 #include "drover/v1/task.pb-c.h"
 
-#define HTTP_ERROR_SIZE 256 /* libcurl's CURL_ERROR_SIZE */
+#define HTTP_ERROR_SIZE 256 /* CURL_ERROR_SIZE of libcurl */
 
 enum http_body {
-    HTTP_BODY_DOCUMENT, /* template_document(); the default where the method has a body */
-    HTTP_BODY_INPUT,
-    HTTP_BODY_ARGUMENTS,
-    HTTP_BODY_REQUEST, /* the StepRequest, as JSON */
+    HTTP_BODY_DOCUMENT,  /* template_document(); the default where the method has a body */
+    HTTP_BODY_INPUT,     /* the job's input, its bytes */
+    HTTP_BODY_ARGUMENTS, /* the step's arguments, their bytes */
+    HTTP_BODY_REQUEST,   /* template_request(): the StepRequest as JSON */
     HTTP_BODY_NONE,
 };
 
-/* Texts are owned by whoever reads the configuration. */
+/* What the configuration says of an action. agent_config.c owns the texts. */
 struct http_action {
     char *method;
     char *url;
-    char *target;   /* its beginning: scheme, host and port */
+    char *target;   /* the beginning of the URL: scheme, host and port */
     char **headers; /* "Name: value", NULL at the end */
     enum http_body body;
-    int64_t timeout_ms; /* 0: what the lease has left */
-    size_t max_response;
-    char *ca_file; /* NULL: the system's */
-    char *proxy;   /* NULL: none */
+    int64_t timeout_ms;  /* of one try; 0: the time that the lease has left */
+    size_t max_response; /* bytes */
+    char *ca_file;       /* NULL: the system's certificates */
+    char *proxy;         /* NULL: none */
 };
 
+/* The request of a step. All zero before http_request_make(). */
 struct http_request {
     struct buf url;
     char **headers; /* NULL at the end */
     struct buf body;
-    bool has_body; /* if an empty one */
-    char error[HTTP_ERROR_SIZE];
+    bool has_body;               /* possibly an empty one */
+    char error[HTTP_ERROR_SIZE]; /* libcurl writes its message here */
 };
 
 enum {
     HTTP_E_INVALID = 1,
 };
 
-/* Without control characters, and ASCII: it can stand in a header. */
+/* Return: whether the text can stand in a header: ASCII without control characters. */
 bool http_text_valid(const char *text);
 
-/* POST, PUT and PATCH. */
+/* Return: whether requests of the method have a body by default: POST, PUT and PATCH. */
 bool http_method_has_body(const char *method);
 
 /**
- * http_url_check() - what a URL of the configuration must be
- * @target_len: length of its scheme, host and port
+ * http_url_check() - check a URL of the configuration
+ * @target_len: set to the length of its scheme, host and port
+ * @problem:    its reason says what is wrong; the field is empty
+ *
+ * Return: 0 or HTTP_E_INVALID.
  */
 int http_url_check(const char *url, size_t *target_len, struct problem *problem);
 
-/* Likewise a proxy. */
+/* Likewise for a proxy. */
 int http_proxy_check(const char *proxy, struct problem *problem);
 
-/* Likewise a header, "Name: value". */
+/* Likewise for a header, "Name: value". */
 int http_header_check(const char *header, struct problem *problem);
 
 /**
- * http_request_make() - fill in an action's request for a step
+ * http_request_make() - make the request of a step from its action
+ * @out:     all zero; the caller releases it with http_request_deinit(), also after an error
+ * @problem: which part of the request is wrong, and why
  *
- * Return: 0, or HTTP_E_INVALID where a name has no value, one that would change what the URL means,
- * or one that is too long. In any case @out goes to http_request_deinit().
+ * Out of memory aborts.
+ *
+ * Return: 0, or HTTP_E_INVALID where a name has no value, a value would change the path of the URL,
+ * or the URL or a header would be too long.
  */
 int http_request_make(struct http_request *out, const struct http_action *action,
                       const Drover__V1__StepRequest *request, struct problem *problem);

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * drover-keep: stands between the agent and a program that it runs
+ * drover-keep: the parent process of each program that the agent runs
+ *
+ * Only handler_exec.c starts it.
  *
  *     drover-keep PARENT USER GROUP FILES PROCESSES MEMORY -- PROGRAM ARGUMENT...
  *
- * The program gets a session of its own, another user where one is said, and limits. Whatever it
- * starts, and wherever that puts itself, is a descendant of the keeper, which takes orphans in
- * (PR_SET_CHILD_SUBREAPER): when the program has ended, or the agent has, none of them lives on.
+ * The program gets a session of its own, limits, and, where one is given, another user. drover-keep
+ * is a subreaper (PR_SET_CHILD_SUBREAPER): each process that the program starts, in whatever group
+ * or session, stays its descendant. When the program has ended, or the agent has, drover-keep kills
+ * all of them.
  *
- *     SIGTERM      is handed on to the program's group
- *     SIGUSR1      all is over: everything is killed
+ *     SIGTERM      is sent on to the program's process group
+ *     SIGUSR1      the run is over: kill everything
  *
- * It ends as the program has. Where that could not be started, fd 4 gets the errno, as text.
- * Numbers: "-" for none. A library more would cost each run its loading, so it has none of ours.
+ * It ends with the exit status or by the signal of the program. If the program cannot be started,
+ * it writes the errno to file descriptor 4, as text. Each number of the command line may be "-",
+ * for none. It links to libc alone, because each run has to load it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +34,7 @@
 #include "agent/orphans.h"
 
 #define REPORT_FD 4
-#define USAGE 125 /* as env(1) has it */
+#define USAGE 125 /* exit status of its own errors, as in env(1) */
 
 enum {
     PARENT = 1,
@@ -43,7 +47,7 @@ enum {
     PROGRAM
 };
 
-/* ---- the program ---- */
+/* ---- the child, which becomes the program ---- */
 
 static void limit(int resource, const char *number)
 {
@@ -57,7 +61,8 @@ static void limit(int resource, const char *number)
     setrlimit((__rlimit_resource_t)resource, &(struct rlimit){most, most});
 }
 
-/* Return: false with errno where it cannot become what it is to be. */
+/* Sets session, limits, user and group. Return: false with errno where it cannot become the user.
+ */
 static bool become(char **argv)
 {
     bool other = strcmp(argv[USER], "-") != 0;
@@ -70,7 +75,7 @@ static bool become(char **argv)
     limit(RLIMIT_AS, argv[MEMORY]);
     if (other && (setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid)))
         return false;
-    limit(RLIMIT_NPROC, argv[PROCESSES]); /* of that user */
+    limit(RLIMIT_NPROC, argv[PROCESSES]); /* of the new user */
     return true;
 }
 
@@ -88,9 +93,10 @@ static void run(char **argv, const sigset_t *before)
     _exit(USAGE);
 }
 
-/* ---- what is left of it ---- */
+/* ---- the processes that the program leaves ---- */
 
-/* Whoever is killed leaves his children to us, until there are none. */
+/* Kills all descendants: the children of each process that is killed become children of this one,
+ * until there are none. */
 static void kill_all(pid_t group)
 {
     kill(-group, SIGKILL);
@@ -106,9 +112,9 @@ static void kill_all(pid_t group)
     }
 }
 
-/* ---- the keeper ---- */
+/* ---- the parent ---- */
 
-/* Ends as the program has. */
+/* Ends this process with the exit status or by the signal of the program. */
 static void end_as(int status)
 {
     if (WIFSIGNALED(status)) {
@@ -125,7 +131,8 @@ static void end_as(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : USAGE);
 }
 
-/* Return: whether the program has ended, and how. */
+/* Reaps the children that have ended. Return: whether the program is one of them; then @status is
+ * its. */
 static bool has_ended(pid_t program, int *status)
 {
     int of;
@@ -142,7 +149,7 @@ static bool has_ended(pid_t program, int *status)
 
 static void keep(pid_t program, const sigset_t *signals)
 {
-    int status = SIGKILL; /* where we are told to end it, it ends by that */
+    int status = SIGKILL; /* of a program that is killed because of SIGUSR1 */
 
     while (!has_ended(program, &status)) {
         int number = sigwaitinfo(signals, NULL);
@@ -170,13 +177,13 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGUSR1);
     sigaddset(&signals, SIGCHLD);
-    sigfillset(
-        &all); /* the program may be of our user, and is not to end us by any of the others */
+    /* The program may have the same user: none of the other signals may let it end this process. */
+    sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
     if (getppid() != (pid_t)strtol(argv[PARENT], NULL, 10))
-        return USAGE; /* the agent has ended before we asked to hear of that */
+        return USAGE; /* the agent ended before PR_SET_PDEATHSIG was set */
     program = fork();
     if (program == 0)
         run(argv, &before);
@@ -185,6 +192,6 @@ int main(int argc, char **argv)
         return USAGE;
     }
     for (int fd = 0; fd <= REPORT_FD; fd++)
-        close(fd); /* who waits for their end waits for the program's */
+        close(fd); /* the agent reads to the end of the pipes: only the program may hold them */
     keep(program, &signals);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * drover-agent: the program. Hands the agent's functions to the daemon (io/daemon.h)
+ */
 #include "agent/agent_config.h"
 #include "agent/agent_io.h"
 #include "io/daemon.h"

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Requests: what may have killed an agent waits (suspects.c). Each good request becomes a run. A
- * bad one among good ones is put aside with the whole message, and the good ones are run. ON
- * ProgressAnswers: what is not wanted any more is stopped.
+ * ON Requests, ON ProgressAnswers: deliveries of the agent's machine; agent.c calls it
+ *
+ * The other parts of the machine use its functions for deliveries. A suspect waits (suspects.c). Of
+ * any other Requests message each good request becomes a run; if one is bad, the whole message also
+ * goes out as a dead letter. A ProgressAnswer that says `wanted = false` stops its run.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@ static struct delivery *delivery_new(struct agent *a, const struct bus_delivery 
     delivery->received = a->now;
     delivery->actor = actor_find(a, d->actor)->name;
     list_append(&a->deliveries, &delivery->link);
-    delivery_hold(delivery); /* until all it asks for has been begun */
+    delivery_hold(delivery); /* until all its requests are runs */
     return delivery;
 }
 
@@ -52,7 +54,7 @@ void delivery_drop(struct delivery *d)
 
 /* ---- requests ---- */
 
-/* Return: NULL, or what is wrong with the whole. */
+/* Return: NULL, or what is wrong with the whole message. */
 static const char *decode(enum wire_type type, const struct bus_delivery *d,
                           struct wire_message *out, struct problem *problem)
 {
@@ -66,7 +68,8 @@ static const char *decode(enum wire_type type, const struct bus_delivery *d,
     return wire_reason(result);
 }
 
-/* Return: NULL, or what is wrong with the first bad request. */
+/* Makes a run of each good request. Return: NULL, or INVALID; then @problem is that of the first
+ * bad request. */
 static const char *run_good(struct agent *a, struct delivery *delivery, struct problem *problem)
 {
     const Drover__V1__Requests *m = delivery->message.requests;
@@ -110,7 +113,7 @@ void on_requests(struct agent *a, const struct bus_delivery *d)
         requests_begin(a, delivery, d);
 }
 
-/* ---- answers ---- */
+/* ---- answers to Progress ---- */
 
 static void on_answer(struct agent *a, const Drover__V1__ProgressAnswer *answer)
 {
@@ -123,7 +126,7 @@ static void on_answer(struct agent *a, const Drover__V1__ProgressAnswer *answer)
         run_unwanted(a, run);
 }
 
-/* Nobody waits for an ack or a dead letter of these: what is bad is passed over. */
+/* These messages have neither ack nor dead letter: a bad one is logged and ignored. */
 void on_answers(struct agent *a, const struct bus_delivery *d)
 {
     CLEANUP(wire_free) struct wire_message message = {0};

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Orphans: finds the children of this process in /proc, kills and reaps them
+ *
+ * Implements orphans.h; keep.c and handler_exec.c call it. It needs libc alone, as keep.c does.
+ */
 #include "agent/orphans.h"
 
 #include <dirent.h>
@@ -10,7 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* 0 for none. A process' name, in brackets, may hold anything. */
+/* Return: the parent of a process, 0 if it has ended. The name of the process stands in brackets,
+ * and may contain any text, brackets too. */
 static pid_t parent_of(pid_t pid)
 {
     char path[32], text[512];
@@ -31,7 +37,7 @@ static pid_t parent_of(pid_t pid)
     return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
 }
 
-/* Return: the next child of this process that is not spared, 0 at the end. */
+/* Return: the next child of this process that @spares does not except, 0 at the end. */
 static pid_t next_orphan(DIR *proc, bool (*spares)(pid_t pid))
 {
     const struct dirent *entry;

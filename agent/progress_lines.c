@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Progress lines: cuts the text of a program into lines, and reads them
+ *
+ * Implements progress_lines.h; handler_exec.c calls it.
+ */
 #include "agent/progress_lines.h"
 
 #include <ctype.h>
@@ -10,7 +15,8 @@ void progress_lines_init(struct progress_lines *p)
     *p = (struct progress_lines){.fraction = -1, .note = ""};
 }
 
-/* Of a word that is one. Digits come first: no hex, no infinity. Return: where it ends, or NULL. */
+/* Reads the first word, if it is a fraction: it begins with a digit and is not hexadecimal, so that
+ * infinity is none. "-" is read as -1. Return: the end of the word, or NULL. */
 static const char *read_fraction(const char *line, double *out)
 {
     char *end = (char *)line;

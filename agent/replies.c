@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Replies: what a run has to say, gathered over a turn, published until the broker has it or the
- * lease is over. Progress and dead letters go out here too.
+ * Publishes of the agent's machine: replies, Progress and dead letters
+ *
+ * The other files of the machine call it. Replies are gathered over an iteration of the loop. A
+ * reply is published again until the broker has confirmed it or its lease is over.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -10,7 +12,7 @@
 #include "agent/machine.h"
 #include "base/log.h"
 
-/* ---- what a run has to say ---- */
+/* ---- the reply of a run ---- */
 
 size_t text_copy(char *to, struct bytes from, size_t max, bool lines)
 {
@@ -35,7 +37,7 @@ size_t text_copy(char *to, struct bytes from, size_t max, bool lines)
     return len;
 }
 
-/* Takes room for @from out of @memory. */
+/* Copies @from to *memory, and moves *memory behind the copy. Return: the copy. */
 static char *text_keep(char **memory, struct bytes from, size_t max, bool lines)
 {
     char *text = *memory;
@@ -113,13 +115,13 @@ void reply_gather(struct agent *a, struct run *run)
 
 /* ---- messages ---- */
 
-/* The scheduler refuses a reply that was published to the exchange of another actor. */
+/* Each actor has its exchange: the scheduler refuses a reply that came by that of another actor. */
 static const char *reply_exchange(struct agent *a, const struct delivery *about)
 {
     return effects_printf(a->out, WIRE_REPLY_EXCHANGE "%s", about->actor);
 }
 
-/* In the format of the delivery. */
+/* Adds the publish of a message, in the format, protobuf or JSON, in which its request came. */
 static struct bus_message *replies_message(struct agent *a, uint64_t id,
                                            const Drover__V1__Replies *body,
                                            const struct delivery *about)
@@ -136,7 +138,7 @@ static struct bus_message *replies_message(struct agent *a, uint64_t id,
     return m;
 }
 
-/* For people who look at the broker; where the message is about one run only. */
+/* Adds headers for people who look at the broker. Only for a message of one run. */
 static void set_headers(struct agent *a, struct bus_message *m, const struct run *run)
 {
     const Drover__V1__StepRequest *request = run->seen.request;
@@ -157,7 +159,8 @@ static struct publish *publish_new(struct agent *a)
     return p;
 }
 
-/* Not mandatory. @id: of whose outcome it is; @about: a request of this delivery. */
+/* Publishes Progress, not mandatory. @id: what gets the outcome: a run, or SUSPECT_PROGRESS.
+ * @about: the delivery of the request. @not_after: monotonic ms. */
 static struct bus_message *progress_send(struct agent *a, uint64_t id, const struct delivery *about,
                                          Drover__V1__Progress *progress, int64_t not_after)
 {
@@ -177,9 +180,10 @@ static struct bus_message *progress_send(struct agent *a, uint64_t id, const str
     return m;
 }
 
-/* A heartbeat is never made again: what matters is that the next one comes. One that is older than
- * the next would renew a lease for an agent that may be gone. One that is evidence alone says how
- * old it is, and asks for no answer. */
+/* Publishes Progress of a run. A heartbeat is never published again after a refusal, as the next
+ * one follows. It expires when the next one is due: later it would renew the lease of an agent that
+ * may be gone. Progress that is evidence alone is valid during the lease, as it says how long ago
+ * the request was received, and it asks for no answer. */
 void progress_publish(struct agent *a, const struct run *run)
 {
     const Drover__V1__StepRequest *request = run->seen.request;
@@ -211,7 +215,7 @@ void progress_of_suspect(struct agent *a, const struct suspect *s)
     progress_send(a, SUSPECT_PROGRESS, s->delivery, &progress, a->now + MACHINE_EVIDENCE_MS);
 }
 
-/* ---- publishes ---- */
+/* ---- sending ---- */
 
 void publish_free(struct agent *a, struct publish *p)
 {
@@ -236,7 +240,7 @@ static void send_dead(struct agent *a, const struct publish *p)
     m->reason = reason;
 }
 
-/* Those whose lease is over are left out and end. */
+/* Ends the runs whose lease is over, and takes their replies out of the message. */
 static void drop_late(struct agent *a, struct publish *p)
 {
     size_t n = 0;
@@ -300,13 +304,15 @@ static size_t reply_size(const struct run *run)
     return wire_payload_size(run->reply.result) + details + MACHINE_REPLY_BASE;
 }
 
-/* It answers by itself: what kills the schedulers that read it is then known by its properties. */
+/* The reply to such an attempt travels alone: if it kills the schedulers that read it, the
+ * properties of the message tell which request it is about. */
 static bool is_retry(const struct run *run)
 {
     return run->seen.request->attempt > 1;
 }
 
-/* Takes those from the list that go into one message: of one actor, as far as they fit. */
+/* Moves replies from the list into one message: those of one actor, as many as fit into @limit
+ * bytes. */
 static void take_together(struct publish *p, struct list *gathered, size_t limit)
 {
     const char *actor = list_entry(gathered->next, struct run, link)->delivery->actor;
@@ -383,7 +389,8 @@ static void on_publish_again(struct agent *a, struct timer *t)
     publish_send(a, container_of(t, struct publish, again));
 }
 
-/* No queue, or no room in it: a person may mend that while the leases last. */
+/* The queue is missing, or full: a person may repair that while the leases last. So the message is
+ * published again after a pause, at the latest when the first lease ends. */
 static void on_refused(struct agent *a, struct publish *p)
 {
     unsigned doublings =
@@ -428,9 +435,9 @@ void on_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome)
     case BUS_CONFIRMED:
         on_confirmed(a, p);
         break;
-    case BUS_WAITED: /* unreachable: agents ask nobody */
+    case BUS_WAITED: /* unreachable: the agent does not set ask_after */
     case BUS_UNSENT:
-    case BUS_EXPIRED: /* a lease is over; the others have theirs */
+    case BUS_EXPIRED: /* one lease is over; the other replies are sent again */
         publish_send(a, p);
         break;
     case BUS_RETURNED:

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Giving back: what waits here without a slot, another agent may begin at once
+ * Crowding: gives waiting requests back to the broker, for an agent that has a free slot
  *
- * The prefetch keeps the broker from sending more than there are slots, but for runs that were
- * acknowledged when they began, and those that came with others in one message: it knows nothing of
- * these. Where they have a part in all slots being taken for a moment, the agent wants no more, and
- * gives back what waits. Work that came in company is short: as long as slots come free, and are
- * taken again, nothing is wrong.
+ * A part of the agent's machine; agent.c, run.c and suspects.c call it.
+ *
+ * The prefetch keeps the broker from sending more requests than the agent has slots. But the broker
+ * does not count runs whose message was acknowledged early, and counts a batch as one. If all slots
+ * have been taken for a tenth of a second, some of them by runs that the broker does not count, the
+ * agent cancels its consumers and gives the waiting requests back, until a slot comes free. Batched
+ * work is short: as long as all such runs are batched ones, and slots come free and are taken
+ * again, the agent does not do that.
  */
 #include "agent/machine.h"
 
-#define MOMENT_MS 100 /* short work makes room by itself */
+#define MOMENT_MS 100 /* in this time short work frees its slots */
 
 static void want(struct agent *a, bool wanted)
 {
@@ -40,12 +43,12 @@ static void requeue_waiting(struct agent *a)
     suspects_requeue(a);
 }
 
+/* slots_watch() gives back what waits, at the end of this step. */
 static void on_crowded(struct agent *a, struct timer *t)
 {
     want(a, false);
 }
 
-/* Whatever else happens: it is looked at again when this step ends. */
 void slots_watch(struct agent *a)
 {
     bool free_slot = a->stats.running < a->config.concurrency;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs: a slot, tries within the lease, the deadline, heartbeats
+ * Runs: slots, tries within the lease, deadlines, heartbeats
+ *
+ * A part of the agent's machine, which all its other parts call.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -10,12 +12,14 @@
 #include "base/log.h"
 
 #define RETRY_DOUBLINGS_MAX 6
-#define PATIENCE_MS 10000      /* or half the lease, in which a request may wait here for a slot */
-#define COMPANY_PATIENCE_MS 80 /* of one that came with others: an agent elsewhere may be free */
-#define COMPANY_AGAIN_MS 1
-#define PAUSE_MAX_MS PATIENCE_MS /* in which a run may keep its slot and do nothing */
+/* A request may wait for a slot for this time, or for half its lease, whichever is shorter; the
+ * second is for one of a batch, as another agent may have a free slot. */
+#define PATIENCE_MS 10000
+#define BATCHED_PATIENCE_MS 80
+#define BATCHED_AGAIN_MS 1       /* after which such a request is to be sent again */
+#define PAUSE_MAX_MS PATIENCE_MS /* for which a run may keep its slot between two tries */
 
-/* ---- birth and end ---- */
+/* ---- begin and end ---- */
 
 static void note_duplicate(struct agent *a, const Drover__V1__StepRequest *request)
 {
@@ -23,7 +27,7 @@ static void note_duplicate(struct agent *a, const Drover__V1__StepRequest *reque
     log_info("request_duplicate", LOG_S("job", request->job_id), LOG_S("step", request->step));
 }
 
-/* The same token is here already: acknowledged together with the run that is under way. */
+/* A delivery whose token has a run already is acknowledged together with that run. */
 static void follow(struct run *run, struct delivery *d)
 {
     if (run->settled)
@@ -38,14 +42,14 @@ static void follow(struct run *run, struct delivery *d)
 static void on_deadline(struct agent *a, struct timer *t);
 static void on_no_slot(struct agent *a, struct timer *t);
 
-static bool in_company(const struct run *run)
+static bool is_batched(const struct run *run)
 {
     return run->delivery->message.requests->n_requests > 1;
 }
 
 static int64_t patience(const struct run *run)
 {
-    int64_t most = in_company(run) ? COMPANY_PATIENCE_MS : PATIENCE_MS;
+    int64_t most = is_batched(run) ? BATCHED_PATIENCE_MS : PATIENCE_MS;
     int64_t half = run->seen.request->lock_ms / 2;
 
     return half < most ? half : most;
@@ -59,7 +63,8 @@ static int64_t stop_time(const struct agent *a, const struct run *run)
     return run->seen.deadline - (margin < half ? margin : half);
 }
 
-/* Whichever is over first: the lease as it was given, or as it was renewed. */
+/* Sets the timer to the end of the lease: as the request gave it, or as the last confirmed Progress
+ * renewed it, whichever is earlier. */
 static void watch_lease(struct agent *a, struct run *run)
 {
     int64_t stop = stop_time(a, run);
@@ -78,7 +83,7 @@ void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest 
         return;
     }
     if (d->repeated && recent_has(&a->ended, bytes_str(request->token))) {
-        note_duplicate(a, request); /* the broker has our reply, only the ack was lost */
+        note_duplicate(a, request); /* it has ended here, only the ack was lost */
         return;
     }
     run = or_abort(calloc(1, sizeof(*run)));
@@ -87,7 +92,7 @@ void run_new(struct agent *a, struct delivery *d, const Drover__V1__StepRequest 
     run->seen.deadline = d->received + request->lock_ms;
     run->seen.repeated = d->repeated;
     run->fraction = -1;
-    run->held_until = INT64_MAX; /* until there is Progress the store waits for all of the lease */
+    run->held_until = INT64_MAX; /* without Progress the store waits for the whole lease */
     run->delivery = d;
     delivery_hold(d);
     list_init(&run->followers);
@@ -182,8 +187,8 @@ static void on_beat(struct agent *a, struct timer *t)
         timer_set(a, &run->beat, a->now + run_heartbeat(run), on_beat);
 }
 
-/* When Progress is due as evidence alone. What the broker would not deliver again, as it was
- * acknowledged, is told of at once. */
+/* Return: ms from the start after which Progress is due as evidence alone; 0 for a request that was
+ * acknowledged, which the broker would not deliver again. */
 static int64_t evidence_after(const struct run *run)
 {
     int64_t share = run->seen.request->lock_ms / MACHINE_EVIDENCE_SHARE;
@@ -193,7 +198,7 @@ static int64_t evidence_after(const struct run *run)
     return share < MACHINE_EVIDENCE_MS ? share : MACHINE_EVIDENCE_MS;
 }
 
-/* What of a run with a slot the broker counts: see requeue.c. */
+/* Notes whether the broker counts this run, which has a slot: see requeue.c. */
 static void slot_count(struct agent *a, struct run *run)
 {
     run->unseen = run->delivery->acked || run->delivery->open == 0;
@@ -217,7 +222,7 @@ static void start(struct agent *a, struct run *run)
     const Drover__V1__StepRequest *request = run->seen.request;
 
     a->stats.waiting--;
-    if (a->now >= stop_time(a, run)) { /* we stood still for so long */
+    if (a->now >= stop_time(a, run)) { /* the process stood still for so long */
         leave(a, run);
         return;
     }
@@ -226,7 +231,7 @@ static void start(struct agent *a, struct run *run)
     watch_lease(a, run);
     try(a, run);
     if (request->heartbeat_ms > 0 || evidence_after(run) == 0)
-        on_beat(a, &run->beat); /* from now on a death shows early */
+        on_beat(a, &run->beat); /* evidence from the start */
     else
         timer_set(a, &run->beat, a->now + evidence_after(run), on_beat);
     slot_count(a, run);
@@ -248,7 +253,7 @@ static void leave_slot(struct agent *a, struct run *run)
     timer_stop(a, &run->again);
 }
 
-/* Says what reply_set() has kept. */
+/* Gathers the reply that reply_set() has made, and frees the slot. */
 static void answer(struct agent *a, struct run *run)
 {
     const Drover__V1__StepRequest *request = run->seen.request;
@@ -272,7 +277,7 @@ static void on_again(struct agent *a, struct timer *t)
     struct run *run = container_of(t, struct run, again);
 
     if (a->now >= stop_time(a, run)) {
-        answer(a, run); /* the error that is known; replies_flush() says it, if there is time */
+        answer(a, run); /* with the last failure; replies_flush() sends it, if there is time */
         return;
     }
     run->seen.tries++;
@@ -280,7 +285,7 @@ static void on_again(struct agent *a, struct timer *t)
     try(a, run);
 }
 
-/* Before the next try: longer each time, and as long as whoever failed asks for. */
+/* Return: ms before the next try: longer each time, and at least what the handler asks for. */
 static int64_t pause(const struct agent *a, const struct run *run,
                      const struct agent_result *result)
 {
@@ -291,8 +296,9 @@ static int64_t pause(const struct agent *a, const struct run *run,
     return result->retry_after_ms > own ? result->retry_after_ms : own;
 }
 
-/* A try that would be cut off says less than the error that is known already, and a long pause is
- * spent better where it takes nobody's slot. */
+/* Return: whether to try again within the lease. Not if the try would be stopped before its end:
+ * the failure that is known says more than that. Not after a long pause: that takes a slot from
+ * other requests, so the scheduler waits instead. */
 static bool another_try(const struct agent *a, const struct run *run,
                         const struct agent_result *result)
 {
@@ -305,8 +311,8 @@ static bool another_try(const struct agent *a, const struct run *run,
            wait <= PAUSE_MAX_MS && wait + took < stop_time(a, run) - a->now;
 }
 
-/* A try that was put off, by a breaker perhaps, says nothing new where an earlier one has failed:
- * that failure is reported, or what fails each time would never count. */
+/* Return: whether this try was deferred, such as by a breaker, after an earlier try has failed.
+ * Then that failure is reported: otherwise a step that fails each time would never be counted. */
 static bool put_off_after_a_failure(const struct run *run, const struct agent_result *result)
 {
     return run->seen.tries > 0 && !result->ok &&
@@ -338,7 +344,7 @@ void run_done(struct agent *a, uint64_t id, const struct agent_result *result)
     answer(a, run);
 }
 
-/* ---- what cuts a run short ---- */
+/* ---- stopping a run, and giving back ---- */
 
 static void stop(struct agent *a, struct run *run)
 {
@@ -348,15 +354,16 @@ static void stop(struct agent *a, struct run *run)
     tell_driver(a, run, AGENT_STOP);
 }
 
-/* Where the broker cannot count who has a slot it sends more: another agent may have one, and may
- * get this very request again. So the effect is left unknown. */
+/* The broker sends too many requests where it does not count all runs. Another agent may have a
+ * free slot, so the reply asks for another dispatch. Another agent may also get this very request
+ * again, so the reply leaves the effect unknown. */
 void run_defer(struct agent *a, struct run *run)
 {
     struct agent_result busy = {
         .class = "NO_SLOT",
         .message = "all slots of the agent are taken",
         .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
-        .retry_after_ms = in_company(run) ? COMPANY_AGAIN_MS : 0,
+        .retry_after_ms = is_batched(run) ? BATCHED_AGAIN_MS : 0,
     };
 
     a->stats.waiting--;
@@ -378,7 +385,8 @@ static void on_no_slot(struct agent *a, struct timer *t)
     run_defer(a, container_of(t, struct run, deadline));
 }
 
-/* The store has given it up, and another agent may have it. */
+/* The broker has taken no Progress for three heartbeats: the store has withdrawn the token, or
+ * will, and another agent may get the step. */
 static void cut_off(struct agent *a, struct run *run)
 {
     static const struct agent_result result = {
@@ -406,10 +414,10 @@ static void on_deadline(struct agent *a, struct timer *t)
             a->stats.stopped++;
         stop(a, run);
         break;
-    case RUN_BACKOFF: /* the tick came late: replies_flush() says it, if there is time */
+    case RUN_BACKOFF: /* the tick came late; replies_flush() sends the reply, if there is time */
         answer(a, run);
         break;
-    case RUN_WAITING: /* unreachable: the timer is stopped on the way there */
+    case RUN_WAITING: /* unreachable: the timer is that of on_no_slot(), or was stopped */
     case RUN_STOPPING:
     case RUN_REPLYING:
         abort();
@@ -421,8 +429,9 @@ static bool is_under_way(const struct run *run)
     return run->state == RUN_RUNNING || run->state == RUN_BACKOFF;
 }
 
-/* A lease that is longer than the broker waits for an ack. The store has evidence by now: should
- * this agent die, the lease tells. */
+/* Acknowledges the request of a long lease, for whose end the broker would not wait. The broker has
+ * confirmed a Progress by now, so the store has evidence: if this agent dies, the end of the lease
+ * recovers the step. */
 static void acknowledge_early(struct agent *a, struct run *run)
 {
     int64_t early = actor_find(a, run->seen.request->actor)->early_ack_ms;
@@ -457,7 +466,7 @@ void run_not_renewed(struct agent *a, uint64_t id)
         timer_set(a, &run->beat, a->now + MACHINE_EVIDENCE_AGAIN_MS, on_beat);
 }
 
-/* What it was doing ends all the same, and the store is to know that it has. */
+/* The run gets a reply all the same: the store then knows that it has ended. */
 void run_unwanted(struct agent *a, struct run *run)
 {
     static const struct agent_result result = {
@@ -491,7 +500,8 @@ void run_progress(struct agent *a, uint64_t id, double fraction, const char *not
     text_copy(run->note, bytes_str(note), WIRE_NOTE_MAX, false);
 }
 
-/* A request among others stays with them: they come back together, at the end of the connection. */
+/* A message that other runs hold does not go back now. It is left unacknowledged, so that the
+ * broker delivers all of it again when the connection ends. */
 static void leave_delivery(struct agent *a, struct delivery *d)
 {
     if (d->refs == 1)
@@ -507,11 +517,12 @@ static void give_back(struct agent *a, struct run *run)
     run_end(a, run);
 }
 
-/* It was not begun, and its lease, as it was counted here, is over. The broker offers it again, or
- * has it expire, once: a process that is always late would get it as often as it gives it back. */
+/* The lease of a request, as this agent counts it, was over before the request was begun. It is
+ * given back to the broker, which delivers it again or lets it expire. But only once: a process
+ * that is always late would get it again and again. */
 static void leave(struct agent *a, struct run *run)
 {
-    if (run->delivery->acked || run->delivery->repeated || in_company(run))
+    if (run->delivery->acked || run->delivery->repeated || is_batched(run))
         run_silent(a, run);
     else
         give_back(a, run);
@@ -528,8 +539,8 @@ void runs_end_waiting(struct agent *a)
     struct run *run, *next;
 
     HASH_ITER(by_id, a->runs, run, next) {
-        if (run->state == RUN_WAITING && (run->delivery->acked || in_company(run)))
-            run_defer(a, run); /* left behind, it would bring back what is done of its message */
+        if (run->state == RUN_WAITING && (run->delivery->acked || is_batched(run)))
+            run_defer(a, run); /* given back, it would bring back its whole message */
         else if (run->state == RUN_WAITING)
             run_leave(a, run);
         else if (run->state == RUN_BACKOFF)

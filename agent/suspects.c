@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Suspects: what the broker delivers again may be what an agent has died of
+ * Suspects: redelivered messages, any of which may have killed the agent that had it first
  *
- * Nobody here can count its victims: agents have no store, and the broker's count is raised for all
- * that was merely prefetched beside it. So a suspect is acknowledged before it is read. If it kills
- * us it is gone, its lease ends without an answer, and the store counts that and parks the step in
- * the end: it has evidence, as Progress of what the properties name goes out before the ack. It is
- * read alone, a moment later: no other suspect goes with it.
+ * A part of the agent's machine; agent.c, on_requests.c, replies.c, requeue.c and run.c call it.
  *
- * What this very process has read before, and lived, is no suspect: a connection was lost.
+ * An agent cannot count how many agents a message has killed: it has no store, and the broker also
+ * raises its delivery count of messages that were only prefetched beside the one that killed. So a
+ * suspect is acknowledged before it is read. If it kills this agent, the broker does not have it
+ * any more, and its lease ends without a reply. The store counts that expiry, and parks the step
+ * after maximum_expiries of them: it has evidence, because the agent publishes Progress of the
+ * request that the properties name before it acknowledges. The agent reads one suspect at a time, a
+ * moment after the ack, so that no other suspect is lost with it.
+ *
+ * A redelivered message that this process has read and survived is no suspect: only its connection
+ * was lost.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,12 +22,12 @@
 #include "agent/machine.h"
 #include "base/log.h"
 
-/* In which an ack goes out, which may wait for others; should it not, there is one more life for
- * it. */
+/* How long a suspect waits after its ack, which the bus may gather with others. If the ack has not
+ * left by then and the suspect kills this agent, the broker delivers it to one more. */
 #define ACK_MS 20
-#define ALONE_MS 100 /* after which what was begun is believed harmless */
+#define ALONE_MS 100 /* after this time a suspect that was begun counts as harmless */
 
-/* ---- what was seen lately ---- */
+/* ---- digests of recent messages and tokens ---- */
 
 /* FNV-1a. */
 static uint64_t digest_of(struct bytes b)
@@ -61,7 +66,7 @@ static bool is_name(const char *text)
     return id_name_valid(text, strlen(text));
 }
 
-/* The properties of a message with one request tell which one it is. */
+/* Return: whether the properties name a request, as those of a message with one request do. */
 static bool names_a_request(const struct bus_delivery *d)
 {
     return is_name(d->job) && is_name(d->step) && is_name(d->message_id) &&
@@ -107,7 +112,7 @@ static void begin(struct agent *a)
     struct suspect *s = a->suspect;
 
     s->begun = true;
-    s->delivery->refs++; /* to see when all of it has ended */
+    s->delivery->refs++; /* suspects_admit() sees by it when all its runs have ended */
     timer_set(a, &a->alone, a->now + ALONE_MS, on_harmless);
     requests_begin(a, s->delivery, &s->seen);
 }
@@ -132,8 +137,8 @@ void suspects_told(struct agent *a)
         let_go(a, a->suspect);
 }
 
-/* The broker has the evidence before it loses the message; where it refuses that, the work is begun
- * all the same, and its death may not count. */
+/* Makes the suspect the present one. The broker gets the Progress before the ack. If it refuses the
+ * Progress, the suspect is begun all the same; then its expiry may not be counted. */
 static void admit(struct agent *a, struct suspect *s)
 {
     const char *digest = effects_printf(a->out, "%016" PRIx64, digest_of(s->seen.body));
@@ -162,8 +167,9 @@ static void requeue(struct agent *a, struct suspect *s)
     suspect_free(s);
 }
 
-/* Not the one that was told of: given back, it would have evidence of a beginning that did not take
- * place. An agent that is to end acknowledges, reads and answers it all the same. */
+/* The present suspect is not given back: Progress of it was published, so the store would have
+ * evidence of a run that did not begin. A draining agent acknowledges, reads and answers it all the
+ * same. */
 void suspects_requeue(struct agent *a)
 {
     for (struct list *l; (l = list_pop(&a->suspects));)

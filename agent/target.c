@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Targets: a hash table of circuit breakers, with the results and log lines of their states
+ *
+ * Implements target.h; handler_exec.c and handler_http.c call it.
+ */
 #include "agent/target.h"
 
 #include <stdio.h>
@@ -12,8 +17,8 @@
 struct target {
     UT_hash_handle hh;
     struct breaker breaker;
-    char spared[192]; /* what is said while it is: why, for people */
-    const char *name; /* behind the actor's, in: */
+    char spared[192]; /* the message of deferred runs: the last failure */
+    const char *name; /* in `actor`, behind the actor's name */
     char actor[];     /* "<actor>\0<name>\0", the key */
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Targets: what a handler calls, each with a breaker that spares it while it fails
+ * Targets: what a handler calls, each with a circuit breaker
  *
- *     http   a scheme, host and port; whatever the action
+ *     http   a scheme, host and port, for all actions together
  *     exec   the program of an action
  *
- * Each actor has its own. A handler asks before each call whether it may be made, and says how it
- * has ended: answered, failed, or given up; what counts as which is the handler's to say. From the
- * loop thread.
+ * Each actor has its own targets. Before each call the handler asks whether the call may be made.
+ * After it the handler says whether the target answered or failed, or the call was given up; the
+ * handler decides what counts as which. handler_exec.c and handler_http.c call it, on the loop's
+ * thread.
  */
 #pragma once
 
@@ -19,20 +20,22 @@
 
 struct target;
 
-/* Those of one handler, with what is known of them; all zero: none. Freed by targets_free(). */
+/* The targets of one handler. All zero is empty; released by targets_free(). */
 struct targets {
     struct target *by_name;
 };
 
-/* A call that was admitted; goes back with its end. */
+/* A call that was admitted. The caller keeps it and passes it on when the call ends. */
 struct target_call {
-    struct target *target; /* NULL: nobody counts it */
+    struct target *target; /* NULL: no breaker counts the call */
     struct breaker_call call;
 };
 
 /**
- * target_find() - the target of this name, new where it was not called before
- * @config: of its breaker, read where it is new
+ * target_find() - find the target of this name; make it, if there is none
+ * @config: of its breaker; copied into a new target
+ *
+ * Out of memory aborts.
  *
  * Return: valid until targets_free(); NULL where no breaker is configured.
  */
@@ -40,22 +43,23 @@ struct target *target_find(struct targets *targets, const char *actor, const cha
                            const struct breaker_config *config);
 
 /**
- * target_admit() - may it be called?
+ * target_admit() - whether the target may be called
  * @target:   NULL: always
- * @now:      ms, monotonic
- * @deferred: where not: the result of the run; its texts are the target's
+ * @now:      monotonic ms; likewise below
+ * @call:     set in any case; to be passed to one of the three functions below
+ * @deferred: set where false is returned: the result of the run, DEFER; its texts belong to @target
  */
 bool target_admit(struct target *target, int64_t now, struct target_call *call,
                   struct agent_result *deferred);
 
-/* It answered, whatever it said. */
+/* The call ended with an answer, of any kind. */
 void target_answered(const struct target_call *call);
 
-/* It did not, and @result tells why; its retry_after_ms is heeded within open_max_ms. */
+/* The call failed, as @result says. Its retry_after_ms lengthens the pause, up to open_max_ms. */
 void target_failed(const struct target_call *call, const struct agent_result *result, int64_t now);
 
-/* Nobody waited for its answer any more: that tells nothing. */
+/* The handler gave the call up, so its end says nothing of the target. */
 void target_abandoned(const struct target_call *call, int64_t now);
 
-/* No call is under way. */
+/* To be called when no call is under way. */
 void targets_free(struct targets *targets);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Templates: finds names in texts, and their values in the payloads of a request
+ *
+ * Implements template.h; http_request.c and handler_exec.c call it.
+ */
 #include "agent/template.h"
 
 #include <ctype.h>
@@ -9,7 +14,7 @@
 #include "model/json.h"
 #include "model/wire.h"
 
-/* ---- facts ---- */
+/* ---- payloads, parsed when they are needed ---- */
 
 void facts_deinit(struct facts *facts)
 {
@@ -20,7 +25,8 @@ void facts_deinit(struct facts *facts)
     free(facts->results);
 }
 
-/* Kept in *slot; NULL where there is none, or it is neither JSON nor text. */
+/* Parses the payload into *slot, once. Return: *slot; NULL if there is no payload, or it is neither
+ * JSON nor text. */
 static const json_t *parsed(json_t **slot, const Drover__V1__Payload *payload)
 {
     struct bytes data;
@@ -37,7 +43,7 @@ static const json_t *parsed(json_t **slot, const Drover__V1__Payload *payload)
 
 /* ---- names ---- */
 
-/* The part before the first dot; *rest is what is behind it. */
+/* Return: the part before the first dot. *rest: the part after it. */
 static struct bytes first_word(struct bytes name, struct bytes *rest)
 {
     const uint8_t *dot = name.len > 0 ? memchr(name.data, '.', name.len) : NULL;
@@ -65,7 +71,7 @@ static const json_t *descend(const json_t *value, struct bytes path)
     return value;
 }
 
-/* The longest name of a step that @path begins with. */
+/* @path: the name of a step, and a path in its result. Takes the longest name that fits. */
 static const json_t *find_result(struct facts *f, struct bytes path)
 {
     size_t best = SIZE_MAX, best_len = 0;
@@ -120,7 +126,7 @@ static enum root root_of(struct bytes name, struct bytes *path)
 
         if (!bytes_is(word, words[i]))
             continue;
-        if (i == ROOT_RESULTS) /* names of steps may look like anything */
+        if (i == ROOT_RESULTS) /* names of steps may contain dots in any place */
             return path->len > 0 ? ROOT_RESULTS : ROOT_NONE;
         return (plain && word.len < name.len) || has_empty_word(name) ? ROOT_NONE : (enum root)i;
     }
@@ -195,10 +201,10 @@ static const char *put_name(struct buf *out, struct facts *f, struct bytes name)
     }
 }
 
-/* ---- templates ---- */
+/* ---- texts ---- */
 
-/* The next "${name}" at or behind @text; NULL for none. *end is behind it, NULL where it has none.
- */
+/* Return: the next "${name}" in @text; NULL if there is none. *end: behind it, NULL if it is not
+ * closed. */
 static const char *next_name(const char *text, struct bytes *name, const char **end)
 {
     const char *begin = strstr(text, "${"), *close = begin ? strchr(begin, '}') : NULL;
@@ -250,7 +256,7 @@ int template_expand(const char *text, struct facts *facts, struct buf *out, stru
     return 0;
 }
 
-/* ---- the document ---- */
+/* ---- requests as JSON ---- */
 
 static void put_member(struct buf *out, const char *name, const Drover__V1__Payload *payload)
 {

@@ -132,7 +132,7 @@ def throughput(options):
 
 
 def batch(options):
-    """Requests in company: the same load with agents that take one, two, four, eight in a message"""
+    """Requests in batches: the same load with agents that take one, two, four, eight in a message"""
 
     def taking(size):
         stack.stop("agent")

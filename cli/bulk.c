@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bulk: one command for many jobs, page after page, so many a second, each for its job as it was
- * listed (steer.h)
+ * Bulk: gives one command to all jobs that a filter finds
+ *
+ * Lists the jobs page after page and sends --rps commands a second, each for its job as it was
+ * listed (cli/steer.h). Called by cli/steer, for --where.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,11 +22,11 @@
 #include "model/json.h"
 
 #define RPS_DEFAULT 50
-#define PAGE 50     /* jobs listed at a time: what is listed grows old while others are steered */
-#define IDS_SHOWN 3 /* of the jobs that were refused for one reason; then how many more */
-#define REASONS_MAX 20 /* told apart in the summary */
+#define PAGE 50        /* jobs listed at a time; few, because a listed status becomes outdated */
+#define IDS_SHOWN 3    /* of the jobs that were refused for one reason; of the others the number */
+#define REASONS_MAX 20 /* in the summary; the last one stands for all others */
 
-/* Jobs that were refused for one reason. */
+/* The jobs that were refused for one reason. */
 struct refusal {
     Drover__V1__AnswerCode code;
     char *reason;
@@ -36,8 +38,8 @@ struct bulk {
     const struct steering *steering;
     const struct args *args;
     struct session *session;
-    int64_t began;    /* monotonic ms: the first job */
-    int64_t deadline; /* of all; each answer has CONNECT_ANSWER_MS */
+    int64_t began;    /* of the first command; monotonic ms */
+    int64_t deadline; /* of all commands; for each answer there are CONNECT_ANSWER_MS at most */
     bool progress;    /* standard error is a terminal */
     uint64_t seen, shown, done, unchanged, refused;
     struct refusal refusals[REASONS_MAX];
@@ -59,9 +61,10 @@ static int64_t answer_by(const struct bulk *b)
     return by < b->deadline ? by : b->deadline;
 }
 
-/* ---- what was refused ---- */
+/* ---- refusals ---- */
 
-/* The reason's place; what is one too many counts as the last. */
+/* Return: the entry for the reason of an answer; the last one if there are too many reasons. NULL
+ * if memory is out. */
 static struct refusal *refusal_of(struct bulk *b, const Drover__V1__Answer *answer)
 {
     struct refusal *r;
@@ -106,7 +109,7 @@ static void put_refusal(struct refusal *r, struct buf *out)
     buf_puts(out, ")\n");
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static void tell_progress(const struct bulk *b)
 {
@@ -167,7 +170,7 @@ static void tell_listed(struct bulk *b, const Drover__V1__JobStatus *job)
         putchar('\n');
 }
 
-/* ---- doing ---- */
+/* ---- listing and commanding ---- */
 
 /* Return: as session_ask(). */
 static int steer_one(struct bulk *b, const Drover__V1__JobStatus *job)
@@ -186,7 +189,7 @@ static int steer_one(struct bulk *b, const Drover__V1__JobStatus *job)
     return done || unchanged ? 0 : refuse(b, answer.answer);
 }
 
-/* Waits until the next may be steered. */
+/* Waits until the next command may be sent. Return: as session_wait(). */
 static int pace(struct bulk *b)
 {
     int64_t rps = b->args->rps ? b->args->rps : RPS_DEFAULT;
@@ -220,7 +223,7 @@ static uint32_t page_size(const struct bulk *b)
     return left < PAGE ? (uint32_t)left : PAGE;
 }
 
-/* Return: as session_ask(), or the exit code of an answer to the list in *code. */
+/* Return: as session_ask(); on 0 *code is the exit code of the answers to ListJobs. */
 static int take_all(struct bulk *b, int *code)
 {
     char next[WIRE_CURSOR_MAX + 1] = "";

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Command line: complaints, exit codes, and the commands version and help
+ *
+ * See cli/cli.h.
+ */
 #include "cli/cli.h"
 
 #include <stdarg.h>
@@ -12,7 +17,7 @@ void cli_complain(const char *format, ...)
 {
     va_list ap;
 
-    fflush(stdout); /* in the order of things where both are one terminal */
+    fflush(stdout); /* so that the order is right if both are the same terminal */
     fputs("drover: ", stderr);
     va_start(ap, format);
     vfprintf(stderr, format, ap);

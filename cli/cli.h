@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Command line: what its commands share
+ * Command line: what all commands of `drover` use
  *
- * Talks to the broker; with --from-store to the store. One command, one process, one thread: a
- * command runs top to bottom and waits inside session_ask(). What it found goes to stdout,
- * everything else to stderr.
+ * A command asks schedulers by the broker; with --from-store it reads the store. It is one process
+ * with one thread: it runs from top to bottom and waits in session_ask(). Results go to standard
+ * output, everything else to standard error. Called by the files of cli.
  */
 #pragma once
 
@@ -12,21 +12,21 @@
 
 #include "cli/command.h"
 
-/* Exit codes; manual.c says them to people. */
+/* Exit codes; manual.c has their descriptions. */
 enum cli_exit {
-    CLI_OK = 0, /* done; for run, watch and wait: the job succeeded */
+    CLI_OK = 0, /* done; of run, watch and wait: the job has succeeded */
     CLI_ERROR = 1,
     CLI_USAGE = 2,
     CLI_JOB_FAILED = 3,
-    CLI_JOB_UNDONE = 4, /* cancelled or compensated */
+    CLI_JOB_UNDONE = 4, /* the job was cancelled or compensated */
     CLI_NOT_FOUND = 5,
     CLI_CONFLICT = 6,
     CLI_UNREACHABLE = 7,
-    CLI_TIMED_OUT = 124,   /* as timeout(1) does */
-    CLI_INTERRUPTED = 130, /* as a shell does: 128 + SIGINT */
+    CLI_TIMED_OUT = 124,   /* as of timeout(1) */
+    CLI_INTERRUPTED = 130, /* as of a shell: 128 + SIGINT */
 };
 
-#define CLI_RETRY_LATER_MS 1000 /* before what a scheduler would not take now is sent again */
+#define CLI_RETRY_LATER_MS 1000 /* pause after an answer RETRY_LATER */
 
 /* The commands. Return: the exit code. */
 int cli_submit(const struct args *args);
@@ -57,17 +57,18 @@ int cli_failpoints(const struct args *args);
 int cli_version(const struct args *args);
 int cli_help(const struct args *args);
 
-/* What the exit codes mean, a line each. */
+/* Appends a line for each exit code. */
 void cli_exit_help(struct buf *out);
 
 /* Prints "drover: ..." and a newline on stderr. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Complains of a problem, or of @error where nobody recorded one. Return: the exit code. */
+/* Complains of @problem, or of the negative errno @error if no problem was recorded. Return: the
+ * exit code. */
 int cli_problem(int error, const struct problem *problem);
 
-/* The exit code for how a job ended. */
+/* Return: the exit code for the outcome of a job. */
 int cli_outcome(Drover__V1__Outcome outcome);
 
-/* What people read of @to goes to a terminal that takes colours, and they are wanted. */
+/* Whether output to @to is coloured: it is a terminal with colours, and the user wants them. */
 bool cli_color(const struct args *args, FILE *to);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Commands: the tables of commands and options, parsing, hints and help
+ *
+ * See cli/command.h.
+ */
 #include "cli/command.h"
 
 #include <getopt.h>
@@ -7,7 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/parse.h"
-#include "io/tree.h"
+#include "io/config_tree.h"
 
 /* ---- tables ---- */
 
@@ -24,7 +29,7 @@ enum group {
     GROUP_INPUT = 1 << 9,
     GROUP_FILTER = 1 << 10,
 
-    GROUP_BULK = 1 << 11, /* with --where: all jobs that the filters find, in place of JOB */
+    GROUP_BULK = 1 << 11, /* takes --where, for all jobs that the filters find, instead of JOB */
     GROUP_STORE = 1 << 12,
     GROUP_SET = 1 << 13,
     GROUP_ANEW = 1 << 14,
@@ -356,7 +361,7 @@ enum kind {
     KIND_COUNT,
 };
 
-/* What a value must be, where anything can be wrong with it. */
+/* What a value of a kind must be, for complaints; kinds without one accept any value. */
 static const char *const WANTED[] = {
     [KIND_DURATION] = "a duration such as 500ms, 30s or 5m",
     [KIND_MOMENT] = "a time such as 2026-01-31T12:00:00Z, +10m or -2h",
@@ -369,7 +374,7 @@ static const char *const WANTED[] = {
     [KIND_COUNT] = "a number from 1 to 1000000",
 };
 
-/* From NEED_ATTENTION on. */
+/* The words for Drover__V1__Need, from NEED_ATTENTION on. */
 static const char *const NEEDS[] = {"attention", "parked", "deadline", "ended", NULL};
 
 static const char *const OUTPUTS[] = {
@@ -381,7 +386,7 @@ static const char *const OUTPUTS[] = {
 };
 
 static const char *const PHASES[] = {
-    /* by Drover__V1__Phase, from its first value on */
+    /* for Drover__V1__Phase, from PHASE_PENDING on */
     "pending", "processing", "processed", "error", NULL,
 };
 
@@ -389,7 +394,7 @@ struct option_row {
     struct command_option seen;
     enum kind kind;
     size_t offset;   /* in struct args */
-    unsigned groups; /* commands of any of these take it */
+    unsigned groups; /* commands of any of these groups take it */
 };
 
 #define TO(member) offsetof(struct args, member)
@@ -509,19 +514,19 @@ static const struct option_row OPTIONS[] = {
 };
 
 #define N_OPTIONS array_size(OPTIONS)
-#define HINT_SIZE 80   /* of an unknown word and what is near it */
+#define HINT_SIZE 80   /* bytes of an unknown word, or of a hint */
 #define FACTOR_MAX 1e9 /* of --scale */
 #define COUNT_MAX 1000000
-#define CODE_BASE 256 /* getopt's codes for our rows, above every letter */
+#define CODE_BASE 256 /* the code of getopt for the first row of OPTIONS, above every letter */
 
-/* ---- did you mean ---- */
+/* ---- hints ---- */
 
 static void unknown_command(const char *first, const char *second, struct problem *problem)
 {
     char word[HINT_SIZE], hint[2 * HINT_SIZE];
     struct nearest nearest = nearest_to(word);
     size_t len = strlen(first);
-    CLEANUP(buf_deinit) struct buf family = {0}; /* of `workflow`: list, show, validate */
+    CLEANUP(buf_deinit) struct buf family = {0}; /* second words: of `workflow` list, show, … */
 
     for (size_t i = 0; i < array_size(COMMANDS); i++)
         if (strncmp(COMMANDS[i].name, first, len) == 0 && COMMANDS[i].name[len] == ' ')
@@ -537,7 +542,7 @@ static void unknown_command(const char *first, const char *second, struct proble
                     nearest_text(&nearest, hint, sizeof(hint)));
 }
 
-/* @word as it was typed: "--nmae=x", "-x". */
+/* @word: as typed, such as "--nmae=x" or "-x". */
 static void unknown_option(const char *word, struct problem *problem)
 {
     char name[HINT_SIZE], known[HINT_SIZE], hint[HINT_SIZE];
@@ -554,7 +559,7 @@ static void unknown_option(const char *word, struct problem *problem)
 
 /* ---- parsing ---- */
 
-/* The place of @text among @words, -1 for none. */
+/* Return: the index of @text in @words; -1 if it is not among them. */
 static int take_word(const char *text, const char *const *words)
 {
     for (int i = 0; words[i]; i++)
@@ -622,7 +627,7 @@ static bool take_setting(const char *text, struct args *args)
     return true;
 }
 
-/* Return: false where @text is not what the option wants. */
+/* Return: false if @text is not a value of the kind of the option. */
 static bool take_value(const struct option_row *o, const char *text, int64_t now, struct args *args)
 {
     void *to = (char *)args + o->offset;
@@ -656,7 +661,7 @@ static bool take_value(const struct option_row *o, const char *text, int64_t now
     return false;
 }
 
-/* getopt's view of the table. */
+/* The table of options in the form that getopt_long() takes. */
 struct getopt_tables {
     struct option longs[N_OPTIONS + 1];
     char letters[2 * N_OPTIONS + 2];
@@ -666,7 +671,7 @@ static void getopt_tables(struct getopt_tables *t)
 {
     size_t n = 0;
 
-    t->letters[n++] = ':'; /* a missing argument is told apart from an unknown option */
+    t->letters[n++] = ':'; /* so that a missing argument is reported as ':', not '?' */
     for (size_t i = 0; i < N_OPTIONS; i++) {
         t->longs[i] = (struct option){
             .name = OPTIONS[i].seen.name,
@@ -683,7 +688,7 @@ static void getopt_tables(struct getopt_tables *t)
     t->longs[N_OPTIONS] = (struct option){0};
 }
 
-/* NULL for what is no option of ours. */
+/* Return: the row for a code of getopt; NULL if there is none. */
 static const struct option_row *option_of(int code)
 {
     if (code >= CODE_BASE)
@@ -694,7 +699,7 @@ static const struct option_row *option_of(int code)
     return NULL;
 }
 
-/* What getopt did not want. */
+/* Reports a word that getopt has refused. */
 static void getopt_problem(const char *word, struct problem *problem)
 {
     char letter[] = {'-', (char)optopt, '\0'};
@@ -705,7 +710,7 @@ static void getopt_problem(const char *word, struct problem *problem)
         unknown_option(optopt ? letter : word, problem);
 }
 
-/* Takes every option there is, and notes which rows were used. */
+/* Reads all options, and sets @used for each row that was given. */
 static int options_parse(int argc, char **argv, int64_t now, struct args *args, bool *used,
                          struct problem *problem)
 {
@@ -713,7 +718,7 @@ static int options_parse(int argc, char **argv, int64_t now, struct args *args, 
     int code;
 
     getopt_tables(&t);
-    optind = 0; /* begin anew, whatever was parsed before */
+    optind = 0; /* so that getopt begins anew if it was used before */
     opterr = 0;
     while ((code = getopt_long(argc, argv, t.letters, t.longs, NULL)) != -1) {
         const struct option_row *o = option_of(code);
@@ -735,14 +740,14 @@ static int options_parse(int argc, char **argv, int64_t now, struct args *args, 
     return 0;
 }
 
-/* All jobs there are is nothing that anybody should say by leaving a word out. */
+/* Requires a filter with --where, so that a forgotten word does not mean all jobs. */
 static int where_check(const struct args *args, struct problem *problem)
 {
     bool filtered = args->phase || args->workflow || args->n_labels || args->since ||
                     args->before || args->needs || args->error_class || args->actor;
     bool bulk = args->command->groups & GROUP_BULK;
 
-    if (args->workflow && !*args->workflow) /* such as a variable that is not set */
+    if (args->workflow && !*args->workflow) /* from a shell variable that is not set */
         problem_set(problem, "", "--workflow: '' is no name");
     else if (bulk && args->where && !filtered)
         problem_set(problem, "",
@@ -758,7 +763,7 @@ static int where_check(const struct args *args, struct problem *problem)
 static int operands_check(const struct args *args, struct problem *problem)
 {
     const struct command *c = args->command;
-    int n = args->n_operands + args->where; /* it stands for JOB */
+    int n = args->n_operands + args->where; /* --where replaces JOB */
 
     if (n >= c->min_operands && n <= c->max_operands)
         return where_check(args, problem);

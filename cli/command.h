@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Commands: the table of commands and options, and everything made from it
+ * Commands: the tables of commands and options, and all that is made of them
  *
- * One row a command, one row an option: parsing, "did you mean", help, completion and the man page
- * read the same rows (the last two in manual.c).
+ * There is one row for each command and for each option. Parsing, hints ("did you mean"), help,
+ * completion and the man page read the same rows (the last two in manual.c). Called by main(),
+ * cli.c and manual.c; all commands read struct args.
  */
 #pragma once
 
@@ -15,7 +16,7 @@
 #include "base/str.h"
 #include "model/wire.h"
 
-#define COMMAND_SETTINGS_MAX 32 /* --set */
+#define COMMAND_SETTINGS_MAX 32 /* options --set */
 
 enum output {
     OUTPUT_TABLE,
@@ -28,16 +29,16 @@ struct args;
 
 struct command {
     const char *name;     /* one word, or two: "workflow list" */
-    const char *operands; /* as in the usage line; "" for none */
-    const char *summary;  /* one line, in the list of commands */
-    const char *help;     /* paragraphs below the usage line */
-    unsigned groups;      /* of options it takes */
+    const char *operands; /* for the usage line; "" for none */
+    const char *summary;  /* one line, for the list of commands */
+    const char *help;     /* paragraphs after the usage line */
+    unsigned groups;      /* of the options that it takes */
     int min_operands;
     int max_operands;
     int (*run)(const struct args *args); /* returns the exit code */
 };
 
-/* What the command line said. Text points into argv; what was not given is zero. */
+/* The parsed command line. Texts point into argv; what was not given is zero, scale is 1. */
 struct args {
     const struct command *command;
     char **operands;
@@ -47,7 +48,7 @@ struct args {
 
     const char *url;
     const char *config;
-    int64_t timeout_ms; /* 0: the command's default */
+    int64_t timeout_ms; /* 0 for the default of the command */
     bool verbose;
     enum output output;
     bool no_color;
@@ -69,28 +70,28 @@ struct args {
     const char *actor;
     double scale;
 
-    Drover__V1__Phase phase; /* UNSPECIFIED: any */
-    Drover__V1__Need needs;  /* likewise */
+    Drover__V1__Phase phase; /* UNSPECIFIED for any */
+    Drover__V1__Need needs;  /* UNSPECIFIED for any */
     const char *error_class;
     bool group;
     int64_t since;
     int64_t before;
     int64_t limit;
     bool where;
-    int64_t rps; /* 0: the default */
+    int64_t rps; /* commands per second; 0 for the default */
     bool dry_run;
     bool from_store;
     const char *after;
     bool follow;
 };
 
-/* An option, for whoever writes about it. */
+/* An option as help, completion and the man page show it. */
 struct command_option {
     const char *name;
     char letter;          /* 0 for none */
     const char *argument; /* NULL for a flag */
     const char *help;
-    const char *const *words; /* what the argument can be, NULL-terminated; NULL: anything */
+    const char *const *words; /* values of the argument, NULL-terminated; NULL for any value */
 };
 
 enum {
@@ -98,25 +99,25 @@ enum {
 };
 
 /**
- * command_parse() - read a command line
- * @argv: reordered: options first
- * @now:  unix ms, for times given relative to it
+ * command_parse() - parse a command line
+ * @argv: is reordered: options first
+ * @now:  Unix ms, for times that are given relative to it
  *
- * Options may stand anywhere; "--" ends them. args->command is NULL where none was named, which is
- * good with --help and --version only.
+ * Options may be anywhere; "--" ends them. args->command is NULL if none was named, which is valid
+ * with --help and --version only.
  *
- * Return: 0, or COMMAND_E_USAGE with @problem's reason a sentence for people.
+ * Return: 0, or COMMAND_E_USAGE; then the reason of @problem is a sentence for a person.
  */
 int command_parse(int argc, char **argv, int64_t now, struct args *args, struct problem *problem);
 
-/* @second: the word behind the first, or NULL; *words is how many of them name the command.
- * Return: NULL where there is none. */
+/* @second: the word after the first, or NULL. @words: set to the number of words that name the
+ * command. Return: NULL if there is no such command. */
 const struct command *command_find(const char *first, const char *second, int *words);
 
-/* The n-th command for people, and the n-th option that @command takes, or all of them take with
- * NULL; NULL behind the last. */
+/* Return: the n-th command; the n-th option that @command takes (NULL: that all commands take);
+ * NULL after the last one. */
 const struct command *command_at(size_t n);
 const struct command_option *command_option_at(const struct command *command, size_t n);
 
-/* What `drover help` and `drover help NAME` print; NULL: the overview. */
+/* Appends the help of a command; NULL for the overview. */
 void command_help(const struct command *command, struct buf *out);

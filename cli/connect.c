@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Connecting: chooses broker or store, and checks --url
+ *
+ * See cli/connect.h.
+ */
 #include "cli/connect.h"
 
 #include <stdlib.h>
@@ -20,7 +25,7 @@ int64_t cli_deadline(const struct args *args, int64_t default_ms)
     return deadline;
 }
 
-/* A word of the command line that is wrong, whatever the configuration says. */
+/* Checks --url: a problem of it is a wrong command line, whatever the configuration is. */
 static int url_check(const char *text, struct problem *problem)
 {
     CLEANUP(url_deinit) struct url url = {0};
@@ -40,7 +45,8 @@ static int url_check(const char *text, struct problem *problem)
     return r;
 }
 
-/* Where the broker is: by --url, DROVER_URL, or else as the daemons find it. */
+/* Loads the configuration, with the broker of --url, else of DROVER_URL, else of the settings that
+ * daemons use. */
 static int config_find(const struct args *args, struct config **out, struct problem *problem)
 {
     const char *variable = getenv("DROVER_URL");
@@ -56,17 +62,18 @@ static int config_find(const struct args *args, struct config **out, struct prob
         sets[0] = buf_str(&set);
         source.sets = sets;
         source.n_sets = 1;
-        source.secret_sets = true; /* from the environment; --url was checked to hold none */
+        source.secret_sets =
+            true; /* from the environment; url_check() allows no password in --url */
     }
     r = config_load(out, &source, &inner);
     if (r && source.n_sets > 0 && strcmp(inner.field, "rabbitmq.uri") == 0)
-        problem_set(problem, "DROVER_URL", "%s", inner.reason); /* --url was checked */
+        problem_set(problem, "DROVER_URL", "%s", inner.reason); /* not --url, which is valid */
     else
         *problem = inner;
     return r;
 }
 
-/* To the store as the daemons find it. */
+/* Begins to connect to the store of the settings that daemons use. */
 static int store_connect(const struct args *args, struct session **out)
 {
     const struct config_source source = {.file = args->config, .environ = environ};

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Connect: from options and environment to a session
+ * Connecting: makes a session from options, environment and configuration
+ *
+ * Called by each command that asks schedulers or reads the store.
  */
 #pragma once
 
 #include "cli/command.h"
 #include "cli/session.h"
 
-#define CONNECT_ANSWER_MS 30000 /* how long an answer is waited for, unless --timeout says */
+#define CONNECT_ANSWER_MS 30000 /* how long a command waits for an answer without --timeout */
 
-/* Return: 0, or the exit code after a complaint. */
+/* Return: 0 with a session for the caller; or the exit code after a complaint. */
 int cli_connect(const struct args *args, struct session **out);
 
-/* The monotonic ms at which a command gives up; @default_ms counts without --timeout. */
+/* Return: the monotonic ms at which a command gives up: after --timeout, else after @default_ms;
+ * SESSION_FOREVER if that is 0. */
 int64_t cli_deadline(const struct args *args, int64_t default_ms);

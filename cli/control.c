@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Controls: sends commands and queries, and reads the codes of their answers
+ *
+ * See cli/control.h.
+ */
 #include "cli/control.h"
 
 #include <limits.h>
@@ -12,7 +17,7 @@
 #include "cli/cli.h"
 #include "cli/view.h"
 
-/* Whose command it is, for people: user@host. */
+/* Return: the sender of commands, for people: user@host. */
 static char *sender(void)
 {
     static char name[WIRE_BY_MAX + 1];
@@ -37,7 +42,7 @@ void control_init(Drover__V1__Control *m, const char *job, char id[ID_TOKEN_LEN 
     struct rng rng;
 
     if (rng_seed_system(&rng))
-        abort(); /* a kernel without getrandom() */
+        abort(); /* the kernel has no getrandom() */
     id_token(rng_next(&rng), id);
     m->job_id = (char *)job;
     m->command_id = id;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Control: commands about one job
+ * Controls: asks schedulers about jobs and gives them commands
+ *
+ * Called by all commands that ask schedulers, except submit.
  */
 #pragma once
 
@@ -8,24 +10,26 @@
 #include "cli/session.h"
 
 /**
- * control_init() - begin a command
- * @job: kept
- * @id:  takes the command's new id, and must live as long as @m
+ * control_init() - set job, command id, time and sender of a Control
+ * @job: kept; "" for none
+ * @id:  set to a new command id; must be valid as long as @m
  *
- * It is sent in the name of user@host.
+ * The sender is user@host.
  */
 void control_init(Drover__V1__Control *m, const char *job, char id[ID_TOKEN_LEN + 1]);
 
-/* Return: as session_ask(); @answer is an Answer. */
+/* Sends a Control until it is answered with a code other than RETRY_LATER. @answer: an Answer; the
+ * caller gives it to wire_free(). Return: as session_ask(). */
 int control_ask(struct session *s, const Drover__V1__Control *m, int64_t deadline,
                 struct wire_message *answer);
 
-/* Asks for a job's status without its steps but the first. Return: as session_ask(). */
+/* Asks for the status of a job with its first step only. Return: as session_ask(). */
 int control_look(struct session *s, const char *job, int64_t deadline, struct wire_message *answer);
 
-/* For a command that no longer follows @job, because of what session_ask() or session_wait()
- * returned; where a status was @seen that had not ended, says so. Return: the exit code. */
+/* For a command that stops following @job because session_ask() or session_wait() has returned
+ * @error. Complains; if @seen, a status has shown that the job has not ended, and the complaint
+ * says so. Return: the exit code. */
 int control_leave(const struct session *s, int error, const char *job, bool seen);
 
-/* Complains unless the answer is good news. Return: the exit code. */
+/* Complains unless the code of the answer is DONE or UNCHANGED. Return: the exit code. */
 int control_exit(const Drover__V1__Answer *answer);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Follow: a job from its submission to its end
+ * Following: shows a job until it ends (commands run and watch)
  *
- * Of `watch`, what is shown is the result, and goes to stdout; of `run` only the job's end is, and
- * what is shown until then goes to stderr. What was asked for as JSON is a result of both.
+ * For `watch` the progress is the result and goes to standard output; for `run` only the end of the
+ * job is, and the progress goes to standard error. JSON is a result for both.
  *
- * What is shown is always the whole status. `run` has asked for an event of whatever happens at a
- * step, and asks for the status when one comes; besides once a second, as an event may get lost.
- * `watch`, of a job that others have submitted, asks again and again. So nothing is missed for
- * good.
+ * What is shown is made from the whole status of the job. `run` submits the job with step events,
+ * and asks for the status when one comes; also once a second, because an event may get lost.
+ * `watch`, for a job of another client, asks repeatedly. So no change is missed for good. Called by
+ * main().
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +25,14 @@
 #include "cli/view.h"
 #include "model/json.h"
 
-#define POLL_MIN_MS 250  /* while something changes */
-#define POLL_MAX_MS 1000 /* while nothing does; also how often a clock on the screen moves */
-#define POLL_SHARE 4     /* waits at least so many times what asking took: large jobs cost more */
-#define QUERY_MS 10000   /* for one status; then the screen says that nobody answers */
-#define RECENT_MS 5000   /* how long a step that came to rest stays among the interesting ones */
+#define POLL_MIN_MS 250  /* between two questions while something changes */
+#define POLL_MAX_MS 1000 /* while nothing changes; times on the screen change as often */
+#define POLL_SHARE 4     /* waits at least this many times what asking took: large jobs cost more */
+#define QUERY_MS 10000   /* for one status; then the screen says that there is no answer */
+#define RECENT_MS 5000   /* how long a step that came to rest is still preferred for a line */
 #define OTHER_LINES 3    /* of the screen: title, summary, cursor */
 
-/* What was last shown of a step. Times are monotonic ms, 0: never. */
+/* What was last shown of a step. Times are monotonic ms, 0 for never. */
 struct seen {
     Drover__V1__StepState state;
     uint32_t attempt;
@@ -44,14 +44,14 @@ struct follow {
     const struct args *args;
     struct session *session;
     const char *job;
-    FILE *progress; /* where changes go that people read */
-    bool live;      /* redraw instead of appending */
-    bool there;     /* a receipt or a status has told that there is such a job */
-    bool hears;     /* what happens at its steps is told here */
+    FILE *progress; /* where changes are shown as text */
+    bool live;      /* redraws instead of appending */
+    bool there;     /* a receipt or a status has shown that the job exists */
+    bool hears;     /* this process gets the step events of the job */
     int64_t began;
-    int64_t answered;            /* when the status was last fresh */
+    int64_t answered;            /* when the last status came; monotonic ms */
     struct wire_message current; /* the newest Answer */
-    struct seen *seen;           /* by step index */
+    struct seen *seen;           /* by index of the step */
     size_t n_seen;
     bool changed;
     size_t drawn; /* lines on the screen */
@@ -105,7 +105,7 @@ static void put_line(const struct follow *f, const Drover__V1__StepStatus *step,
     buf_printf(out, " %s", view_step_state(step));
     if (step->attempt > 1)
         buf_printf(out, ", attempt %u", step->attempt);
-    if (step->state != DROVER__V1__STEP_STATE__STEP_STATE_DONE) /* by whom, get tells */
+    if (step->state != DROVER__V1__STEP_STATE__STEP_STATE_DONE) /* `get` shows its agent */
         view_step_detail(step, status_of(f), &detail);
     if (detail.len > 0) {
         buf_puts(out, ": ");
@@ -164,7 +164,7 @@ static FILE *changes_to(const struct follow *f)
     return f->args->output == OUTPUT_TABLE ? f->progress : stdout;
 }
 
-/* NULL for a step beyond all that the job has had. */
+/* Return: NULL for a step with an index beyond those that the job has had. */
 static struct seen *seen_of(const struct follow *f, const Drover__V1__StepStatus *step)
 {
     return step->index < f->n_seen ? &f->seen[step->index] : NULL;
@@ -187,14 +187,14 @@ static void take_step(struct follow *f, const Drover__V1__StepStatus *step, stru
     f->changed = true;
 }
 
-/* Compares the status with what was shown, and shows what is appended. */
+/* Compares the status with what was shown last, and appends the changes. */
 static void take_status(struct follow *f)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
     const Drover__V1__JobStatus *status = status_of(f);
     size_t total = get_steps_total(status);
 
-    if (f->n_seen < total) { /* at first, and where it has migrated to more */
+    if (f->n_seen < total) { /* the first time, and after a migration to more steps */
         f->seen = or_abort(reallocarray(f->seen, total, sizeof(*f->seen)));
         memset(f->seen + f->n_seen, 0, (total - f->n_seen) * sizeof(*f->seen));
         f->n_seen = total;
@@ -215,7 +215,7 @@ static int64_t elapsed(const struct seen *seen, int64_t now)
     return (seen->rested ? seen->rested : now) - seen->began;
 }
 
-/* The lower, the more a step deserves a line. */
+/* Return: the rank of a step for a line on the screen; lower ranks come first. */
 static int rank(const struct seen *seen, int64_t now)
 {
     if (!seen || not_begun(seen->state))
@@ -226,14 +226,14 @@ static int rank(const struct seen *seen, int64_t now)
 }
 #define RANKS 4
 
-/* Chooses the steps that fit @lines. Return: how many do not. */
+/* Chooses the steps that fit into @lines. Return: the number of those that do not. */
 static size_t choose(const struct follow *f, const Drover__V1__JobStatus *status, size_t lines,
                      bool *chosen, int64_t now)
 {
     size_t left = status->n_steps;
 
     if (left > lines)
-        lines = lines > 1 ? lines - 1 : 0; /* for saying how many are left */
+        lines = lines > 1 ? lines - 1 : 0; /* one line says how many are left */
     for (int r = 0; r < RANKS; r++) {
         for (size_t i = 0; i < status->n_steps && lines > 0; i++) {
             if (rank(seen_of(f, status->steps[i]), now) != r)
@@ -246,7 +246,7 @@ static size_t choose(const struct follow *f, const Drover__V1__JobStatus *status
     return left;
 }
 
-/* Cuts what @from holds from @begin on to one line of the screen. */
+/* Appends @text as one line of the screen, cut to @columns, and empties it. */
 static void end_line(struct buf *out, struct buf *text, size_t columns)
 {
     view_text(out, buf_str(text), columns);
@@ -254,7 +254,7 @@ static void end_line(struct buf *out, struct buf *text, size_t columns)
     buf_clear(text);
 }
 
-/* In the end it is told apart from the progress, and not with it. */
+/* Whether the summary is printed at the end, as the result, instead of with the progress. */
 static bool summary_is_result(const struct follow *f)
 {
     return !f->live || f->progress != stdout;
@@ -323,7 +323,7 @@ static void draw(struct follow *f)
 
 /* ---- the loop ---- */
 
-/* A newer status, or the old one where nobody answers for now. */
+/* Asks for the status and shows it; keeps the old one if there is no answer. */
 static int refresh(struct follow *f, int64_t deadline)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};
@@ -389,7 +389,8 @@ static int finish(struct follow *f, int64_t deadline)
     return cli_outcome(status_of(f)->outcome);
 }
 
-/* The job goes on without us. Of one that is there, the broker tells again some time. */
+/* Stops following; the job goes on. If the job is known to exist, a broker that cannot be reached
+ * counts as a timeout. */
 static int leave(const struct follow *f, int error)
 {
     if (f->there && error == SESSION_E_UNREACHABLE)
@@ -397,13 +398,13 @@ static int leave(const struct follow *f, int error)
     return control_leave(f->session, error, f->job, f->there);
 }
 
-/* Worth asking again; a broker that was never reached, or refused us, is not. */
+/* Whether asking again may help; not if the broker was never reached or refuses this user. */
 static bool temporary(const struct follow *f, int error)
 {
     return error == SESSION_E_TIMEOUT || (error == SESSION_E_UNREACHABLE && f->there);
 }
 
-/* How long to wait before asking again, where no event comes. */
+/* Return: how long to wait before the next question if no event comes. */
 static int64_t next_interval(const struct follow *f, int64_t interval, int64_t asked_ms)
 {
     interval = f->changed ? POLL_MIN_MS : interval * 3 / 2;
@@ -412,7 +413,7 @@ static int64_t next_interval(const struct follow *f, int64_t interval, int64_t a
     return interval > POLL_SHARE * asked_ms ? interval : POLL_SHARE * asked_ms;
 }
 
-/* Waits until @next, or until something has happened; but at least until @earliest. */
+/* Waits until @next or a step event, but at least until @earliest. */
 static int wait_on(struct follow *f, int64_t earliest, int64_t next)
 {
     int r = session_wait(f->session, next);
@@ -484,7 +485,7 @@ static int submit_it(struct follow *f, struct session *s, Drover__V1__Submit *jo
     return r;
 }
 
-/* @f: says where progress goes, and whether the job is known to be there. */
+/* @f: progress, there and hears are set. */
 static int follow_job(struct follow *f, const struct args *args, struct session *s, const char *job)
 {
     f->args = args;

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Get: asks for the status of a job page after page, and prints it
+ *
+ * See cli/get.h.
+ */
 #include "cli/get.h"
 
 #include <assert.h>
@@ -13,8 +18,8 @@
 #include "cli/view.h"
 #include "model/json.h"
 
-/* Steps a page with data: so many of the largest results and errors, and the input that stands on
- * every page, fit one message. */
+/* Steps of a page with data: this many of the largest results and errors, and the input, which is
+ * on every page, fit into one message. */
 #define DATA_PAGE 10
 static_assert(DATA_PAGE * (WIRE_RESULT_MAX + WIRE_ERROR_DETAILS_MAX + 4 * WIRE_KIB) +
                       WIRE_INPUT_MAX + 64 * WIRE_KIB <=
@@ -37,7 +42,7 @@ static int ask_page(struct session *s, const char *job, bool with_data, uint32_t
     return control_ask(s, &m, deadline, answer);
 }
 
-/* Moves the steps of @from to the end of @to. */
+/* Moves the steps of @from to the end of @to. Return: 0 or -ENOMEM. */
 static int move_steps(Drover__V1__JobStatus *to, Drover__V1__JobStatus *from)
 {
     Drover__V1__StepStatus **steps =
@@ -53,7 +58,7 @@ static int move_steps(Drover__V1__JobStatus *to, Drover__V1__JobStatus *from)
     return 0;
 }
 
-/* The next page; *more tells whether it had steps. */
+/* Adds the next page; *more is set to whether it had steps. */
 static int add_page(struct session *s, const char *job, bool with_data, int64_t deadline,
                     Drover__V1__JobStatus *status, bool *more)
 {

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Groups: a hash table of counts, and its output
+ *
+ * See cli/group.h.
+ */
 #include "cli/group.h"
 
 #include <inttypes.h>
@@ -14,11 +19,11 @@
 struct group {
     UT_hash_handle hh;
     uint64_t jobs;
-    int64_t oldest; /* since when the first of them needs attention */
-    int64_t now;
-    char example[ID_NAME_MAX + 1];               /* the oldest */
-    const char *need, *class, *actor, *workflow; /* they are the key */
-    char key[];                                  /* each with its NUL */
+    int64_t oldest;                /* since when its oldest job needs attention; Unix ms */
+    int64_t now;                   /* by the clock of the store */
+    char example[ID_NAME_MAX + 1]; /* the id of that job */
+    const char *need, *class, *actor, *workflow; /* point into the key */
+    char key[];                                  /* the four texts, each with its NUL */
 };
 
 struct groups {
@@ -91,7 +96,7 @@ void groups_add(struct groups *g, const Drover__V1__JobStatus *job)
     snprintf(group->example, sizeof(group->example), "%s", job->job_id);
 }
 
-/* ---- showing ---- */
+/* ---- output ---- */
 
 static int by_jobs(const struct group *a, const struct group *b)
 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Group: jobs that need attention, counted by need, error class, actor and workflow
+ * Groups: counts jobs that need attention by need, error class, actor and workflow
+ *
+ * Called by the command list, for --group.
  */
 #pragma once
 
@@ -12,12 +14,12 @@ struct groups;
 
 struct groups *groups_new(void);
 
-/* Accepts NULL; returns NULL. */
+/* Accepts NULL. Return: NULL. */
 struct groups *groups_free(struct groups *g);
 CLEANUP_DEFINE(struct groups *, groups_free)
 
-/* Counts a job, unless it needs nobody. */
+/* Counts a job if it needs attention. */
 void groups_add(struct groups *g, const Drover__V1__JobStatus *job);
 
-/* To standard output, the largest first. Return: how many groups there are. */
+/* Prints the groups to standard output, the largest first. Return: their number. */
 size_t groups_print(struct groups *g, const struct args *args);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * History: what happened to a job, entry by entry; --follow goes on until it has ended
+ * History: prints the history of a job (command history)
+ *
+ * With --follow it asks again until the job has ended. Called by main().
  */
 #include <stdio.h>
 
@@ -16,7 +18,7 @@
 struct history {
     const struct args *args;
     struct session *session;
-    uint64_t next; /* the first entry that was not shown yet */
+    uint64_t next; /* number of the first entry that was not shown yet */
     uint64_t shown;
     bool ended;
 };
@@ -68,7 +70,7 @@ static void show(struct history *h, const Drover__V1__HistoryEntry *e)
     h->ended = strcmp(e->event, "settled") == 0;
 }
 
-/* Return: 0, or the exit code; *n is how many entries there were. */
+/* Return: 0, or the exit code; *n is set to the number of entries of the page. */
 static int show_page(struct history *h, int64_t deadline, size_t *n)
 {
     CLEANUP(wire_free) struct wire_message answer = {0};

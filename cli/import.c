@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Import: converts recorded workflows (command import)
+ *
+ * See cli/import.h.
+ */
 #include "cli/import.h"
 
 #include <errno.h>
@@ -17,13 +22,13 @@
 CLEANUP_DEFINE(json_t *, json_decref)
 
 #define SECOND_MS 1000.0
-#define LOCK_MARGIN 2 /* a lease is at least so many times the sleep */
+#define LOCK_MARGIN 2 /* a lease is at least this many times the sleep */
 
-/* One workflow under conversion. Tables are JSON objects: they hash. */
+/* A workflow that is being converted. JSON objects serve as hash tables. */
 struct importing {
     const struct import_options *options;
-    json_t *names; /* what a step is called in the input → in the output */
-    json_t *taken; /* every name of the output */
+    json_t *names; /* name of a step in the input → name in the output */
+    json_t *taken; /* all names of the output */
     struct problem *problem;
 };
 
@@ -43,15 +48,16 @@ static int flaw(struct importing *i, const char *step, const char *reason)
     return IMPORT_E_INVALID;
 }
 
-/* The error law for jansson, which says -1. */
+/* Turns a result of jansson, 0 or -1, into 0 or -ENOMEM. */
 static int law(int result)
 {
     return result ? -ENOMEM : 0;
 }
 
-/* ---- Names ---- */
+/* ---- names ---- */
 
-/* What is left of a name once only what is allowed stays, with room for @suffix. */
+/* Replaces each character of a name that is not allowed by '_', cuts it to fit, and adds @suffix.
+ */
 static void name_clean(const char *name, const char *suffix, char out[ID_NAME_MAX + 1])
 {
     size_t len = strlen(suffix), room = ID_NAME_MAX - len, n = 0;
@@ -68,7 +74,7 @@ static int name_take(struct importing *i, const char *from, const char *to)
     return law(json_object_set_new(i->names, from, json_string(to)));
 }
 
-/* A name that has to change: the first number that leaves it alone. */
+/* Changes a name that is not allowed; adds the first number that makes it unique, if needed. */
 static int name_change(struct importing *i, const char *from)
 {
     const char *base = *from ? from : "_";
@@ -87,7 +93,8 @@ static const char *step_name(const json_t *step)
     return json_string_value(json_object_get(step, "name"));
 }
 
-/* Names that may stay are taken first, so that no other becomes one of them. */
+/* Takes the names that are @valid, or those that are not. Valid ones are taken first, so that no
+ * changed name becomes one of them. */
 static int names_take(struct importing *i, json_t *steps, bool valid)
 {
     json_t *step;
@@ -111,7 +118,7 @@ static int names_take(struct importing *i, json_t *steps, bool valid)
     return r;
 }
 
-/* ---- Steps ---- */
+/* ---- steps ---- */
 
 static bool holds(const json_t *list, const json_t *name)
 {
@@ -122,7 +129,8 @@ static bool holds(const json_t *list, const json_t *name)
     return false;
 }
 
-/* Recorded workflows name a dependency twice where it hands two things over. */
+/* Sets `after`. A recorded workflow names a dependency twice if two files come from it: then it is
+ * named once. */
 static int set_after(struct importing *i, json_t *to, const json_t *step)
 {
     json_t *after = json_array(), *from;
@@ -159,7 +167,7 @@ static int set_sleep(struct importing *i, json_t *to, const json_t *step)
     return law(json_object_set_new(to, "lockMs", json_integer(whole * LOCK_MARGIN)));
 }
 
-/* Takes nothing over; appends to @steps. */
+/* Appends the converted @step to @steps. */
 static int add_step(struct importing *i, json_t *steps, const json_t *step)
 {
     bool sleeps = i->options->scale > 0;
@@ -174,9 +182,9 @@ static int add_step(struct importing *i, json_t *steps, const json_t *step)
     return r == 0 && sleeps ? set_sleep(i, to, step) : r;
 }
 
-/* ---- Workflows ---- */
+/* ---- workflows ---- */
 
-/* The recorded name as a label, cut to what a label holds and without what it may not. */
+/* Return: the recorded name as the label "name", cut to fit and without control characters. */
 static json_t *labels_of(const json_t *workflow)
 {
     const char *name = json_string_value(json_object_get(workflow, "name"));
@@ -254,7 +262,7 @@ int import_jobs(struct bytes text, const struct import_options *options, struct 
     return r;
 }
 
-/* ---- The command ---- */
+/* ---- the command ---- */
 
 static int import_file(const char *path, const struct import_options *options)
 {

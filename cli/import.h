@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Import: recorded workflows become jobs that can be submitted
+ * Import: converts recorded workflows into jobs that can be submitted
  *
- * In: {"name", "steps": [{"name", "depends_on": [name], "runtime": seconds}]}, or an array of them;
- * what else there is, is passed over. Out: a Submit with an unnamed definition for each, as JSON,
- * one a line; the recorded name is the label "name". Steps keep their names where those are
- * allowed; elsewhere a character that is not becomes '_', and a name that is thereby taken gets a
- * number, so that two steps stay two.
+ * Input: {"name", "steps": [{"name", "depends_on": [name], "runtime": seconds}]}, or an array of
+ * them; other members are ignored. Output: for each a Submit with a definition without name, as
+ * JSON, one on a line; the recorded name is the label "name". A step keeps its name if that is
+ * allowed; otherwise each character that is not becomes '_', and a name that is then not unique
+ * gets a number. Called by the command import.
  */
 #pragma once
 
 #include "base/status.h"
 #include "base/str.h"
 
-#define IMPORT_ACTOR "demo" /* serves the actions sleep and noop */
+#define IMPORT_ACTOR "demo" /* the default actor; it has the actions sleep and noop */
 
 struct import_options {
     const char *actor;
-    double scale; /* times the runtime; 0: action noop */
+    double scale; /* factor for the runtime, which the action sleep takes; 0 for the action noop */
 };
 
 enum {
@@ -25,8 +25,8 @@ enum {
 };
 
 /**
- * import_jobs() - convert one file's text
- * @out: lines are appended
+ * import_jobs() - convert the text of a file
+ * @out: the lines are appended
  *
  * Return: 0, -ENOMEM, or IMPORT_E_INVALID with @problem set.
  */

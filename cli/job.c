@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Jobs to submit: reads them from files, applies options, and checks them
+ *
+ * See cli/job.h.
+ */
 #include "cli/job.h"
 
 #include <ctype.h>
@@ -26,7 +31,7 @@ void job_id_make(int64_t unix_ms, struct rng *rng, char out[JOB_ID_LEN + 1])
     out[JOB_ID_LEN] = '\0';
 }
 
-/* ---- a list of submissions ---- */
+/* ---- a list of Submits ---- */
 
 void jobs_deinit(struct jobs *jobs)
 {
@@ -36,7 +41,7 @@ void jobs_deinit(struct jobs *jobs)
     *jobs = (struct jobs){0};
 }
 
-/* Takes @m over, also when it fails. */
+/* Adds @m, which @jobs then owns; frees it if it fails. Return: 0 or -ENOMEM. */
 static int jobs_add(struct jobs *jobs, Drover__V1__Submit *m)
 {
     Drover__V1__Submit **items;
@@ -53,7 +58,7 @@ static int jobs_add(struct jobs *jobs, Drover__V1__Submit *m)
     return 0;
 }
 
-/* Bytes up to the brace that closes the first one, or all there are. */
+/* Return: the bytes up to the brace that closes the first one; all if there is none. */
 static size_t object_length(struct bytes text)
 {
     size_t depth = 0;
@@ -106,7 +111,7 @@ static int job_read(struct bytes text, struct jobs *out, struct problem *problem
     return r < 0 ? r : JOB_E_INVALID;
 }
 
-/* Says which job of several. */
+/* Adds the number of the job to the field of a problem. */
 static void problem_number(struct problem *problem, size_t n)
 {
     struct problem inner = *problem;
@@ -135,9 +140,9 @@ int jobs_read(struct bytes text, struct jobs *out, struct problem *problem)
     return 0;
 }
 
-/* ---- what the options say ---- */
+/* ---- options ---- */
 
-/* Replaces a text of @m. */
+/* Replaces a text of a message. */
 static int set_text(char **field, const char *text)
 {
     char *copy = strdup(text);
@@ -259,7 +264,7 @@ static int apply_options(Drover__V1__Submit *m, const struct args *args, struct 
     return r;
 }
 
-/* ---- all together ---- */
+/* ---- loading ---- */
 
 static int give_id(Drover__V1__Submit *m, struct rng *rng)
 {
@@ -271,7 +276,7 @@ static int give_id(Drover__V1__Submit *m, struct rng *rng)
     return set_text(&m->job_id, id);
 }
 
-/* By the rules of the wire: better told here, with the file at hand, than by a server. */
+/* Checks a Submit by the rules of model/wire, so that errors are found before it is sent. */
 static int check(const Drover__V1__Submit *m, struct problem *problem)
 {
     CLEANUP(buf_deinit) struct buf body = {0};

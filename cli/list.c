@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * List: asks for pages of jobs and prints them (command list)
+ *
+ * See cli/list.h.
+ */
 #include "cli/list.h"
 
 #include <stdio.h>
@@ -18,9 +23,9 @@ struct list {
     const struct args *args;
     struct session *session;
     struct table table;
-    struct groups *groups; /* NULL: jobs are shown, not counted */
+    struct groups *groups; /* of --group; NULL if jobs are shown, not counted */
     uint64_t shown;
-    char next[WIRE_CURSOR_MAX + 1]; /* "": there are no more */
+    char next[WIRE_CURSOR_MAX + 1]; /* cursor of the next page; "" if there is none */
 };
 
 /* ---- asking ---- */
@@ -45,7 +50,7 @@ int list_page(struct session *s, const struct args *args, const char *after, uin
     query.actor = (char *)(args->actor ? args->actor : "");
     query.after = (char *)after;
     query.labels = pointers;
-    for (size_t i = 0; i < args->n_labels; i++) { /* first, because the buf moves as it grows */
+    for (size_t i = 0; i < args->n_labels; i++) { /* all first, because the buf moves as it grows */
         buf_append(&names, args->labels[i], strcspn(args->labels[i], "="));
         buf_putc(&names, '\0');
     }
@@ -74,7 +79,7 @@ bool list_knows_needs(const struct args *args, const Drover__V1__Answer *answer)
     return true;
 }
 
-/* ---- showing ---- */
+/* ---- output ---- */
 
 static enum view_color color_of(const Drover__V1__JobStatus *job)
 {
@@ -165,8 +170,8 @@ static void show_end(struct list *l)
     fprintf(stderr, "there may be more, with --after %s\n", buf_str(&next));
 }
 
-/* Page after page, until there are as many as were asked for. What was heard before a page that
- * fails is shown, and how to go on. */
+/* Asks for pages until the limit is reached. If a page fails, the jobs before it are shown, and how
+ * to go on. Return: the exit code. */
 static int list(struct list *l, int64_t deadline)
 {
     uint64_t limit = l->groups ? UINT64_MAX : LIMIT_DEFAULT;

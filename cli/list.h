@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * List: pages of the jobs that the options name
+ * List: pages of jobs that the filters of the command line find
+ *
+ * Called by the command list and by cli/bulk.
  */
 #pragma once
 
@@ -10,15 +12,16 @@ struct args;
 
 /**
  * list_page() - ask for jobs, newest first
- * @args:  phase, workflow, labels, since, before: all must hold
- * @after: where the page before says that it ends, or ""
- * @limit: at most WIRE_LIST_MAX
+ * @args:   the filters, all of which a job must meet
+ * @after:  `next` of the page before, or ""
+ * @limit:  jobs, at most WIRE_LIST_MAX
+ * @answer: an Answer, which the caller gives to wire_free()
  *
- * Return: as session_ask(); @answer is an Answer.
+ * Return: as session_ask().
  */
 int list_page(struct session *s, const struct args *args, const char *after, uint32_t limit,
               int64_t deadline, struct wire_message *answer);
 
-/* Whether the page has what was asked for: a scheduler of before build 46 does not know of filters
- * by need, and answers with all jobs. Complains where it has not. */
+/* Whether the scheduler has applied filters by need; one of before build 46 does not know them and
+ * answers with all jobs. Complains if it has not. */
 bool list_knows_needs(const struct args *args, const Drover__V1__Answer *answer);

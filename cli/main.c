@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * drover: jobs from the command line
+ * main() of `drover`, the command line
+ *
+ * Parses the arguments and runs one command; see cli/cli.h and cli/command.h.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -26,7 +28,7 @@ int main(int argc, char **argv)
     struct log_config log = {.service = "cli", .level = LOG_ERROR, .fd = 2};
     int code;
 
-    signal(SIGPIPE, SIG_IGN); /* a reader that left is an error of writing */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is then an error of writing */
     if (command_parse(argc, argv, clock_unix_ms(), &args, &problem)) {
         cli_complain("%s", problem.reason);
         fputs("`drover help` lists the commands.\n", stderr);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Manual: what is made from the tables of commands and settings for people and shells
+ * Manual: the man pages, the completion for bash, the sample configuration and the list of
+ * failpoints
+ *
+ * All are made from the tables of commands, settings and failpoints. Called by main(), for the
+ * commands config, completion, manual and failpoints.
  */
 #include <stdio.h>
 
@@ -36,7 +40,7 @@ static void print(struct buf *out)
     fputs(buf_str(out), stdout);
 }
 
-/* ---- the man page, in scdoc's language ---- */
+/* ---- the man page drover(1), in the language of scdoc ---- */
 
 static const char DESCRIPTION[] =
     "*drover* talks to RabbitMQ: it publishes to the exchanges of Drover's protocol and takes\n"
@@ -84,7 +88,7 @@ static bool at_line_start(const struct buf *out)
     return out->len > 0 && strchr("\n\t", out->data[out->len - 1]);
 }
 
-/* Text in which nothing is markup: not in it, and not where it begins a line. */
+/* Appends a text with all that scdoc would take for markup escaped, also at the start of a line. */
 static void put_plain(struct buf *out, const char *text)
 {
     for (; *text; text++) {
@@ -218,7 +222,7 @@ static void put_words(struct buf *out, const struct command *command)
     }
 }
 
-/* What follows an option that has an argument: its words, or a file. */
+/* Appends the completion of the arguments of options: their words, or a file. */
 static void put_arguments(struct buf *out)
 {
     const struct command *c;

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Parsing of durations and times
+ *
+ * See cli/parse.h.
+ */
 #include "cli/parse.h"
 
 #include <ctype.h>
@@ -9,7 +14,7 @@
 #include <time.h>
 
 #include "base/str.h"
-#include "io/tree.h"
+#include "io/config_tree.h"
 
 /* ---- time ---- */
 
@@ -18,7 +23,8 @@ bool parse_duration(const char *text, int64_t *out_ms)
     return text[strspn(text, "0123456789")] != '\0' && duration_parse(text, out_ms);
 }
 
-/* ".5", ".123456": to whole milliseconds, the rest cut. */
+/* Reads a fraction such as ".5" or ".123456" in whole ms; further digits are cut. Return: the rest.
+ */
 static const char *parse_fraction(const char *text, int *ms)
 {
     int scale = 100;
@@ -31,7 +37,7 @@ static const char *parse_fraction(const char *text, int *ms)
     return text;
 }
 
-/* "Z" or "+01:30", the whole rest. */
+/* Reads the time zone, "Z" or such as "+01:30", which must be the whole rest of the text. */
 static bool parse_zone(const char *text, int64_t *offset_s)
 {
     int hours, minutes, used = 0;

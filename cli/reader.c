@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Reader: answers Query, History and ListJobs from the store, on a loop of its own
+ *
+ * See cli/reader.h.
+ */
 #include "cli/reader.h"
 
 #include <assert.h>
@@ -17,23 +22,23 @@
 #include "model/status.h"
 #include "model/store_ops.h"
 
-#define CONNECT_MS 3000 /* a Redis that is there lets us in within milliseconds */
+#define CONNECT_MS 3000 /* a Redis that is up accepts a connection within milliseconds */
 
 struct reader {
     uv_loop_t loop;
     uv_timer_t timer;
     struct store *store;
     struct config *config;
-    struct effects fx; /* of the question under way */
+    struct effects fx; /* of the question in progress */
     char why[400];
     bool refused;
     bool closed;
 
-    /* the call under way */
+    /* the call in progress */
     bool answered;
-    struct store_answer *answer; /* a copy; NULL where there is none */
+    struct store_answer *answer; /* a copy; NULL if the call has failed */
 
-    struct workflow *definition; /* of the job that was asked for last */
+    struct workflow *definition; /* of the last job; NULL for none */
 };
 
 /* ---- waiting ---- */
@@ -113,7 +118,8 @@ static int connected(struct reader *r, int64_t deadline)
     return SESSION_E_UNREACHABLE;
 }
 
-/* Makes the call that was appended to the effects last. @out: to be freed. */
+/* Makes the store call that is the last one in the effects. @out: the caller frees it with free().
+ */
 static int call(struct reader *r, int64_t deadline, struct store_answer **out)
 {
     const struct effect *e = &r->fx.items[r->fx.n - 1];
@@ -136,7 +142,7 @@ static int call(struct reader *r, int64_t deadline, struct store_answer **out)
 
 /* ---- answering ---- */
 
-/* What a scheduler would have sent. */
+/* Encodes and decodes an answer, so that the caller gets what a scheduler would have sent. */
 static int hand_over(const Drover__V1__Answer *m, struct wire_message *answer)
 {
     CLEANUP(buf_deinit) struct buf body = {0};
@@ -244,7 +250,7 @@ static int answer_history(struct reader *r, const Drover__V1__Control *m, int64_
     return ret;
 }
 
-/* Asks a partition until it is done with. */
+/* Asks a partition until it needs no further call. */
 static int list_partition(struct reader *r, struct listing *l, uint32_t partition, int64_t deadline)
 {
     int ret = 1;
@@ -309,7 +315,7 @@ const char *reader_why(const struct reader *r)
     return r->why;
 }
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
 static int store_start(struct reader *r)
 {

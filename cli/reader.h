@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reader: questions to the store itself, for when schedulers or the broker are away
+ * Reader: answers questions from the store, for when no scheduler or no broker is up
  *
- * Reads by the library's own functions, as a Redis user who may do nothing else; settings are those
- * of the daemons (redis.*).
+ * It calls the store functions that change nothing; a Redis user that may do nothing else is
+ * enough. The settings are those of the daemons (redis.*). Called by cli/session, for --from-store.
  */
 #pragma once
 
@@ -13,23 +13,23 @@
 
 struct reader;
 
-/* Starts connecting to the store that @config names; it is the reader's from now on, in any case.
+/* Begins to connect to the store of @config, which the reader then owns, also if it fails.
  * Return: 0 or -errno. */
 int reader_new(struct reader **out, struct config *config);
 
-/* Accepts NULL; returns NULL. */
+/* Accepts NULL. Return: NULL. */
 struct reader *reader_free(struct reader *r);
 CLEANUP_DEFINE(struct reader *, reader_free)
 
 /**
  * reader_ask() - answer a Query, a History or a ListJobs as a scheduler would
  * @deadline: monotonic ms
- * @answer:   to be given to wire_free() where 0 is returned
+ * @answer:   on 0 the caller gives it to wire_free()
  *
- * Return: as session_ask(); reader_why() then says more.
+ * Return: as session_ask(); reader_why() has the cause.
  */
 int reader_ask(struct reader *r, const Drover__V1__Control *m, int64_t deadline,
                struct wire_message *answer);
 
-/* What went wrong last, one line for people. */
+/* Return: the last error, one line for a person. */
 const char *reader_why(const struct reader *r);

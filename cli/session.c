@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Session: one question at a time over a bus, on a loop of its own
+ *
+ * See cli/session.h.
+ */
 #include "cli/session.h"
 
 #include <errno.h>
@@ -17,18 +22,18 @@
 #include "io/driver.h"
 
 #define NOT_FOUND "404 NOT_FOUND"
-#define CONNECT_MS 10000     /* to be connected the first time; a person waits */
-#define REPEAT_MIN_MS 5000   /* a scheduler that lives answers in milliseconds */
-#define REPEAT_MAX_MS 30000  /* one that was away finds few copies */
-#define CLOSE_MS 2000        /* for the good-bye */
-#define CONSUMER_PREFETCH 16 /* nothing but direct replies arrives, which need no ack */
-#define PUBLISH_ID 1         /* outcomes need not be told apart: one question at a time */
+#define CONNECT_MS 10000     /* to connect the first time: a person waits */
+#define REPEAT_MIN_MS 5000   /* until a question is sent again; an answer takes milliseconds */
+#define REPEAT_MAX_MS 30000  /* so that a scheduler that comes back finds few copies */
+#define CLOSE_MS 2000        /* to close the connection properly */
+#define CONSUMER_PREFETCH 16 /* only direct replies arrive, which need no acknowledgement */
+#define PUBLISH_ID 1         /* one id is enough: there is one question at a time */
 
 struct session {
     uv_loop_t loop;
     uv_timer_t timer;
     uv_signal_t signals[2];
-    struct reader *reader; /* NULL: there is a bus */
+    struct reader *reader; /* of --from-store; NULL if there is a bus */
     struct bus *bus;
     struct config *config;
     struct rng rng;
@@ -37,17 +42,17 @@ struct session {
     bool closed;
     bool interrupted;
     bool event; /* a JobEvent has arrived */
-    int error;  /* what ends the waiting: 0 or SESSION_E_UNREACHABLE */
+    int error;  /* ends a wait: 0 or SESSION_E_UNREACHABLE */
 
-    /* the question under way */
-    const struct session_question *question; /* NULL: none */
+    /* the question in progress */
+    const struct session_question *question; /* NULL for none */
     struct buf body;
     char correlation[ID_TOKEN_LEN + 1];
     struct wire_message answer;
     bool answered;
 
-    /* the look under way */
-    char looking[SESSION_QUEUE_MAX + 1]; /* the queue's name; the bus keeps it */
+    /* the inspection in progress */
+    char looking[SESSION_QUEUE_MAX + 1]; /* name of the queue, which the bus keeps */
     struct session_queue queue;
     bool looked;
 };
@@ -64,7 +69,7 @@ static void set_why(struct session *s, const char *format, ...)
     va_end(ap);
 }
 
-/* ---- from the bus ---- */
+/* ---- callbacks of the bus ---- */
 
 static int send_question(struct session *s)
 {
@@ -82,7 +87,8 @@ static int send_question(struct session *s)
     return bus_publish(s->bus, &m, PUBLISH_ID);
 }
 
-/* Connected (again): an answer to what was asked before would go to the old connection. */
+/* Connected, perhaps again: the question is sent again, because the answer to the first copy would
+ * go to the old connection. */
 static void on_up(void *ctx)
 {
     struct session *s = ctx;
@@ -91,7 +97,7 @@ static void on_up(void *ctx)
     s->error = 0;
     s->why[0] = '\0';
     if (s->question && !s->answered)
-        (void)send_question(s); /* out of memory: the repeat makes good for it */
+        (void)send_question(s); /* if memory is out it is sent again later */
 }
 
 static void on_down(void *ctx, const char *why)
@@ -103,8 +109,7 @@ static void on_down(void *ctx, const char *why)
             (int)s->config->rabbitmq.port, why);
 }
 
-/* What is not there may be declared any moment: a scheduler that was started just before does that.
- */
+/* An exchange that is missing is no error yet: a scheduler that has just started declares it. */
 static void on_refused(void *ctx, const char *why)
 {
     struct session *s = ctx;
@@ -131,7 +136,8 @@ static bool take_answer(struct session *s, const struct bus_delivery *d)
     return true;
 }
 
-/* The JobEvent of a Submit carries the same correlation id as its Receipt, but reads as none. */
+/* A JobEvent has the same correlation id as the Receipt of its Submit, but cannot be decoded as a
+ * Receipt. */
 static bool take_event(struct session *s, const struct bus_delivery *d)
 {
     struct wire_message m;
@@ -295,7 +301,7 @@ int session_ask(struct session *s, const struct session_question *question, int6
         return r;
     }
     if (s->up)
-        s->error = 0; /* of the question before */
+        s->error = 0; /* from the question before */
     r = wait_up(s, deadline);
     if (r)
         return r;
@@ -315,7 +321,7 @@ int session_wait(struct session *s, int64_t deadline)
     return s->interrupted ? SESSION_E_INTERRUPTED : 0;
 }
 
-/* ---- looking ---- */
+/* ---- inspecting queues ---- */
 
 static void on_look(void *ctx, uint32_t messages, uint32_t consumers)
 {
@@ -338,7 +344,7 @@ int session_look(struct session *s, const char *queue, int64_t deadline, struct 
         return r;
     s->looked = false;
     snprintf(s->looking, sizeof(s->looking), "%s", queue);
-    bus_look(s->bus, s->looking, on_look, s);
+    bus_inspect(s->bus, s->looking, on_look, s);
     run_until(s, is_looked, earlier(deadline, clock_monotonic_ms() + CONNECT_MS));
     if (s->interrupted)
         return SESSION_E_INTERRUPTED;
@@ -350,7 +356,7 @@ int session_look(struct session *s, const char *queue, int64_t deadline, struct 
     return 0;
 }
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
 static int bus_start(struct session *s)
 {
@@ -384,7 +390,7 @@ static int signals_start(struct session *s)
     return r;
 }
 
-/* The least that session_free() can free. */
+/* Makes a session that session_free() can free. */
 static int session_alloc(struct session **out)
 {
     struct session *s = calloc(1, sizeof(*s));
@@ -394,7 +400,7 @@ static int session_alloc(struct session **out)
         free(s);
         return r;
     }
-    uv_timer_init(&s->loop, &s->timer); /* which cannot fail */
+    uv_timer_init(&s->loop, &s->timer); /* cannot fail */
     *out = s;
     return 0;
 }
@@ -448,7 +454,7 @@ struct session *session_free(struct session *s)
     reader_free(s->reader);
     if (s->bus) {
         bus_close(s->bus, CLOSE_MS, on_closed);
-        run_until(s, is_closed, SESSION_FOREVER); /* bus_close() keeps its own time */
+        run_until(s, is_closed, SESSION_FOREVER); /* bus_close() has a time limit */
         bus_free(s->bus);
     }
     uv_walk(&s->loop, close_handle, NULL);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Steering: the commands that change what jobs do
+ *
+ * See cli/steer.h.
+ */
 #include "cli/steer.h"
 
 #include <errno.h>
@@ -15,11 +20,12 @@
 #include "model/json.h"
 
 /*
- * A command names the seq it was decided on, so that one which arrives late changes nothing. But
- * seq also grows with every step that is answered, and a busy job outruns any person: what he has
- * seen is the turn. While that stands, his command does too.
+ * A command names the seq of the status on which the user has decided (if_seq), so that a command
+ * that arrives late changes nothing. But seq also grows with every reply, so a busy job would
+ * refuse every command. What the user has seen is the turn: if only the seq has changed since, the
+ * command is sent again with the new one.
  */
-#define PINNED_TRIES 3 /* then it goes without a seq, at once after a look */
+#define PINNED_TRIES 3 /* then it is sent without a seq, at once after a query */
 
 static bool superseded(const Drover__V1__Answer *answer)
 {
@@ -39,8 +45,8 @@ static int ask(struct session *s, const struct steering *steering, const char *j
     return control_ask(s, &m, deadline, answer);
 }
 
-/* Why the command is no more for the job that was @seen; NULL: it is. @now: NULL where there is no
- * such job. */
+/* Return: why the command is not valid any more for the job as it was @seen; NULL if it is. @now:
+ * the present status; NULL if there is no such job. */
 static const char *not_as_seen(const struct args *args, const Drover__V1__JobStatus *seen,
                                const Drover__V1__JobStatus *now)
 {
@@ -66,8 +72,9 @@ static int set_reason(Drover__V1__Answer *answer, const char *reason)
     return 0;
 }
 
-/* After a command was superseded: *seq is the job's now, and *stands tells whether the command
- * still is for it; where not, @answer says why. Return: as session_ask(). */
+/* Queries the job after a command was superseded. *stands is set to whether the command is still
+ * valid; then *seq is set to the present seq, otherwise the reason to @answer. Return: as
+ * session_ask(). */
 static int look_again(struct session *s, const struct args *args, const Drover__V1__JobStatus *seen,
                       int64_t deadline, struct wire_message *answer, uint64_t *seq, bool *stands)
 {
@@ -107,7 +114,8 @@ int steer_ask(struct session *s, const struct steering *steering, const Drover__
     }
 }
 
-/* Return: as session_ask(), with the answer to the command, or to the query where that had none. */
+/* Queries the job and gives the command. @answer: to the command; to the query if there is no such
+ * job. Return: as session_ask(). */
 static int look_and_ask(struct session *s, const struct steering *steering, int64_t deadline,
                         struct wire_message *answer)
 {
@@ -164,7 +172,7 @@ static int carry_out(struct steering *steering)
 
 /* ---- the commands ---- */
 
-/* What stands behind JOB, or --where in its place. */
+/* Return: the operands after JOB; all of them if --where replaces JOB. */
 static char **words(const struct args *args)
 {
     return args->operands + !args->where;
@@ -186,7 +194,7 @@ static int usage(const char *complaint)
     return CLI_USAGE;
 }
 
-/* Return: 0, or the exit code for a word that is no state. */
+/* Return: 0, or the exit code if @word is no state. */
 static int state_of(const char *word, Drover__V1__State *state)
 {
     if (strcasecmp(word, "active") == 0)
@@ -270,7 +278,7 @@ int cli_acknowledge(const struct args *args)
     return carry_out(&steering);
 }
 
-/* Return: 0, or the exit code. */
+/* Reads --input. Return: 0, or the exit code. */
 static int take_input(struct steering *steering)
 {
     struct problem problem = {0};
@@ -280,7 +288,7 @@ static int take_input(struct steering *steering)
     return r ? cli_problem(r, &problem) : 0;
 }
 
-/* Return: 0, or the exit code. */
+/* Reads --set. Return: 0, or the exit code. */
 static int take_settings(struct steering *steering)
 {
     const struct args *args = steering->args;

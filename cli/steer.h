@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Steer: commands that change what a job does, of one job or of all that a filter finds
+ * Steering: commands that change what a job does, for one job or for all that a filter finds
  *
- * Each is recorded by a scheduler, and answered.
+ * A scheduler records and answers each. Called by main() (the commands in steer.c) and cli/bulk.
  */
 #pragma once
 
 #include "cli/command.h"
 #include "cli/session.h"
 
-/* One command, with room for what its message points to. */
+/* A command, with what its message points to. */
 struct steering {
     const struct args *args;
-    Drover__V1__Control message; /* without job, id and if_seq */
+    Drover__V1__Control message; /* without job, id, reason and if_seq */
     union {
         Drover__V1__SetDesired set_desired;
         Drover__V1__Cancel cancel;
@@ -25,25 +25,26 @@ struct steering {
         Drover__V1__Migrate migrate;
     };
     Drover__V1__Payload *payload; /* owned */
-    const char *done;             /* what to tell, behind the job's id */
-    const char *unchanged;
+    const char *done;             /* printed after the job id if the job has changed */
+    const char *unchanged;        /* printed if it has not */
 };
 
 /**
- * steer_ask() - give the command to a job that was seen
- * @seen: its status then
+ * steer_ask() - give the command to a job
+ * @seen:   the status on which the user has decided
+ * @answer: an Answer, which the caller gives to wire_free()
  *
- * The job may have gone on since. Where it has been turned or changed, or is not in the phase that
- * --where asks for any more, it is refused: SUPERSEDED, and the reason says so.
+ * The job may have gone on since. If it was turned or changed, or has left the phase that --phase
+ * names, the answer is SUPERSEDED, and its reason says so.
  *
- * Return: as session_ask(); @answer is an Answer.
+ * Return: as session_ask().
  */
 int steer_ask(struct session *s, const struct steering *steering, const Drover__V1__JobStatus *seen,
               int64_t deadline, struct wire_message *answer);
 
-/* A job that was steered, in the format that was asked for. */
+/* Prints an answer in the format of --output. */
 void steer_print(const struct steering *steering, const Drover__V1__Answer *answer);
 
-/* The command for all jobs that the filters find, each as steer_ask(). Return: the exit code
- * (bulk.c). */
+/* Gives the command to all jobs that the filters find, by steer_ask() (bulk.c). Return: the exit
+ * code. */
 int bulk(const struct steering *steering);

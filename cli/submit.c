@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Submit: submits jobs and prints their receipts (command submit)
+ *
+ * See cli/submit.h.
+ */
 #include "cli/submit.h"
 
 #include <stdio.h>
@@ -66,7 +71,7 @@ static void put_receipt(const Drover__V1__Receipt *m, enum output output, struct
     }
 }
 
-/* A job that was not taken has no id to print. */
+/* With --output id, the receipt of a job that was refused goes to standard error instead. */
 static void print_receipt(const Drover__V1__Receipt *m, enum output output)
 {
     CLEANUP(buf_deinit) struct buf out = {0};
@@ -74,10 +79,10 @@ static void print_receipt(const Drover__V1__Receipt *m, enum output output)
 
     put_receipt(m, output == OUTPUT_ID && !taken ? OUTPUT_TABLE : output, &out);
     fputs(buf_str(&out), output == OUTPUT_ID && !taken ? stderr : stdout);
-    fflush(stdout); /* whoever reads along learns of each job when it is recorded */
+    fflush(stdout); /* so that a reader sees each job when it is recorded */
 }
 
-/* Every job is tried; the first that was not taken decides the exit code. */
+/* Submits all jobs; the first one that is refused decides the exit code. */
 static int submit_all(struct session *s, const struct jobs *jobs, const struct args *args)
 {
     int64_t deadline = cli_deadline(args, CONNECT_ANSWER_MS);

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Submit: one job, until it is recorded
+ * Submit: submits a job and waits for its receipt
+ *
+ * Called by the commands submit and run.
  */
 #pragma once
 
 #include "cli/session.h"
 
 /**
- * submit_job() - submit and wait for a receipt that is final
+ * submit_job() - submit and wait for a final receipt
+ * @receipt: a Receipt with a code other than RETRY_LATER; the caller gives it to wire_free()
  *
- * A scheduler that takes no new work now is asked again until the deadline.
+ * After RETRY_LATER, with which a scheduler refuses new jobs for now, it submits again.
  *
- * Return: as session_ask(); with 0 the receipt's code is not RETRY_LATER.
+ * Return: as session_ask().
  */
 int submit_job(struct session *s, const Drover__V1__Submit *job, int64_t deadline,
                struct wire_message *receipt);
 
-/* The exit code for a receipt. */
+/* Return: the exit code for a receipt. */
 int submit_exit(const Drover__V1__Receipt *receipt);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Terminals: asks the system about a stream
+ *
+ * See cli/terminal.h.
+ */
 #include "cli/terminal.h"
 
 #include <stdlib.h>

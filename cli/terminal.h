@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Terminal: whether a stream goes to one, and what there is room for
+ * Terminals: whether a stream goes to a terminal, and its size
  *
- * Apart from the rest, so that a test can say that there is one.
+ * In a file of its own, so that a test can replace it. Called by cli/cli, cli/follow and cli/bulk.
  */
 #pragma once
 
@@ -16,8 +16,8 @@ struct terminal_size {
 
 bool terminal_is(FILE *to);
 
-/* Whether what is there already can be drawn anew. */
+/* Whether lines on the terminal can be overwritten. */
 bool terminal_redraws(FILE *to);
 
-/* 24 lines of 80 columns where the terminal does not tell. */
+/* Return: the size of the terminal; 24 lines of 80 columns if that is unknown. */
 struct terminal_size terminal_size(FILE *to);

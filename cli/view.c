@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Views: formats values, tables, steps and jobs as text
+ *
+ * See cli/view.h.
+ */
 #include "cli/view.h"
 
 #include <inttypes.h>
@@ -109,8 +114,8 @@ const char *view_word(const ProtobufCEnumDescriptor *type, int value)
     return v->name + (suffix - type->values[0].name);
 }
 
-/* Whether an agent has a request is known from its Progress alone: where it must send one as it
- * begins, it has not yet; elsewhere nobody can tell. */
+/* QUEUED: the step has heartbeats, so an agent would have sent Progress when it began: no agent has
+ * the request. SENT: without heartbeats a missing Progress says nothing. */
 const char *view_step_state(const Drover__V1__StepStatus *step)
 {
     bool in_flight = step->state == DROVER__V1__STEP_STATE__STEP_STATE_RUNNING ||
@@ -194,11 +199,11 @@ static void print_cell(const struct table *t, const struct table_cell *cell, boo
         buf_puts(out, "\033[0m");
 }
 
-/* Padding waits for the next cell that has something, so that no line ends in blanks. */
+/* Pads before a cell that is not empty, not after one, so that no line ends with spaces. */
 static void print_row(const struct table *t, const struct table_cell *row, const size_t *widths,
                       bool color, size_t width, struct buf *out)
 {
-    size_t at = 0, column = 0; /* where the text is, where the cell begins */
+    size_t at = 0, column = 0; /* columns written so far; where the cell begins */
 
     for (size_t i = 0; i<t->columns; column += widths[i]> 0 ? widths[i] + strlen(GAP) : 0, i++) {
         size_t len = cell_columns(t, &row[i]);
@@ -259,7 +264,7 @@ static enum view_color state_color(Drover__V1__StepState state)
     }
 }
 
-/* The separator before every part but the first. */
+/* Appends the separator before every part except the first. */
 static void part(struct buf *out, size_t begin)
 {
     if (out->len > begin)
@@ -320,7 +325,7 @@ static void detail_until(const char *what, int64_t until, int64_t now, struct bu
     view_duration(out, view_span(now, until));
 }
 
-/* Only a Kill ends a job with a step in flight; it ends no handler. */
+/* Only Kill ends a job while a step is in flight; it does not stop the handler. */
 static void detail_flight(const Drover__V1__StepStatus *step, const Drover__V1__JobStatus *job,
                           struct buf *out, size_t begin)
 {
@@ -439,7 +444,7 @@ static enum view_color job_color(const Drover__V1__JobStatus *job)
     }
 }
 
-/* A line of the header, unless there is nothing to say. */
+/* Adds a line of the header if @text is not empty. */
 static void line(struct table *t, const char *title, enum view_color color, const char *text)
 {
     if (!*text)
@@ -506,7 +511,7 @@ static void line_failure(struct table *t, const Drover__V1__JobStatus *job)
     line(t, "Because", VIEW_RED, buf_str(&text));
 }
 
-/* "parked at `pay` of billing: DECLINED" */
+/* Such as "PARKED, step pay of actor billing, DECLINED". */
 static void line_attention(struct table *t, const Drover__V1__JobStatus *job)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
@@ -546,7 +551,7 @@ static void header(const Drover__V1__JobStatus *job, bool color, struct buf *out
     table_print(&t, color, 0, out);
 }
 
-/* Text of many lines, each made harmless; a newline at the end makes no empty one. */
+/* Appends a text of several lines, each made harmless; a newline at the end adds no empty line. */
 static void put_lines(struct buf *out, const char *text, size_t len)
 {
     while (len > 0) {

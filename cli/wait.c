@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Wait: until jobs have ended, in the order in which they are named. The status is asked for again
- * and again: nothing is missed for good, whatever gets lost.
+ * Wait: waits until jobs have ended, in the order in which they are named (command wait)
+ *
+ * It asks for the status repeatedly, so that it does not depend on events, which may get lost.
+ * Called by main().
  */
 #include <stdio.h>
 
@@ -14,7 +16,7 @@
 
 #define POLL_MIN_MS 100
 #define POLL_MAX_MS 1000
-#define LOOK_MS 10000 /* for one status; then it is asked for again */
+#define LOOK_MS 10000 /* for one status; then it asks again */
 
 static void print(const Drover__V1__JobStatus *status, const struct args *args)
 {
@@ -40,8 +42,8 @@ static bool ended(const struct wire_message *answer)
     return !status || status->outcome != DROVER__V1__OUTCOME__OUTCOME_UNSPECIFIED;
 }
 
-/* Return: as session_ask(); after 0 the job has ended, or there is none. *seen tells whether it was
- * there and had not. */
+/* Return: as session_ask(); on 0 the job has ended, or there is no such job. *seen is set to
+ * whether a status has shown that it had not ended. */
 static int wait_for(struct session *s, const char *job, int64_t deadline,
                     struct wire_message *answer, bool *seen)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Why: a reason code and a sentence for every step that is not where the job wants it
+ * Why: a reason code and a sentence for each step that is not where the job wants it (command why)
  *
- * What the store knows comes with the status; what it cannot know, whether anybody reads a queue,
- * is asked of the broker, unless the store itself is asked. Where no scheduler answers, that alone
- * is told.
+ * The status has what the store knows. The broker knows whether queues have consumers: they are
+ * inspected, except with --from-store. If no scheduler answers, only that is reported. Called by
+ * main().
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,22 +19,22 @@
 #include "cli/get.h"
 #include "cli/view.h"
 
-#define NAMES_SHOWN 3   /* of what a step waits for; then how many more */
-#define OVERDUE_MS 5000 /* a supervisor that lives has looked by then */
+#define NAMES_SHOWN 3   /* of the steps that a step waits for; of the others the number */
+#define OVERDUE_MS 5000 /* a supervisor that runs has acted by then */
 #define ERROR_COLUMNS 120
 
-/* A queue that was looked at. */
+/* A task queue that was inspected. */
 struct looked {
     const char *actor;
     struct session_queue queue;
 };
 
-/* What is known of a step beyond its status. */
+/* What is known about a step besides its status. */
 struct about {
-    struct buf names; /* of those it waits for, NAMES_SHOWN at most */
-    uint32_t waits;   /* how many they are */
-    int64_t unheard;  /* its first request since anybody was last heard of; 0: not known */
-    const char *code; /* NULL: it is where it should be */
+    struct buf names; /* of the steps that it waits for, NAMES_SHOWN at most */
+    uint32_t waits;   /* their number */
+    int64_t unheard;  /* Unix ms: the first request after which no agent answered; 0: unknown */
+    const char *code; /* NULL if it is where the job wants it */
     struct buf sentence;
 };
 
@@ -46,7 +46,7 @@ struct why {
     struct about *about;   /* for each step of the job */
     struct looked *looked; /* task queues */
     size_t n_looked;
-    struct session_queue replies; /* not known with --from-store */
+    struct session_queue replies; /* unknown with --from-store */
     const char *code;             /* of the job */
     struct buf sentence;
 };
@@ -62,7 +62,7 @@ static void why_deinit(struct why *why)
     buf_deinit(&why->sentence);
 }
 
-/* ---- what it waits for ---- */
+/* ---- the steps that a step waits for ---- */
 
 static bool under_way(const Drover__V1__StepStatus *step)
 {
@@ -78,7 +78,7 @@ static bool under_way(const Drover__V1__StepStatus *step)
     }
 }
 
-/* Where the job wants it, and at rest. */
+/* Whether a step is where the job wants it, and at rest. */
 static bool is_there(const Drover__V1__StepStatus *step)
 {
     return step->current == step->desired && !under_way(step);
@@ -97,7 +97,8 @@ static void add_wait(struct about *a, const char *name)
         buf_printf(&a->names, "%s`%s`", a->names.len > 0 ? ", " : "", name);
 }
 
-/* Forward a step waits for its dependencies, back for its dependents. @places: by_name(). */
+/* Counts one dependency of step @i: on the way forward the step waits for it, on the way back it
+ * waits for the step. @places: the steps, sorted by_name(). */
 static void take_edge(struct why *why, Drover__V1__StepStatus **places, size_t i, const char *name)
 {
     Drover__V1__JobStatus *job = (Drover__V1__JobStatus *)why->job;
@@ -132,7 +133,7 @@ static int find_waits(struct why *why)
     return 0;
 }
 
-/* ---- what the broker knows ---- */
+/* ---- inspecting queues ---- */
 
 static bool in_flight(const Drover__V1__StepStatus *step)
 {
@@ -186,7 +187,7 @@ static int look_at_queues(struct why *why)
     return r;
 }
 
-/* ---- since when nobody was heard of ---- */
+/* ---- since when no agent has answered ---- */
 
 static int ask_history(struct why *why, uint64_t from, struct wire_message *answer)
 {
@@ -217,7 +218,7 @@ static void take_entry(struct why *why, const Drover__V1__HistoryEntry *e)
     }
 }
 
-/* Page after page; what it does not find is left out of the sentences. */
+/* Reads the history page after page. If that fails the sentences have no times. */
 static void read_history(struct why *why)
 {
     uint64_t from = 1;
@@ -235,8 +236,8 @@ static void read_history(struct why *why)
     } while (n > 0);
 }
 
-/* Its request is in a queue that nobody reads, or was last. Not where an agent has taken it: one
- * that is crowded reads no more. */
+/* Whether the request of a step is, or was last, in a queue without consumers. Not if an agent has
+ * begun it: an agent whose slots are all taken stops consuming. */
 static bool is_alone(const struct why *why, const Drover__V1__StepStatus *step)
 {
     const struct session_queue *queue = needs_agent(step) ? queue_of(why, step->actor) : NULL;
@@ -255,7 +256,7 @@ static bool anybody_alone(const struct why *why)
 
 /* ---- sentences ---- */
 
-/* "12:03:10Z", with the date where that is another day. */
+/* Appends a time such as "12:03:10Z", with the date if that is another day. */
 static void put_time(struct buf *out, int64_t when, int64_t now)
 {
     char iso[CLOCK_ISO_LEN + 1], today[CLOCK_ISO_LEN + 1];
@@ -289,7 +290,7 @@ static void put_last_error(struct buf *out, const Drover__V1__StepStatus *step)
     put_agent(out, step);
 }
 
-/* " after 3 of 10 failures and 1 of 5 deaths" */
+/* Such as " after 3 of 10 failures and 1 of 5 leases that ended without an answer". */
 static void put_counts(struct buf *out, const Drover__V1__StepStatus *step)
 {
     if (step->failures > 0)
@@ -317,7 +318,7 @@ static void put_unstarted(struct buf *out, const Drover__V1__StepStatus *step)
                    step->unstarted == 1 ? " was" : "s were");
 }
 
-/* "its undo is ", or nothing: @state is what is said of a step without more words. */
+/* Appends @state, after "its undo " and @verb if it is about the undo of the step. */
 static void put_subject(struct buf *out, const Drover__V1__StepStatus *step, const char *verb,
                         const char *state)
 {
@@ -401,7 +402,7 @@ static const char *say_backoff(const struct why *why, const Drover__V1__StepStat
     return overdue ? "OVERDUE" : "BACKOFF";
 }
 
-/* What to say, of a job and perhaps one of its steps. */
+/* Appends a command that the user can give, for a job and perhaps one of its steps. */
 static void put_advice(struct buf *out, const char *before, const char *job, const char *step)
 {
     buf_puts(out, before);
@@ -479,7 +480,7 @@ static const char *say_step(const struct why *why, const Drover__V1__StepStatus 
     }
 }
 
-/* ---- of the job ---- */
+/* ---- the sentence about the job ---- */
 
 static void say_held(struct buf *out, const Drover__V1__JobStatus *job)
 {
@@ -502,7 +503,7 @@ static void say_held(struct buf *out, const Drover__V1__JobStatus *job)
     buf_puts(out, " lets it go on");
 }
 
-/* What complete_by still bounds. */
+/* Appends the deadline if it still bounds the job. */
 static void put_bound(struct buf *out, const Drover__V1__JobStatus *job)
 {
     if (job->desired != DROVER__V1__STATE__STATE_ACTIVE || job->complete_by <= job->now)
@@ -548,7 +549,7 @@ static const char *say_job(const Drover__V1__JobStatus *job, struct buf *out)
     return "PROCESSING";
 }
 
-/* ---- showing ---- */
+/* ---- output ---- */
 
 static void print_table(struct why *why)
 {
@@ -567,7 +568,7 @@ static void print_table(struct why *why)
     fputs(buf_str(&out), stdout);
 }
 
-/* The members of an object. */
+/* Appends the members of a JSON object. */
 static void put_reason(const char *of, const char *name, const char *code,
                        const struct buf *sentence, struct buf *out)
 {
@@ -629,7 +630,7 @@ static void print(struct why *why)
 
 /* ---- asking ---- */
 
-/* Tells of the schedulers, who have not answered. */
+/* Reports that the schedulers have not answered. */
 static void say_schedulers(struct why *why, const struct session_queue *control)
 {
     why->code = control->consumers == 0 ? "NO_SCHEDULER" : "NO_ANSWER";
@@ -673,7 +674,7 @@ static int ask_store(struct why *why, struct wire_message *answer)
     return r ? session_complain(why->session, r) : control_exit(answer->answer);
 }
 
-/* Likewise, or tells what is wrong with the schedulers. */
+/* Asks the schedulers, or reports what is wrong with them. Return: the exit code. */
 static int ask_schedulers(struct why *why, struct wire_message *answer)
 {
     struct session_queue control;
@@ -687,7 +688,7 @@ static int ask_schedulers(struct why *why, struct wire_message *answer)
     }
     r = get_status(why->session, why->args->operands[0], false, why->deadline, answer);
     if (r == SESSION_E_TIMEOUT) {
-        why->deadline = SESSION_FOREVER; /* a look takes a moment, or fails */
+        why->deadline = SESSION_FOREVER; /* an inspection has a time limit of its own */
         say_schedulers(why, &control);
     }
     return r ? session_complain(why->session, r) : control_exit(answer->answer);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Workflows: files checked before they are registered, and what is registered
+ * Workflows: checks workflow files, and shows registered workflows (commands workflow …)
+ *
+ * Called by main().
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +18,7 @@
 #include "model/json.h"
 #include "model/workflow.h"
 
-/* ---- validate ---- */
+/* ---- workflow validate ---- */
 
 static int validate(const struct args *args, const char *path)
 {
@@ -86,7 +88,7 @@ int cli_workflow_validate(const struct args *args)
     return code;
 }
 
-/* ---- what is registered ---- */
+/* ---- workflow list and workflow show ---- */
 
 static int ask(struct session *s, Drover__V1__ListWorkflows *query, int64_t deadline,
                struct wire_message *answer)
@@ -134,7 +136,7 @@ static void print_all(struct table *t, struct buf *out, const struct args *args)
     fputs(buf_str(out), stdout);
 }
 
-/* Page after page. Return: the exit code. */
+/* Prints all registered workflows. Return: the exit code. */
 static int list_all(struct session *s, const struct args *args, int64_t deadline)
 {
     CLEANUP(table_deinit) struct table t = {.columns = 3};

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Access: decides what a user may submit and command, and where answers may go
+ *
+ * Pure: the answers follow from the settings in struct access, the user and the message. Called by
+ * the machine, see access.h.
+ */
 #include "scheduler/access.h"
 
 #include <stdlib.h>
@@ -8,7 +14,7 @@
 #include "model/reply_to.h"
 #include "model/wire.h"
 
-#define SERVER_NAMED "amq.gen-" /* queues with a name that only their owner knows */
+#define SERVER_NAMED "amq.gen-" /* queues named by the broker; only their owner knows the name */
 
 static void submitter_deinit(struct access_submitter *s)
 {
@@ -45,7 +51,7 @@ static const struct access_submitter *submitter_named(const struct access *a, co
     return NULL;
 }
 
-/* The group for a user; NULL for none. */
+/* The group of a user; NULL for none. */
 static const struct access_submitter *submitter_of(const struct access *a, const char *user)
 {
     const struct access_submitter *s = submitter_named(a, user);
@@ -58,7 +64,7 @@ static bool begins_with(const char *text, const char *beginning)
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* "<user>.", and something behind it. */
+/* Whether a queue is named "<user>." and something after it. */
 static bool is_named_after(const char *queue, const char *user)
 {
     size_t len = strlen(user);
@@ -136,15 +142,15 @@ static bool is_of_supervisor(const Drover__V1__Control *m)
            m->command_case == DROVER__V1__CONTROL__COMMAND_NOTIFY;
 }
 
-/* Whether it says what a step has done, or is to do: where only registered definitions run, that is
- * not for a submitter to say. */
+/* Whether a command says what a step has done, or is to do. A submitter may not say that where
+ * only registered definitions run. */
 static bool rewrites_step(const Drover__V1__Control *m)
 {
     return m->command_case == DROVER__V1__CONTROL__COMMAND_RESOLVE ||
            (m->command_case == DROVER__V1__CONTROL__COMMAND_RETRY && m->retry->arguments);
 }
 
-/* Whether it has a step done in another way than its definition says, or once more. */
+/* Whether a command has a step done in another way than its definition says, or once more. */
 static bool changes_step(const Drover__V1__Control *m)
 {
     return (m->command_case == DROVER__V1__CONTROL__COMMAND_RETRY &&

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Access settings: reads struct access from the configuration and checks it
+ *
+ * Called by main.c and scheduler_io.c when the process starts, and by main.c for --check-config.
+ */
 #include "scheduler/access_config.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/id.h"
-#include "io/tree.h"
+#include "io/config_tree.h"
 
 static int check_names(char *const *names, const config_setting_t *group, struct problem *problem)
 {

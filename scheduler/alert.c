@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Alerts: what a person is to act on, or to know
+ * Alerts: events that ask a person to act, or to know
  *
- * An alert about one job (a step is parked, the job is held past its time, or has ended as nobody
- * asked for) is owed in the store until the broker has it: notice.c. Each is published by itself.
+ * An alert about one job (a step is parked, a deadline has passed, a job has ended as no command
+ * has asked for) is a notification in the outbox until the broker has confirmed it: see
+ * notification.c. Each is published on its own.
  *
- * That an actor has no agent, or no queue, is one cause for all steps that wait for it. The store
- * remembers that it was told, so that of many schedulers one tells it. A scheduler that is to tell
- * has a minute for it, and says so when the broker has confirmed; else another one tells. When a
- * step that had to wait is answered, the cause is over, and that is always said to the store: the
- * scheduler that meets the next one may be another.
+ * An actor without an agent, or without a queue, is one cause for all steps that wait for it. The
+ * store records that the alert was published, so one scheduler of many publishes it. A
+ * scheduler asks the store first. If the answer is NEWS it has a minute to publish the alert and,
+ * when the broker has confirmed it, to record that; else the cause is news again for all
+ * schedulers. When a step that had to wait is answered the cause is over. The scheduler always
+ * records that, because another one may meet the next alert.
  *
  * The log and scheduler.alert_command get one alert for each cause (reason, error class, actor and
- * workflow) and alert_interval: the first at once, and at its end the last of those that followed,
- * with their number. So does drover.events of dead letters. What is about the store waits for no
- * others.
+ * workflow) and alert_interval: the first at once, and at the end of the interval the last of those
+ * that followed, with their number. So does drover.events for dead letters. An alert about the
+ * store is not held back by others.
+ *
+ * Called by the files of the machine that find a cause.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,16 +41,16 @@
 #define COMPENSATION_FAILED "COMPENSATION_FAILED"
 #define TORN "TORN"
 #define DEAD_LETTER "DEAD_LETTER"
-#define SERVED "SERVED" /* causes of an actor are over */
+#define SERVED "SERVED" /* the causes of an actor are over */
 
-/* ---- who was asked ---- */
+/* ---- causes that the store was asked about ---- */
 
-/* The memory of this process, which only spares the store questions. */
+/* The memory of this process, which only saves calls to the store. */
 static struct asked *asked_find(struct scheduler *s, const char *cause)
 {
     struct asked *asked;
 
-    HASH_FIND(hh, s->asked, cause, strlen(cause), asked);
+    HASH_FIND(hh, s->asked_causes, cause, strlen(cause), asked);
     return asked;
 }
 
@@ -63,11 +67,11 @@ static void asked_keep(struct scheduler *s, const char *cause)
     size_t len = strlen(cause);
 
     if (!asked) {
-        if (HASH_COUNT(s->asked) >= MACHINE_ASKED_MAX)
+        if (HASH_COUNT(s->asked_causes) >= MACHINE_ASKED_MAX)
             asked_free(s);
         asked = or_abort(malloc(sizeof(*asked) + len + 1));
         memcpy(asked->cause, cause, len + 1);
-        HASH_ADD_KEYPTR(hh, s->asked, asked->cause, len, asked);
+        HASH_ADD_KEYPTR(hh, s->asked_causes, asked->cause, len, asked);
     }
     asked->again = s->now + MACHINE_ASK_AGAIN_MS;
 }
@@ -78,7 +82,7 @@ static void asked_forget(struct scheduler *s, const char *cause)
 
     if (!asked)
         return;
-    HASH_DEL(s->asked, asked);
+    HASH_DEL(s->asked_causes, asked);
     free(asked);
 }
 
@@ -86,21 +90,21 @@ void asked_free(struct scheduler *s)
 {
     struct asked *asked, *next;
 
-    HASH_ITER(hh, s->asked, asked, next) {
-        HASH_DEL(s->asked, asked);
+    HASH_ITER(hh, s->asked_causes, asked, next) {
+        HASH_DEL(s->asked_causes, asked);
         free(asked);
     }
 }
 
 /* ---- the event ---- */
 
-/* What helps, where a person knows no more than the alert. @job and @step are names that a shell
- * takes as they are. */
+/* The command that helps, for a person who knows no more than the alert. @job and @step are
+ * names, which a shell takes as they are. */
 static const char *advice_of(struct effects *fx, const char *reason, const char *job,
                              const char *step)
 {
     static const struct {
-        const char *reason, *command; /* then the job, and after a + the step */
+        const char *reason, *command; /* the job is added, and after a + the step */
     } commands[] = {
         {PARKED, "retry+"},
         {DEADLINE, "resume"},
@@ -148,7 +152,7 @@ static const char *actor_of(const struct workflow *w, const struct alert *alert)
     return d ? d->actor : "";
 }
 
-/* Of a dead letter: its code, and what stands behind that. */
+/* The error of a dead letter: the code is the class, the rest of the reason the message. */
 static Drover__V1__Error *letter_error(struct effects *fx, const char *reason)
 {
     Drover__V1__Error *e = effects_alloc(fx, sizeof(*e));
@@ -186,8 +190,8 @@ void alert_event(struct scheduler *s, Drover__V1__JobEvent *m, const struct op *
         m->error = letter_error(s->out, op->reason);
 }
 
-/* The error is that which the alert is about; what an agent has said of an earlier attempt is none.
- */
+/* The error of the alert's own cause, not the one that an agent has reported for an earlier
+ * attempt. NULL for none. */
 static Drover__V1__Error *error_of(struct effects *fx, const char *reason,
                                    const Drover__V1__JobStatus *job,
                                    const Drover__V1__StepStatus *step)
@@ -225,16 +229,16 @@ static void add_status(struct scheduler *s, Drover__V1__JobEvent *m,
     m->unstarted = step->unstarted;
 }
 
-/* ---- one a cause and interval ---- */
+/* ---- one alert for each cause and interval ---- */
 
-/* Alerts alike, within an interval of the first. */
+/* Alerts of one cause within an interval, after the first. */
 struct alert_group {
     UT_hash_handle hh;
     int64_t until;
-    uint64_t more; /* than the first; of them the last is kept: */
+    uint64_t more; /* their number; the last one is kept: */
     char *about;   /* see struct scheduler_alert */
     struct buf event;
-    bool publishes; /* it is about no job, so the event goes out as well */
+    bool publishes; /* it is about no job, so the event is published as well */
     char cause[];
 };
 
@@ -270,7 +274,8 @@ static void group_add(struct scheduler *s, const char *cause)
     HASH_ADD_STR(s->alert_groups, cause, g);
 }
 
-/* Beyond so many causes those of one reason are one: a stranger may name any class and workflow. */
+/* Beyond MACHINE_CAUSES_MAX all causes of one reason are one, because a user may name any class
+ * and workflow. */
 static const char *cause_within(struct scheduler *s, const char *cause, const char *reason)
 {
     bool room = HASH_COUNT(s->alert_groups) < MACHINE_CAUSES_MAX;
@@ -278,7 +283,7 @@ static const char *cause_within(struct scheduler *s, const char *cause, const ch
     return room || group_find(s, cause) ? cause : reason;
 }
 
-/* For the log and the command. Nothing of what a job carries is in the log. */
+/* Gives an alert to the log and to the alert command. The log gets nothing of the data of a job. */
 static void hand_over(struct scheduler *s, const Drover__V1__JobEvent *m, const char *about,
                       struct bytes event)
 {
@@ -296,7 +301,8 @@ static void hand_over(struct scheduler *s, const Drover__V1__JobEvent *m, const 
     e->role.object = alert;
 }
 
-/* Return: whether it is the first of its cause. @publishes: if it is not, its event waits, too. */
+/* Adds an alert to its cause. Return: whether it is the first. @publishes: the event of a later
+ * one is published at the end of the interval. */
 static bool is_first(struct scheduler *s, Drover__V1__JobEvent *m, const char *cause,
                      const char *about, bool publishes)
 {
@@ -332,7 +338,7 @@ static void publish_again(struct scheduler *s, const Drover__V1__JobEvent *m)
     item_unref(s, item);
 }
 
-/* Of those that came after the first. Return: whether there were any. */
+/* Publishes the last of the alerts after the first. Return: whether there were any. */
 static bool group_tell(struct scheduler *s, struct alert_group *g)
 {
     CLEANUP(wire_free) struct wire_message m = {0};
@@ -354,7 +360,7 @@ static void group_end(struct scheduler *s, struct alert_group *g)
         return;
     }
     g->until = s->now + s->alert_interval_ms;
-    HASH_DEL(s->alert_groups, g); /* the last one now */
+    HASH_DEL(s->alert_groups, g); /* it is the last one now */
     HASH_ADD_STR(s->alert_groups, cause, g);
 }
 
@@ -377,13 +383,14 @@ int64_t alert_next(const struct scheduler *s)
     return s->alert_groups ? s->alert_groups->until : INT64_MAX;
 }
 
-/* ---- telling ---- */
+/* ---- publishing an alert ---- */
 
 static void alert_again(struct scheduler *s, struct op *op);
 static void told_call(struct scheduler *s, struct op *op);
 static void told_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
 
-/* Where the broker would not have it, the cause is news again in a minute, to whoever meets it. */
+/* All publishes have their outcome: records that the alert was published. If the broker refused
+ * it the cause is news again in a minute, to any scheduler that meets it. */
 static void cause_told(struct scheduler *s, struct op *op)
 {
     if (op->returned)
@@ -392,7 +399,7 @@ static void cause_told(struct scheduler *s, struct op *op)
     op_call(s, op, told_call, told_answered);
 }
 
-/* Nobody else knows of it: it is sent until the broker has it. */
+/* No other process knows of this alert: it is published until the broker confirms it. */
 static void of_store_told(struct scheduler *s, struct op *op)
 {
     if (!op->returned)
@@ -406,7 +413,9 @@ static void of_store_told(struct scheduler *s, struct op *op)
 static void publish(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m)
 {
     event_publish(s, op, m, op->workflow, "alert");
-    op->then = op->seq > 0 ? notice_told : *op->alert->cause ? cause_told : of_store_told;
+    op->then = op->seq > 0         ? notification_published
+               : *op->alert->cause ? cause_told
+                                   : of_store_told;
 }
 
 static void alert_again(struct scheduler *s, struct op *op)
@@ -415,18 +424,18 @@ static void alert_again(struct scheduler *s, struct op *op)
 
     alert_event(s, &m, op);
     publish(s, op, &m);
-    op_unref(s, op); /* what the timer held */
+    op_unref(s, op); /* held by the timer */
 }
 
-/* That an actor of registered workflows is absent, say: it is told once, for the jobs of all users.
- * Other actors are as many as somebody names. */
+/* Whether an alert concerns all users, such as that an actor of registered workflows is absent:
+ * then it is raised once for all their jobs. Users may name any number of other actors. */
 static bool concerns_all(const struct scheduler *s, const struct op *op)
 {
     return *op->alert->cause && op->workflow &&
-           is_of_workflows(s, actor_of(op->workflow, op->alert));
+           actor_is_registered(s, actor_of(op->workflow, op->alert));
 }
 
-/* Where jobs have owners their alerts share the command by those. */
+/* If jobs have owners, the owners share the alert command; else the workflows do. */
 static const char *about_of(const struct scheduler *s, const struct op *op,
                             const Drover__V1__JobEvent *m, const char *submitter)
 {
@@ -448,14 +457,14 @@ static void tell(struct scheduler *s, struct op *op, const Drover__V1__JobStatus
     about = about_of(s, op, &m, job ? job->submitter : "");
     cause = effects_printf(s->out, "%s %s %s %s", m.reason, m.error ? m.error->class_ : "", m.actor,
                            m.workflow);
-    if (!*op->job && !letter) /* about the store, say: it waits for no others */
+    if (!*op->job && !letter) /* such as one about the store: not held back by others */
         hand_over(s, &m, about, wire_pack(s->out, &m.base, true));
     else if (!is_first(s, &m, cause, about, letter) && letter)
         return;
     publish(s, op, &m);
 }
 
-static void look_call(struct scheduler *s, struct op *op)
+static void status_call(struct scheduler *s, struct op *op)
 {
     bool step = op->alert->step != WORKFLOW_NONE;
 
@@ -463,7 +472,7 @@ static void look_call(struct scheduler *s, struct op *op)
                     step ? op->alert->step : 0, step ? 1 : 0, false, NULL);
 }
 
-static void look_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+static void status_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     Drover__V1__JobStatus status = DROVER__V1__JOB_STATUS__INIT;
     struct ops_job job;
@@ -473,16 +482,16 @@ static void look_answered(struct scheduler *s, struct op *op, struct ops_reader 
         return;
     }
     status_job(s->out, &status, bytes_str(op->job), &job);
-    if (bytes_is(job.definition, op->workflow->digest)) /* not where it has migrated since */
+    if (bytes_is(job.definition, op->workflow->digest)) /* the job may have migrated since */
         status_steps(s->out, &status, &job, op->workflow);
     tell(s, op, &status);
     status_steps_free(&status);
 }
 
-void alert_tell(struct scheduler *s, struct op *op)
+void alert_publish(struct scheduler *s, struct op *op)
 {
     if (*op->job && op->workflow)
-        op_call(s, op, look_call, look_answered);
+        op_call(s, op, status_call, status_answered);
     else
         tell(s, op, NULL);
 }
@@ -490,13 +499,13 @@ void alert_tell(struct scheduler *s, struct op *op)
 static void told_call(struct scheduler *s, struct op *op)
 {
     ops_told(s->out, op_call_id(s, op), op->partition, op->alert->cause, op->alert->what,
-             op->fresh);
+             op->nonce);
 }
 
 static void told_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     if (op->alert->what == OPS_CAUSE_ASK && ops_read_told(r))
-        alert_tell(s, op);
+        alert_publish(s, op);
 }
 
 void alert_of_store(struct scheduler *s, struct item *item, const char *job, const char *reason,
@@ -506,7 +515,7 @@ void alert_of_store(struct scheduler *s, struct item *item, const char *job, con
 
     op->alert = or_abort(malloc(sizeof(*op->alert)));
     *op->alert = (struct alert){.step = WORKFLOW_NONE, .at = at, .reason = reason};
-    alert_tell(s, op);
+    alert_publish(s, op);
     op_unref(s, op);
 }
 
@@ -515,23 +524,23 @@ static struct op *letters_op(struct scheduler *s, struct item *item, const char 
     struct op *op = op_new(s, item, job);
 
     op->alert = or_abort(malloc(sizeof(*op->alert)));
-    *op->alert = (struct alert){.step = WORKFLOW_NONE, .at = s->looked_at, .reason = DEAD_LETTER};
+    *op->alert = (struct alert){.step = WORKFLOW_NONE, .at = s->checked_at, .reason = DEAD_LETTER};
     return op;
 }
 
 static void letters_call(struct scheduler *s, struct op *op)
 {
     ops_letters(s->out, op_call_id(s, op), op->partition, s->letters.there,
-                s->letters.own - s->letters.said);
-    s->letters.saying = s->letters.own;
+                s->letters.own - s->letters.recorded);
+    s->letters.recording = s->letters.own;
 }
 
 static void letters_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    s->letters.said = s->letters.saying;
+    s->letters.recorded = s->letters.recording;
     op->alert->count = ops_read_letters(r);
     if (op->alert->count > 0)
-        alert_tell(s, op);
+        alert_publish(s, op);
 }
 
 void alert_letters(struct scheduler *s)
@@ -544,24 +553,24 @@ void alert_letters(struct scheduler *s)
     item_unref(s, item);
 }
 
-/* Its delivery does not wait for that: nobody may be there who takes alerts. */
+/* The delivery does not wait for this alert: the broker may refuse it for a long time. */
 void alert_dead(struct scheduler *s, const char *job, const char *reason)
 {
     struct item *item = item_new(s, NULL);
     struct op *op = letters_op(s, item, job);
 
     op->reason = or_abort(strdup(reason));
-    alert_tell(s, op);
+    alert_publish(s, op);
     op_unref(s, op);
     item_unref(s, item);
 }
 
-/* What others do to this process is told by it alone. */
+/* Only this process knows of what was done to it, so it does not ask the store. */
 void alert_now(struct scheduler *s, const char *job, const char *reason)
 {
     struct item *item = item_new(s, NULL);
 
-    alert_of_store(s, item, job, reason, s->looked_at);
+    alert_of_store(s, item, job, reason, s->checked_at);
     item_unref(s, item);
 }
 
@@ -572,22 +581,22 @@ void alert_ignored(struct scheduler *s, const char *actor)
 
     op->alert = or_abort(malloc(sizeof(*op->alert)));
     *op->alert =
-        (struct alert){.step = WORKFLOW_NONE, .at = s->looked_at, .reason = "REPLIES_IGNORED"};
+        (struct alert){.step = WORKFLOW_NONE, .at = s->checked_at, .reason = "REPLIES_IGNORED"};
     snprintf(op->alert->actor, sizeof(op->alert->actor), "%s", actor);
-    alert_tell(s, op);
+    alert_publish(s, op);
     op_unref(s, op);
     item_unref(s, item);
 }
 
 void alert_once_a_minute(struct scheduler *s, int64_t *told, const char *job, const char *reason)
 {
-    if (*told && s->now < *told + MACHINE_TOLD_AGAIN_MS)
+    if (*told && s->now < *told + MACHINE_ALERT_AGAIN_MS)
         return;
     *told = s->now;
     alert_now(s, job, reason);
 }
 
-void alert_torn(struct scheduler *s, struct item *item, const char *job, int64_t at)
+void alert_corrupt(struct scheduler *s, struct item *item, const char *job, int64_t at)
 {
     struct op *op = op_new(s, item, job);
 
@@ -599,7 +608,7 @@ void alert_torn(struct scheduler *s, struct item *item, const char *job, int64_t
     op_unref(s, op);
 }
 
-/* An op of its own, because it may have to be sent more than once. */
+/* An operation of its own, because it may be published more than once. */
 static struct op *alert_new(struct scheduler *s, const struct op *from, const struct alert *of,
                             struct workflow *w)
 {
@@ -611,10 +620,10 @@ static struct op *alert_new(struct scheduler *s, const struct op *from, const st
     return op;
 }
 
-/* Says to the store what is with a cause, or finds out whether it is news; where the actor is, that
- * stands in one partition. */
-static void cause_say(struct scheduler *s, const struct op *from, const struct alert *alert,
-                      struct workflow *w, enum ops_cause what)
+/* Tells the store about a cause, or asks whether it is news. The partition follows from the
+ * actor, so that each cause is in one of them. */
+static void cause_report(struct scheduler *s, const struct op *from, const struct alert *alert,
+                         struct workflow *w, enum ops_cause what)
 {
     struct op *op = alert_new(s, from, alert, w);
 
@@ -630,31 +639,31 @@ static void set_cause(struct alert *alert, const char *reason, const struct work
     snprintf(alert->cause, sizeof(alert->cause), "%s %s", reason, actor_of(w, alert));
 }
 
-static void served(struct scheduler *s, const struct op *op, struct alert *alert,
-                   struct workflow *w)
+static void cause_over(struct scheduler *s, const struct op *op, struct alert *alert,
+                       struct workflow *w)
 {
     static const char *const reasons[] = {NO_AGENT, UNROUTABLE, SILENT, REJECTED};
 
     for (size_t i = 0; i < array_size(reasons); i++) {
         set_cause(alert, reasons[i], w);
         asked_forget(s, alert->cause);
-        cause_say(s, op, alert, w, OPS_CAUSE_OVER);
+        cause_report(s, op, alert, w, OPS_CAUSE_OVER);
     }
 }
 
-static void missed(struct scheduler *s, const struct op *op, struct alert *alert,
-                   const char *reason, struct workflow *w)
+static void cause_met(struct scheduler *s, const struct op *op, struct alert *alert,
+                      const char *reason, struct workflow *w)
 {
     set_cause(alert, reason, w);
     if (asked_lately(s, alert->cause))
         return;
     asked_keep(s, alert->cause);
-    cause_say(s, op, alert, w, OPS_CAUSE_ASK);
+    cause_report(s, op, alert, w, OPS_CAUSE_ASK);
 }
 
 static const char *const of_jobs[] = {PARKED, DEADLINE, FAILED, COMPENSATED, COMPENSATION_FAILED};
 
-/* The reason of an alert about one job; NULL where it is about an actor. */
+/* The reason of an alert about a job; NULL if it is about an actor. */
 static const char *reason_of_job(struct bytes reason)
 {
     for (size_t i = 0; i < array_size(of_jobs); i++)
@@ -663,7 +672,8 @@ static const char *reason_of_job(struct bytes reason)
     return NULL;
 }
 
-void alert_owed(struct op *op, const struct ops_job *job, const char *step, struct workflow *w)
+void alert_from_outbox(struct op *op, const struct ops_job *job, const char *step,
+                       struct workflow *w)
 {
     const char *reason = reason_of_job(job->reason);
     unsigned number, back;
@@ -684,7 +694,7 @@ void alert_owed(struct op *op, const struct ops_job *job, const char *step, stru
     op->workflow = w ? workflow_ref(w) : NULL;
 }
 
-/* Of one actor: whether that is news the store is asked first. */
+/* The reason of an alert about an actor: the store is asked first whether it is news. */
 static const char *cause_of(struct bytes reason)
 {
     static const char *const causes[] = {UNROUTABLE, SILENT, REJECTED, OTHER_STEP, OTHER_ACTOR};
@@ -695,22 +705,22 @@ static const char *cause_of(struct bytes reason)
     return NO_AGENT;
 }
 
-void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_driven *driven,
+void alerts_raise(struct scheduler *s, const struct op *op, const struct ops_transition *transition,
                   struct workflow *w)
 {
-    for (uint32_t i = 0; i < driven->n_alerts; i++) {
-        const struct ops_alert *of = &driven->alerts[i];
+    for (uint32_t i = 0; i < transition->n_alerts; i++) {
+        const struct ops_alert *of = &transition->alerts[i];
         struct bytes reason = of->reason;
         struct alert alert = {
-            .step = of->step, .back = of->back, .at = driven->now, .seq = of->seq};
+            .step = of->step, .back = of->back, .at = transition->now, .seq = of->seq};
 
-        if (reason_of_job(reason)) /* owed: it is read as one that was lost would be */
-            notice_new(s, op->item, op->job, of->seq, op->digest);
+        if (reason_of_job(reason)) /* in the outbox: read as one that a dead scheduler left there */
+            notification_new(s, op->item, op->job, of->seq, op->digest);
         else if (of->step >= w->n_steps)
             continue;
         else if (bytes_is(reason, SERVED))
-            served(s, op, &alert, w);
+            cause_over(s, op, &alert, w);
         else
-            missed(s, op, &alert, cause_of(reason), w);
+            cause_met(s, op, &alert, cause_of(reason), w);
     }
 }

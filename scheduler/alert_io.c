@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Alert command: a queue of alerts for each about, and the run of the program
+ *
+ * See alert_io.h. Called by scheduler_io.c; uses libuv, and is no part of the machine.
+ */
 #include "scheduler/alert_io.h"
 
 #include <errno.h>
@@ -14,7 +19,7 @@
 #include "base/str.h"
 #include "io/child.h"
 
-/* Names that have alerts waiting, or only have to be told how many were left out. */
+/* Abouts with alerts that wait, or with a number left out that is not reported yet. */
 #define ALERTS_ABOUT_MAX (2 * ALERTS_WAITING)
 
 struct waiting {
@@ -22,8 +27,9 @@ struct waiting {
     char event[];
 };
 
-/* Alerts about one. It is here as long as some wait, or were left out and that is to be told. */
-struct about {
+/* The alerts of one about. It exists while alerts wait, or while a number left out is to be
+ * reported. */
+struct subject {
     struct list link; /* in alert_io.abouts, the next one first */
     struct list waiting;
     unsigned n;
@@ -39,8 +45,8 @@ struct run {
     uv_timer_t limit;
     uv_write_t write;
     struct waiting *alert; /* owned */
-    bool killed;           /* that is said already */
-    unsigned handles;      /* to be closed */
+    bool killed;           /* it was counted as killed */
+    unsigned handles;      /* that are not closed yet */
 };
 
 struct alert_io {
@@ -49,18 +55,19 @@ struct alert_io {
     int limit_ms;
     struct list abouts;
     unsigned n_abouts;
-    unsigned n_waiting; /* alerts, of all */
+    unsigned n_waiting; /* alerts, of all abouts */
     struct run *running;
     uint64_t failing; /* runs since the last one that ended well */
     struct alert_io_stats stats;
-    void (*on_closed)(void *ctx); /* NULL: alerts are taken */
+    void (*on_closed)(void *ctx); /* NULL: alerts are accepted */
     void *ctx;
-    uv_timer_t closing; /* until what waits is left out; on_closed comes when it is closed */
+    /* Fires when the alerts that wait are left out; on_closed is called when it is closed. */
+    uv_timer_t closing;
 };
 
 static void run_next(struct alert_io *a);
 
-/* ---- the end ---- */
+/* ---- the end of a run ---- */
 
 static void on_all_closed(uv_handle_t *handle)
 {
@@ -95,7 +102,8 @@ static void run_end(struct run *run)
     close_once(&run->limit);
 }
 
-/* Counts a run that does not end well. Return: whether to log it, once until one does. */
+/* Counts a run that does not end well. Return: whether to log it: only the first one since a run
+ * ended well. */
 static bool fails(struct alert_io *a, uint64_t *counter)
 {
     (*counter)++;
@@ -115,7 +123,7 @@ static void on_ended(uv_process_t *process, int64_t status, int signal)
     struct run *run = process->data;
     struct alert_io *a = run->owner;
 
-    child_signal(process, SIGKILL); /* what it has left behind */
+    child_signal(process, SIGKILL); /* the processes that it has left in its group */
     if (status == 0 && signal == 0) {
         ends_well(a);
     } else if (!run->killed && fails(a, &a->stats.failed)) {
@@ -143,13 +151,13 @@ static void on_limit(uv_timer_t *timer)
     run_kill(run);
 }
 
-/* ---- the start ---- */
+/* ---- the start of a run ---- */
 
 static void on_written(uv_write_t *write, int status)
 {
     struct run *run = write->data;
 
-    close_once(&run->in); /* whether it was read or not is the program's own business */
+    close_once(&run->in); /* the program may read it or not */
 }
 
 static void feed(struct run *run)
@@ -195,7 +203,7 @@ static void run_start(struct alert_io *a, struct waiting *alert)
     feed(run);
 }
 
-/* ---- who is next ---- */
+/* ---- the next alert ---- */
 
 static struct waiting *waiting_new(const char *event)
 {
@@ -207,10 +215,10 @@ static struct waiting *waiting_new(const char *event)
     return alert;
 }
 
-static struct about *about_find(struct alert_io *a, const char *name)
+static struct subject *subject_find(struct alert_io *a, const char *name)
 {
     list_foreach(l, &a->abouts) {
-        struct about *about = list_entry(l, struct about, link);
+        struct subject *about = list_entry(l, struct subject, link);
 
         if (strcmp(about->name, name) == 0)
             return about;
@@ -218,10 +226,10 @@ static struct about *about_find(struct alert_io *a, const char *name)
     return NULL;
 }
 
-static struct about *about_new(struct alert_io *a, const char *name)
+static struct subject *subject_new(struct alert_io *a, const char *name)
 {
     size_t size = strlen(name) + 1;
-    struct about *about = or_abort(calloc(1, sizeof(*about) + size));
+    struct subject *about = or_abort(calloc(1, sizeof(*about) + size));
 
     memcpy(about->name, name, size);
     list_init(&about->waiting);
@@ -230,26 +238,26 @@ static struct about *about_new(struct alert_io *a, const char *name)
     return about;
 }
 
-/* Beyond so many all others are one. */
-static struct about *about_of(struct alert_io *a, const char *name)
+/* Beyond ALERTS_ABOUT_MAX all others are one about. */
+static struct subject *subject_of(struct alert_io *a, const char *name)
 {
-    struct about *about = about_find(a, name);
+    struct subject *about = subject_find(a, name);
 
     if (!about && a->n_abouts >= ALERTS_ABOUT_MAX) {
         name = "others";
-        about = about_find(a, name);
+        about = subject_find(a, name);
     }
-    return about ? about : about_new(a, name);
+    return about ? about : subject_new(a, name);
 }
 
-static void about_free(struct alert_io *a, struct about *about)
+static void subject_free(struct alert_io *a, struct subject *about)
 {
     list_remove(&about->link);
     a->n_abouts--;
     free(about);
 }
 
-static struct waiting *left_out_new(const struct about *about)
+static struct waiting *left_out_new(const struct subject *about)
 {
     CLEANUP(buf_deinit) struct buf event = {0};
 
@@ -263,10 +271,10 @@ static struct waiting *left_out_new(const struct about *about)
     return waiting_new(buf_str(&event));
 }
 
-/* The next alert of the one whose turn it is, who is the last then. */
+/* The next alert of the first about, which becomes the last one. */
 static struct waiting *take_turn(struct alert_io *a)
 {
-    struct about *about = list_entry(list_pop(&a->abouts), struct about, link);
+    struct subject *about = list_entry(list_pop(&a->abouts), struct subject, link);
     struct list *first = list_pop(&about->waiting);
     struct waiting *alert;
 
@@ -280,11 +288,11 @@ static struct waiting *take_turn(struct alert_io *a)
         about->left_out = 0;
     }
     if (about->n == 0 && about->left_out == 0)
-        about_free(a, about);
+        subject_free(a, about);
     return alert;
 }
 
-/* The next one; at the end of all there is nothing more to do. */
+/* Starts the next run. When all is done at the end, closes the timer. */
 static void run_next(struct alert_io *a)
 {
     if (!a->running && !list_empty(&a->abouts))
@@ -293,15 +301,15 @@ static void run_next(struct alert_io *a)
         uv_close((uv_handle_t *)&a->closing, on_all_closed);
 }
 
-/* ---- too many ---- */
+/* ---- alerts left out ---- */
 
-/* Whoever has most of them. */
-static struct about *about_most(struct alert_io *a)
+/* The about with most alerts. */
+static struct subject *subject_with_most(struct alert_io *a)
 {
-    struct about *most = NULL;
+    struct subject *most = NULL;
 
     list_foreach(l, &a->abouts) {
-        struct about *about = list_entry(l, struct about, link);
+        struct subject *about = list_entry(l, struct subject, link);
 
         if (!most || about->n > most->n)
             most = about;
@@ -309,7 +317,7 @@ static struct about *about_most(struct alert_io *a)
     return most;
 }
 
-static void leave_out(struct alert_io *a, struct about *about, struct list *alert)
+static void leave_out(struct alert_io *a, struct subject *about, struct list *alert)
 {
     list_remove(alert);
     free(list_entry(alert, struct waiting, link));
@@ -321,10 +329,11 @@ static void leave_out(struct alert_io *a, struct about *about, struct list *aler
               LOG_S("about", about->name));
 }
 
-/* The last one of those that have most is left out: of several the one that it is about. */
-static void make_room(struct alert_io *a, struct about *latest)
+/* Too many alerts wait: leaves out the last alert of the about with most. If several have as
+ * many, and @latest is one of them, it is that one. */
+static void make_room(struct alert_io *a, struct subject *latest)
 {
-    struct about *most = about_most(a);
+    struct subject *most = subject_with_most(a);
 
     if (a->n_waiting <= ALERTS_WAITING)
         return;
@@ -335,11 +344,11 @@ static void make_room(struct alert_io *a, struct about *latest)
 
 void alert_io_run(struct alert_io *a, const char *about_name, const char *event)
 {
-    struct about *about;
+    struct subject *about;
 
     if (a->on_closed)
         return;
-    about = about_of(a, about_name);
+    about = subject_of(a, about_name);
     list_append(&about->waiting, &waiting_new(event)->link);
     about->n++;
     a->n_waiting++;
@@ -347,7 +356,7 @@ void alert_io_run(struct alert_io *a, const char *about_name, const char *event)
     run_next(a);
 }
 
-/* ---- life ---- */
+/* ---- creating and closing ---- */
 
 int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command, int limit_ms)
 {
@@ -373,16 +382,16 @@ const struct alert_io_stats *alert_io_stats(const struct alert_io *a)
 static void drop_waiting(struct alert_io *a)
 {
     while (!list_empty(&a->abouts)) {
-        struct about *about = list_entry(a->abouts.next, struct about, link);
+        struct subject *about = list_entry(a->abouts.next, struct subject, link);
 
         for (struct list *l; (l = list_pop(&about->waiting));)
             free(list_entry(l, struct waiting, link));
-        about_free(a, about);
+        subject_free(a, about);
     }
     a->n_waiting = 0;
 }
 
-/* What is not handed over is in the log. */
+/* The time to close is over. The alerts that are left out are in the log. */
 static void on_late(uv_timer_t *timer)
 {
     struct alert_io *a = timer->data;

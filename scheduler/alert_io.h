@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Alert command: the program that is run for each alert, such as one that pages somebody
+ * Alert command: runs the program of scheduler.alert_command for each alert
  *
- * It gets the JobEvent in JSON on standard input, PATH, and nothing else; what it prints goes where
- * the log goes. One runs at a time, for a limited time. When it has ended, or its time is over, all
- * that it has started in its process group is killed. An alert is on exchange drover.events in any
- * case.
+ * The program, such as one that pages a person, gets the JobEvent in JSON on standard input. Its
+ * environment has PATH and nothing else; its output goes where the log goes. One runs at a time,
+ * for a limited time. When it has ended, or its time is over, everything it has started in its
+ * process group is killed. An alert is on exchange drover.events in any case.
  *
- * Alerts are about somebody's jobs: those about one wait in their order, and these take turns, so
- * that nobody's are kept from being told by another's. Of more than ALERTS_WAITING the latest are
- * left out that are about whoever has most of them; behind his others an alert ALERTS_LEFT_OUT says
- * how many there were.
+ * Each alert has an *about*: the user or the workflow whose jobs it is about, or a cause that
+ * concerns all. Alerts with the same about wait in their order. The abouts take turns, so that many
+ * alerts of one of them do not delay those of another. If more than ALERTS_WAITING wait, the latest
+ * alert of the about that has most is left out. Behind the others of that about, an alert
+ * ALERTS_LEFT_OUT says how many were left out.
+ *
+ * Called by scheduler_io.c, on the loop thread.
  */
 #pragma once
 
@@ -18,37 +21,39 @@
 #include <uv.h>
 
 #define ALERT_LIMIT_MS 30000
-#define ALERT_STOP_MS 5000 /* at the end of the scheduler, for all that wait */
+#define ALERT_STOP_MS 5000 /* for all alerts that wait when the scheduler stops */
 #define ALERTS_WAITING 100
 
 struct alert_io;
 
-/* Since the start. */
+/* Counted since the start. */
 struct alert_io_stats {
     uint64_t failed;   /* runs that could not begin, or ended with another status than 0 */
-    uint64_t killed;   /* runs that outlasted their limit */
-    uint64_t left_out; /* alerts that were not handed over */
+    uint64_t killed;   /* runs that took longer than their limit */
+    uint64_t left_out; /* alerts that the program did not get */
 };
 
 /**
  * alert_io_new() - create
- * @command:  path of the program, kept
- * @limit_ms: how long it may run; ALERT_LIMIT_MS
+ * @out:      the caller frees it by alert_io_free()
+ * @command:  path of the program; not copied
+ * @limit_ms: how long one run may take; ALERT_LIMIT_MS
  *
  * Return: 0 or -ENOMEM.
  */
 int alert_io_new(struct alert_io **out, uv_loop_t *loop, const char *command, int limit_ms);
 
-/* @about: whose jobs; @event: a JobEvent. Both are copied. */
+/* Runs the program for an alert when those before it are done. @about: see above; @event: a
+ * JobEvent in JSON. Both are copied. */
 void alert_io_run(struct alert_io *a, const char *about, const char *event);
 
 const struct alert_io_stats *alert_io_stats(const struct alert_io *a);
 
 /**
- * alert_io_close() - hands over what waits, and takes no more
- * @within_ms: then the program that runs is killed, and the rest left out
+ * alert_io_close() - run the program for the alerts that wait, and take no more
+ * @within_ms: after this time the program that runs is killed, and the other alerts are left out
  *
- * on_closed(ctx) follows, later.
+ * Calls on_closed(ctx) later, from the loop.
  */
 void alert_io_close(struct alert_io *a, int within_ms, void (*on_closed)(void *ctx), void *ctx);
 

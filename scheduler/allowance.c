@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Allowance: how much of a scheduler's time, and of the store's, somebody takes
+ * Allowances: how much a user, or the agents of an actor, may take of a scheduler and of the store
  *
- * Each has a bucket, which fills by so many units a second up to some seconds' worth, and may be
- * overdrawn by the last thing that was taken from it.
+ * Each allowance is a bucket, which fills by a rate of units per second up to some seconds' worth.
+ * The last thing that is taken from it may overdraw it.
  *
- * A user's is for Submits and Controls: a message costs one unit, and one more for each 4 KiB of
- * it; each store call of a question one, and one more for each hundred items that it answers. It
- * has another one for definitions, which the store keeps for an hour (UNUSED_DEFINITION in
- * drover.lua) whether or not a job uses them: one unit for each KiB that is stored.
+ * A user has one bucket for Submits and Controls. A message costs one unit, and one more for each
+ * 4 KiB of it. Each store call for a Control costs one, one more for each hundred items of its
+ * answer, and one for each 4 KiB of it. The user has another bucket for definitions, which the
+ * store keeps for an hour (UNUSED_DEFINITION in drover.lua) whether or not a job uses them: one
+ * unit for each KiB that is stored.
  *
- * That of an actor's agents is for replies, one unit each, given back where a step has waited for
- * it: so honest agents spend nothing, but for what comes too late, and that in bursts, after an
- * outage. Another one, of the same size, is for Progress, of which any number can be sent for one
- * step; what is beyond costs the first one, a tenth of a unit each.
+ * The agents of an actor have one bucket for replies. A reply costs one unit, which is given back
+ * if a step has waited for it. So honest agents spend units only for replies that come too late, in
+ * bursts after an outage. A message that is invalid as a whole costs ten units, and one more for
+ * each 4 KiB. The agents have another bucket of the same size for Progress, of which any number can
+ * be sent for one step. If that one is empty each Progress costs the first one a tenth of a unit.
+ *
+ * Called by the files of the machine, as machine.h says.
  */
 #include <stdlib.h>
 
 #include "scheduler/machine.h"
 
-#define ALLOWANCES_MAX 1024 /* then the one that is here longest gets a new bucket */
+#define ALLOWANCES_MAX 1024 /* then the oldest one is dropped, and begins with a full bucket */
 #define USER_SECONDS 2
 #define ACTOR_SECONDS 40
-#define EXTRA_PROGRESS 10 /* for a unit */
+#define EXTRA_PROGRESS 10 /* Progress, for one unit */
 #define DEFINITION_SECONDS 3600
-#define DEFINITION_BYTES 1024 /* for a unit */
+#define DEFINITION_BYTES 1024 /* for one unit */
 
 struct terms {
     const char *key;
-    int64_t rate; /* units a second; 0: there is no bucket */
+    int64_t rate; /* units per second; 0: there is no bucket */
     int64_t seconds;
 };
 
@@ -37,7 +41,7 @@ static struct terms of_user(const struct scheduler *s, const char *user)
     return (struct terms){user, access_limits(s->access, user).rate, USER_SECONDS};
 }
 
-/* In an hour as many bytes as its jobs may bring. */
+/* In an hour as many bytes as the jobs of the user may take. */
 static struct terms of_definitions(struct scheduler *s, const char *user)
 {
     const int64_t second = (int64_t)DEFINITION_SECONDS * DEFINITION_BYTES;
@@ -47,8 +51,8 @@ static struct terms of_definitions(struct scheduler *s, const char *user)
                           DEFINITION_SECONDS};
 }
 
-/* Of the agents that publish to drover.replies nobody knows which they are: they have one bucket,
- * and where nobody has to say who he is, which any of them could empty, none. */
+/* Agents that publish to drover.replies cannot be told apart, so they have one bucket. If
+ * identity is not required any client could empty it; then there is none. */
 static struct terms of_actor(struct scheduler *s, const char *actor)
 {
     return (struct terms){effects_printf(s->out, "\n%s", actor),
@@ -82,7 +86,7 @@ static struct allowance *add(struct scheduler *s, const struct terms *t)
     return a;
 }
 
-/* As it is now; NULL: there is no bound. */
+/* The bucket as it is now; NULL: there is none, so no limit. */
 static struct allowance *bucket(struct scheduler *s, const struct terms *t)
 {
     int64_t most = t->seconds * t->rate * 1000;
@@ -164,7 +168,7 @@ bool allowance_takes_replies(struct scheduler *s, const char *actor, size_t repl
     return takes;
 }
 
-void allowance_wanted(struct scheduler *s, const char *actor)
+void allowance_return_reply(struct scheduler *s, const char *actor)
 {
     struct terms t = of_actor(s, actor);
 
@@ -188,11 +192,11 @@ void allowance_extra_progress(struct scheduler *s, const char *actor, size_t n)
     spend(s, &t, (int64_t)(n + EXTRA_PROGRESS - 1) / EXTRA_PROGRESS);
 }
 
-bool allowance_is_news(struct scheduler *s, const char *actor)
+bool allowance_alert_due(struct scheduler *s, const char *actor)
 {
     struct terms t = of_actor(s, actor);
     struct allowance *a = bucket(s, &t);
-    bool news = a && (a->told == 0 || s->now >= a->told + MACHINE_TOLD_AGAIN_MS);
+    bool news = a && (a->told == 0 || s->now >= a->told + MACHINE_ALERT_AGAIN_MS);
 
     if (news)
         a->told = s->now;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Answers to a Control, as large as a message may be
+ * Answers to a Control, cut to what one message may hold
+ *
+ * Called by the files that answer a Control: on_control.c, steer.c, change.c, definition.c,
+ * list_jobs.c, history.c and list_workflows.c.
  */
 #include <assert.h>
 #include <errno.h>
@@ -10,7 +13,8 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
-/* Bytes of an answer, with room for what is set once its page is shortened: where to go on. */
+/* Bytes of an answer. The rest is for the cursor of the next page, which is set after this page
+ * is shortened. */
 #define ANSWER_MAX (WIRE_MESSAGE_MAX - 1024)
 static_assert(WIRE_CURSOR_MAX * 6 < 1024, "a cursor fits behind a page, in JSON, too");
 
@@ -36,7 +40,7 @@ static bool fits(const Drover__V1__Answer *m, bool json)
                      buf_or_abort(&text).len <= ANSWER_MAX);
 }
 
-/* In JSON it takes up to six times as much, which is only known when it is written. */
+/* JSON takes up to six times as much, which is known only when it is encoded. */
 bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_t *page)
 {
     while (!fits(m, op->item->json)) {

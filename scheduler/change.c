@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Control, Migrate, or a Retry that changes its step: the definition that the job is to have is
- * made and stored under a digest of its own, before the store is asked to give it to the job. That
- * of a Migrate is the newer version, arranged by the numbers that the job's steps have; that of a
- * Retry is the job's own with one step changed. Whether the steps that differ may be others now,
- * only the store can tell.
+ * ON Control with Migrate, or with a Retry that changes its step: makes the other definition
+ *
+ * For a Migrate that is the newer version, arranged by the numbers that the steps of the job have;
+ * for a Retry, the job's own definition with one step changed. It is stored under a digest of its
+ * own before steer.c asks the store to give it to the job. Only the store can decide whether the
+ * steps that differ may be changed now.
+ *
+ * Called by steer.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,8 +33,8 @@ static void store(struct scheduler *s, struct op *op, struct workflow *w)
     definition_store(s, op, op->change_then);
 }
 
-/* A person says that a step is to begin anew though it may have been done. */
-static void let_be(char *hows, uint32_t n)
+/* A person says that the step is to begin anew although it may have taken effect. */
+static void allow_anew(char *hows, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (hows[i] == MIGRATION_OTHER)
@@ -41,15 +44,15 @@ static void let_be(char *hows, uint32_t n)
 static void arranged(struct scheduler *s, struct op *op, struct migration *m)
 {
     free(op->steps);
-    free(op->hows);
+    free(op->differences);
     op->steps = m->differing;
-    op->hows = m->hows;
+    op->differences = m->hows;
     m->differing = NULL;
     m->hows = NULL;
     op->n_steps = m->n_differing;
     op->n_gone = m->n_gone;
     if (op->item->message.control->migrate->begin_anew)
-        let_be(op->hows, op->n_steps);
+        allow_anew(op->differences, op->n_steps);
     store(s, op, workflow_ref(m->arranged));
 }
 
@@ -97,7 +100,7 @@ void migrate(struct scheduler *s, struct op *op, op_fn *then)
     op_call(s, op, newer_call, newer_answered);
 }
 
-/* ---- one step ---- */
+/* ---- a Retry that changes its step ---- */
 
 bool retry_changes(const Drover__V1__Control *m)
 {
@@ -116,10 +119,10 @@ const char *change_what(struct scheduler *s, const Drover__V1__Retry *m)
     return effects_text(s->out, buf_or_abort(&what));
 }
 
-/* Where only registered definitions run, only their actors do. */
+/* Where only registered definitions run, a step may go only to an actor that one of them names. */
 static bool actor_is_known(const struct scheduler *s, const char *actor, struct problem *problem)
 {
-    if (!*actor || !s->access->registered || is_of_workflows(s, actor))
+    if (!*actor || !s->access->registered || actor_is_registered(s, actor))
         return true;
     problem_set(problem, "retry.change.actor",
                 "no registered workflow has an actor %s (scheduler.definitions is registered)",
@@ -147,12 +150,12 @@ void change(struct scheduler *s, struct op *op, const struct workflow *from, op_
     }
     if (!to)
         to = workflow_ref((struct workflow *)from);
-    free(op->hows);
-    op->hows = or_abort(calloc(1, 1));
-    op->hows[0] = (char)(m->arguments ? MIGRATION_OTHER
-                                      : migration_how(&from->steps[step], &to->steps[step]));
+    free(op->differences);
+    op->differences = or_abort(calloc(1, 1));
+    op->differences[0] = (char)(m->arguments ? MIGRATION_OTHER
+                                             : migration_how(&from->steps[step], &to->steps[step]));
     if (m->begin_anew)
-        let_be(op->hows, 1);
+        allow_anew(op->differences, 1);
     op->change_then = then;
     store(s, op, to);
 }

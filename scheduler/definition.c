@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Definitions: the cache of this process; loads definitions from the store and stores them
+ *
+ * Called by the files of the machine that need the definition of a job, or store a new one.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -60,7 +65,7 @@ void definitions_free(struct scheduler *s)
         definition_drop(s, s->definitions);
 }
 
-/* ---- loading ---- */
+/* ---- loading from the store ---- */
 
 static void load_call(struct scheduler *s, struct op *op)
 {
@@ -103,7 +108,8 @@ void definition_load(struct scheduler *s, struct op *op, const struct ops_reader
 
 /* ---- storing ---- */
 
-/* A store that was away may have come back without the pieces it had: from the first one again. */
+/* After a call without an answer it begins with the first piece again: the store may have come
+ * back without the pieces that it had. */
 static void store_call_piece(struct scheduler *s, struct op *op)
 {
     if (op->again)

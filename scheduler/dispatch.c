@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests on their way out
+ * Requests: publishes them, alone or in batches
  *
- * Short work travels in company: requests for one actor that leave within a millisecond share a
- * message, where its agents say that they begin several at once (StepReply.batch) and the action
- * was fast of late. An agent may have fewer slots left when the message comes, and others would
- * wait for those: so it holds a few milliseconds of work for each that is begun at once, by what
- * each took when it was last done: a slow one counts at once, and fades. What was not measured yet,
- * is slow, large, or no first try travels alone, and leaves at once.
+ * Requests for short actions are sent in batches: requests for one actor that leave within a
+ * millisecond share a message, if the agents of the actor say that they begin several at once
+ * (StepReply.batch) and the action was fast of late. One agent gets the whole batch. It may have
+ * fewer free slots when the message arrives, and then requests would wait for those slots. So a
+ * batch holds at most MACHINE_BATCH_US of work for each request that is begun at once, by the
+ * service time of each action. A slow reply raises the service time at once; it falls gradually. A
+ * request is sent alone and at once if its action is not measured yet or slow, if it is large, or
+ * if it is no first attempt.
+ *
+ * Called by transition.c; scheduler.c flushes the batches and reports service times.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -17,68 +21,72 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
-/* ---- how long it takes ---- */
+/* ---- service times ---- */
 
 /* Both are names, checked with their definition. */
-static unsigned tempo_key(char key[TEMPO_KEY], const char *actor, const char *action)
+static unsigned service_time_key(char key[SERVICE_TIME_KEY], const char *actor, const char *action)
 {
     return (unsigned)(stpcpy(stpcpy(stpcpy(key, actor), "/"), action) - key);
 }
 
-static struct tempo *tempo_find(const struct scheduler *s, const char *actor, const char *action)
+static struct service_time *service_time_find(const struct scheduler *s, const char *actor,
+                                              const char *action)
 {
-    char key[TEMPO_KEY];
-    unsigned len = tempo_key(key, actor, action);
-    struct tempo *t;
+    char key[SERVICE_TIME_KEY];
+    unsigned len = service_time_key(key, actor, action);
+    struct service_time *t;
 
-    HASH_FIND(hh, s->tempos, key, len, t);
+    HASH_FIND(hh, s->service_times, key, len, t);
     return t;
 }
 
-static struct tempo *tempo_new(struct scheduler *s, const char *actor, const char *action)
+static struct service_time *service_time_new(struct scheduler *s, const char *actor,
+                                             const char *action)
 {
-    struct tempo *t = or_abort(calloc(1, sizeof(*t)));
-    unsigned len = tempo_key(t->key, actor, action);
+    struct service_time *t = or_abort(calloc(1, sizeof(*t)));
+    unsigned len = service_time_key(t->key, actor, action);
 
-    if (HASH_COUNT(s->tempos) >= MACHINE_TEMPOS_MAX) {
-        struct tempo *oldest = s->tempos;
+    if (HASH_COUNT(s->service_times) >= MACHINE_SERVICE_TIMES_MAX) {
+        struct service_time *oldest = s->service_times;
 
-        HASH_DEL(s->tempos, oldest);
+        HASH_DEL(s->service_times, oldest);
         free(oldest);
     }
-    t->batch = UINT_MAX; /* nobody has said anything yet */
-    HASH_ADD(hh, s->tempos, key, len, t);
+    t->batch = UINT_MAX; /* no agent has said anything yet */
+    HASH_ADD(hh, s->service_times, key, len, t);
     return t;
 }
 
-/* Whichever agent takes the least; until it was not heard of for a while. */
-static void room_heard(struct tempo *t, unsigned batch)
+/* Notes the fewest requests that an agent takes at once; a larger number counts after
+ * MACHINE_SERVICE_TIME_KEEPS replies without a smaller one. */
+static void batch_limit_update(struct service_time *t, unsigned batch)
 {
     if (batch <= t->batch)
         t->since = 0;
-    if (batch < t->batch || t->since++ >= MACHINE_TEMPO_KEEPS)
+    if (batch < t->batch || t->since++ >= MACHINE_SERVICE_TIME_KEEPS)
         t->batch = batch;
 }
 
-static void heard(struct scheduler *s, const struct workflow_dispatch *d,
-                  const Drover__V1__StepReply *m)
+static void service_time_update(struct scheduler *s, const struct workflow_dispatch *d,
+                                const Drover__V1__StepReply *m)
 {
-    struct tempo *t = tempo_find(s, d->actor, d->action);
+    struct service_time *t = service_time_find(s, d->actor, d->action);
     bool slow = m->duration_ms < 0 || m->duration_ms > MACHINE_SLOW_MS;
     int64_t took_us = 1000 * (slow ? MACHINE_SLOW_MS : m->duration_ms);
 
     if (!t && (m->batch < 2 || m->error))
-        return; /* what nobody knows of travels alone as well */
+        return; /* an unknown action is sent alone as well */
     if (!t)
-        t = tempo_new(s, d->actor, d->action);
-    room_heard(t, m->batch);
-    if (!m->error) /* to fail fast is no sign of being fast */
-        t->took_us -= t->took_us / MACHINE_TEMPO_FADES;
+        t = service_time_new(s, d->actor, d->action);
+    batch_limit_update(t, m->batch);
+    if (!m->error) /* an action that fails fast need not be fast */
+        t->took_us -= t->took_us / MACHINE_SERVICE_TIME_FADES;
     if (t->took_us < took_us)
         t->took_us = took_us;
 }
 
-void tempo_heard(struct scheduler *s, const struct workflow *w, const Drover__V1__StepReply *m)
+void service_time_note(struct scheduler *s, const struct workflow *w,
+                       const Drover__V1__StepReply *m)
 {
     int64_t number = ops_token_step(bytes_str(m->token));
 
@@ -86,14 +94,15 @@ void tempo_heard(struct scheduler *s, const struct workflow *w, const Drover__V1
         return; /* unreachable: the store has recorded it */
     if (m->error && m->error->verdict == DROVER__V1__VERDICT__VERDICT_DEFER)
         return;                                                     /* it was not done */
-    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE) /* undos travel alone */
-        heard(s, &w->steps[number].forward, m);
+    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE) /* undos are sent alone */
+        service_time_update(s, &w->steps[number].forward, m);
 }
 
-/* How many of its kind a message may hold, by what its agents take, and what it took. */
+/* The number of such requests that a message may hold, by the slots of the agents and the
+ * service time of the action. */
 static unsigned room_of(const struct scheduler *s, const Drover__V1__StepRequest *m)
 {
-    const struct tempo *t = tempo_find(s, m->actor, m->action);
+    const struct service_time *t = service_time_find(s, m->actor, m->action);
     int64_t most, room;
 
     if (!t)
@@ -103,7 +112,7 @@ static unsigned room_of(const struct scheduler *s, const Drover__V1__StepRequest
     return (unsigned)(room < most ? room : most);
 }
 
-/* ---- queues ---- */
+/* ---- task queues ---- */
 
 static struct actor *actor_find(const struct scheduler *s, const char *name)
 {
@@ -125,7 +134,7 @@ static void actor_add(struct scheduler *s, const char *name)
     HASH_ADD_STR(s->actors, name, a);
 }
 
-bool is_of_workflows(const struct scheduler *s, const char *actor)
+bool actor_is_registered(const struct scheduler *s, const char *actor)
 {
     for (size_t k = 0; k < s->n_registered; k++) {
         const struct workflow *w = s->registered[k];
@@ -138,13 +147,13 @@ bool is_of_workflows(const struct scheduler *s, const char *actor)
     return false;
 }
 
-/* A queue stays in the broker for ever, so those who bring definitions along have some made only.
- */
+/* Whether the queue of the actor may be declared. A queue stays in the broker for ever, so users
+ * who submit definitions may have only some declared. */
 static bool may_declare(struct scheduler *s, const char *actor)
 {
     if (actor_find(s, actor))
         return true;
-    if (!is_of_workflows(s, actor) && s->other_actors-- == 0) {
+    if (!actor_is_registered(s, actor) && s->other_actors-- == 0) {
         s->other_actors = 0;
         s->stats.undeclared++;
         return false;
@@ -172,7 +181,7 @@ static void address(struct scheduler *s, struct bus_message *message, const char
     message->key = effects_str(s->out, actor);
     message->actor = may_declare(s, actor) ? message->key : NULL;
     message->not_after = not_after;
-    message->ask_after = s->now + (asked ? MACHINE_LONG_MOMENT_MS : MACHINE_MOMENT_MS);
+    message->ask_after = s->now + (asked ? MACHINE_LONG_MOMENT_MS : MACHINE_RECHECK_MS);
     message->expires = true;
     message->mandatory = true;
     message->transient = s->transient;
@@ -183,7 +192,7 @@ static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepReque
                        int64_t not_after, enum dispatch_how how)
 {
     bool json = words_have(s->json_actors, m->actor);
-    bool again = how == DISPATCH_AGAIN; /* then that this one finds no agent proves nothing */
+    bool again = how == DISPATCH_AGAIN; /* then an outcome of this copy proves nothing */
     Drover__V1__StepRequest *list[] = {m};
     Drover__V1__Requests body = DROVER__V1__REQUESTS__INIT;
     struct bus_message *message;
@@ -193,7 +202,7 @@ static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepReque
     body.requests = list;
     body.n_requests = 1;
     packed = wire_pack(s->out, &body.base, json);
-    if (packed.len == 0) { /* JSON takes more */
+    if (packed.len == 0) { /* JSON takes more bytes */
         record_new(s, op->item, OP_UNSENDABLE, op->job, m->token, "INPUT_TOO_LARGE",
                    "in JSON the request exceeds the message limit");
         return;
@@ -213,7 +222,7 @@ static void send_alone(struct scheduler *s, struct op *op, Drover__V1__StepReque
     message->resent = again;
 }
 
-/* ---- in company ---- */
+/* ---- batches ---- */
 
 static struct batch *batch_free(struct batch *b)
 {
@@ -266,7 +275,7 @@ static void batch_send(struct scheduler *s, struct batch *b)
     batch_free(b);
 }
 
-/* Requests one behind the other in memory are Requests of them all. */
+/* Encoded Requests messages, concatenated, are one Requests message with all their requests. */
 static void batch_add(struct scheduler *s, struct batch *b, struct op *op,
                       Drover__V1__StepRequest *m, unsigned room)
 {
@@ -283,13 +292,13 @@ static void batch_add(struct scheduler *s, struct batch *b, struct op *op,
         batch_send(s, b);
 }
 
-static void send_in_company(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
-                            int64_t not_after, unsigned room)
+static void send_in_batch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m,
+                          int64_t not_after, unsigned room)
 {
     struct batch *b = batch_find(s, m->actor);
 
     pace_came(&s->dispatching, s->now);
-    /* the broker keeps them together: no longer than any of them may wait, and no less */
+    /* the broker keeps them together: no request waits longer than it may, nor much shorter */
     if (b &&
         (b->publish->n >= room || not_after < b->not_after || not_after > b->not_after + PACE_MS)) {
         batch_send(s, b);
@@ -307,7 +316,7 @@ void dispatch(struct scheduler *s, struct op *op, Drover__V1__StepRequest *m, si
                         : 1;
 
     if (room > 1)
-        send_in_company(s, op, m, not_after, room);
+        send_in_batch(s, op, m, not_after, room);
     else
         send_alone(s, op, m, not_after, how);
     s->stats.dispatched++;
@@ -326,11 +335,11 @@ void dispatch_flush(struct scheduler *s)
 
 void dispatch_free(struct scheduler *s)
 {
-    struct tempo *t, *next;
+    struct service_time *t, *next;
 
     actors_free(s);
-    HASH_ITER(hh, s->tempos, t, next) {
-        HASH_DEL(s->tempos, t);
+    HASH_ITER(hh, s->service_times, t, next) {
+        HASH_DEL(s->service_times, t);
         free(t);
     }
     list_foreach_safe(l, &s->batches)

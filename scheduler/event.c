@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Events: how each is published on drover.events; steps as they are dispatched, for anyone who
- * listens; and what happens at steps, for the client that has asked for it. Alerts stand in
- * alert.c, ends of jobs in notice.c.
+ * Events: publishes them on drover.events; step events for all who bind a queue there, and step
+ * events for the client that has asked for them
+ *
+ * Alerts are in alert.c, ends of turns in notification.c; both publish by event_publish().
+ * transition.c and on_replies.c call the others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,16 +22,16 @@ struct bus_message *event_publish(struct scheduler *s, struct op *op, const Drov
     return message;
 }
 
-void step_events_tell(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                      const struct workflow *w)
+void step_events_publish(struct scheduler *s, struct op *op,
+                         const struct ops_transition *transition, const struct workflow *w)
 {
     Drover__V1__Submit *labels;
 
-    if (!driven->step_events || driven->n_requests == 0)
+    if (!transition->step_events || transition->n_requests == 0)
         return;
-    labels = status_labels(driven->labels);
-    for (uint32_t i = 0; i < driven->n_requests; i++) {
-        const struct ops_request *request = &driven->requests[i];
+    labels = status_labels(transition->labels);
+    for (uint32_t i = 0; i < transition->n_requests; i++) {
+        const struct ops_request *request = &transition->requests[i];
         Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
 
         if (request->step >= w->n_steps)
@@ -37,14 +39,14 @@ void step_events_tell(struct scheduler *s, struct op *op, const struct ops_drive
         m.kind = DROVER__V1__EVENT_KIND__EVENT_KIND_STEP;
         m.job_id = op->job;
         m.workflow = (char *)w->full_name;
-        m.at = driven->now;
-        m.seq = driven->seq;
+        m.at = transition->now;
+        m.seq = transition->seq;
         m.step = (char *)w->steps[request->step].name;
         m.step_state = request->active ? DROVER__V1__STEP_STATE__STEP_STATE_RUNNING
                                        : DROVER__V1__STEP_STATE__STEP_STATE_REVERTING;
         m.attempt = request->attempt;
-        m.steps_total = driven->steps;
-        m.steps_open = driven->open;
+        m.steps_total = transition->steps;
+        m.steps_open = transition->open;
         if (labels) {
             m.n_labels = labels->n_labels;
             m.labels = labels->labels;
@@ -55,10 +57,10 @@ void step_events_tell(struct scheduler *s, struct op *op, const struct ops_drive
         drover__v1__submit__free_unpacked(labels, NULL);
 }
 
-/* ---- for the client that submitted the job ---- */
+/* ---- step events for the client ---- */
 
 static const struct {
-    const char *event; /* of the history */
+    const char *event; /* word of the history */
     Drover__V1__StepEvent told;
     Drover__V1__StepState forward, back;
 } STEP_EVENTS[] = {
@@ -77,7 +79,7 @@ static const struct {
      DROVER__V1__STEP_STATE__STEP_STATE_PARKED},
 };
 
-/* Nobody waits for what becomes of it, and the bus drops it while the broker is away. */
+/* No operation waits for the outcome, and the bus drops the event while the broker is away. */
 static void publish_to_client(struct scheduler *s, const struct op *op,
                               const struct ops_step_events *all, const Drover__V1__JobEvent *m)
 {
@@ -135,8 +137,8 @@ static void steps_answered(struct scheduler *s, struct op *op, struct ops_reader
         tell_step(s, op, &all, &all.events[i]);
 }
 
-/* The delivery that it came of does not wait for this. */
-void steps_tell_client(struct scheduler *s, const char *job)
+/* The delivery that caused the event does not wait for this call. */
+void step_events_to_client(struct scheduler *s, const char *job)
 {
     struct item *item = item_new(s, NULL);
     struct op *op = op_new(s, item, job);

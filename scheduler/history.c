@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON History: what the store has noted of a job
+ * ON Control with History: answers with what the store has recorded of a job
+ *
+ * Called by on_control.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -10,10 +12,10 @@
 #include "model/history.h"
 #include "scheduler/machine.h"
 
-/* Behind all entries that there can be, and exact as a number of the store's: 2^53. */
+/* Greater than the number of any entry, and exact as a number of the store: 2^53. */
 #define FROM_MAX (UINT64_C(1) << 53)
 
-/* That of the first entry behind those of a page. */
+/* The number of the entry that follows those of this page. */
 static char *next_seq(struct scheduler *s, const Drover__V1__Answer *m)
 {
     return (char *)effects_printf(s->out, "%" PRIu64, m->history[m->n_history - 1]->seq + 1);
@@ -29,7 +31,7 @@ static void history_answer(struct scheduler *s, struct op *op, const struct ops_
     m.command_id = op->item->message.control->command_id;
     m.code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE;
     if (m.n_history > 0)
-        m.next = next_seq(s, &m); /* so that there is room for it */
+        m.next = next_seq(s, &m); /* so that the size of the answer includes it */
     if (!answer_fit(s, op, &m, &m.n_history))
         return;
     if (m.n_history > 0)

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Intake: how much of what was delivered is worked on at a time
+ * Intake: bounds the bytes of messages that are worked on at a time
  *
- * The prefetch bounds messages, not bytes, and a message takes up to WIRE_MEMORY_FACTOR times its
- * size once it is read. So of each queue so many bytes are read at a time; the others wait as they
- * came, in their order, but for small ones, which pass them. Where too many bytes of large messages
- * wait, the rest goes back to the broker, and nothing more is consumed until half of them is read.
+ * The prefetch bounds the number of messages, not their bytes, and a message takes up to
+ * WIRE_MEMORY_FACTOR times its size once it is decoded. So for each queue at most
+ * MACHINE_READ_BYTES are read at a time, not counting small messages. Other messages wait
+ * undecoded, in their order; small ones pass them. If more than MACHINE_UNREAD_BYTES of large
+ * messages wait, the next large ones go back to the broker, and the scheduler stops consuming until
+ * no more than half of that waits.
+ *
+ * Called by scheduler.c; poison.c calls intake_read() for suspects.
  */
 #include <stdlib.h>
 
@@ -13,7 +17,7 @@
 
 static void consume(struct scheduler *s, bool wanted)
 {
-    s->crowded = !wanted;
+    s->consuming_stopped = !wanted;
     effects_add(s->out, EFFECT_CONSUME, 0)->wanted = wanted;
 }
 
@@ -23,7 +27,7 @@ bool intake_gives_back(struct scheduler *s, const struct bus_delivery *d)
         return false;
     s->stats.given_back++;
     effects_add(s->out, EFFECT_REQUEUE, d->handle);
-    if (!s->crowded)
+    if (!s->consuming_stopped)
         consume(s, false);
     return true;
 }
@@ -36,8 +40,8 @@ void intake_came(struct scheduler *s, struct item *item)
     s->unread_bytes += item->body.len;
 }
 
-/* One of them may always be read. */
-static bool has_room(const struct intake *in, const struct item *item)
+/* One message may always be read, however large it is. */
+static bool has_capacity(const struct intake *in, const struct item *item)
 {
     return in->read_bytes == 0 || in->read_bytes + item->body.len <= MACHINE_READ_BYTES;
 }
@@ -66,7 +70,7 @@ void intake_read(struct scheduler *s, struct item *item, const struct bus_delive
     struct intake *in = &s->intakes[item->source];
     struct op *op;
 
-    if (is_small(item) || (list_empty(&in->waiting) && has_room(in, item))) {
+    if (is_small(item) || (list_empty(&in->waiting) && has_capacity(in, item))) {
         read_item(s, item, d);
         return;
     }
@@ -90,7 +94,7 @@ static struct op *next(struct intake *in)
     if (list_empty(&in->waiting))
         return NULL;
     op = list_entry(in->waiting.next, struct op, link);
-    if (!has_room(in, op->item))
+    if (!has_capacity(in, op->item))
         return NULL;
     list_remove(&op->link);
     return op;
@@ -103,10 +107,10 @@ void intake_go_on(struct scheduler *s)
     for (int source = 0; source < SCHEDULER_SOURCES; source++) {
         while ((op = next(&s->intakes[source]))) {
             read_item(s, op->item, op->delivery);
-            op_unref(s, op); /* what intake_read() holds */
+            op_unref(s, op); /* held by intake_read() */
         }
     }
-    if (s->crowded && s->unread_bytes <= MACHINE_UNREAD_BYTES / 2)
+    if (s->consuming_stopped && s->unread_bytes <= MACHINE_UNREAD_BYTES / 2)
         consume(s, true);
 }
 

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * drover-scheduler: the main() of the daemon
+ *
+ * Gives daemon_main() (io/daemon.h) the functions of scheduler_io.c. No other part calls it.
+ */
 #include "io/daemon.h"
 #include "scheduler/access_config.h"
 #include "scheduler/scheduler_io.h"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Control: one command about one job, or a question about many.
+ * ON Control: finds out what it asks for, and answers a Query or drives a job
+ *
+ * Query and History ask about one job, ListJobs and ListWorkflows about many. Recover and Notify
+ * come from supervisors. All others are commands about one job: steer.c. Called by scheduler.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +28,9 @@ static void query_answered(struct scheduler *s, struct op *op, struct ops_reader
     struct ops_job job;
     const struct workflow *w;
 
-    if (op->advanced)
+    if (op->data_prepaid)
         allowance_give_back(s, op->item->user, ALLOWANCE_DATA);
-    op->advanced = false;
+    op->data_prepaid = false;
     if (!job_read(s, op, r, &job))
         return;
     w = definition_find(s, op->digest);
@@ -60,8 +63,8 @@ void on_control(struct scheduler *s, struct item *item)
     log_debug("control", LOG_S("job", m->job_id), LOG_I("command", m->command_case));
     switch (m->command_case) {
     case DROVER__V1__CONTROL__COMMAND_QUERY:
-        op->advanced = m->query->with_data; /* so that not many of them are answered at a time */
-        if (op->advanced)
+        op->data_prepaid = m->query->with_data; /* so that not many are answered at a time */
+        if (op->data_prepaid)
             allowance_spend(s, item->user, ALLOWANCE_DATA);
         op_call(s, op, query_call, query_answered);
         break;
@@ -70,9 +73,9 @@ void on_control(struct scheduler *s, struct item *item)
         break;
     case DROVER__V1__CONTROL__COMMAND_NOTIFY:
         if (m->notify->torn)
-            alert_torn(s, item, m->job_id, m->issued_at);
+            alert_corrupt(s, item, m->job_id, m->issued_at);
         else
-            notice_new(s, item, m->job_id, m->notify->seq, "");
+            notification_new(s, item, m->job_id, m->notify->seq, "");
         break;
     case DROVER__V1__CONTROL__COMMAND_LIST_JOBS:
         list_jobs(s, op);
@@ -81,7 +84,7 @@ void on_control(struct scheduler *s, struct item *item)
         history(s, op);
         break;
     case DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS:
-        catalog(s, op);
+        list_workflows(s, op);
         break;
     default:
         steer(s, op);

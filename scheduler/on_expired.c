@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON expired: the broker gives back requests that no agent took within their wait. The token is
- * withdrawn and the step locked again with twice the wait, so that an outage of any length costs a
- * logarithm of requests and counts against nobody. A hint only: where it is lost, the lease
- * recovers. A request that was sent twice may have found an agent the first time: then the hint is
- * none. What an agent has rejected, or a limit of its queue has thrown out, was not waited for in
- * vain: it is sent again after a backoff.
+ * ON expired: the broker returns a request that no agent took within its wait
+ *
+ * The store withdraws the token and dispatches the step again with twice the wait, so an outage of
+ * any length costs a logarithm of requests, and nothing is counted as a failure. This message is
+ * only a hint: if it is lost, LockedUntil recovers the step. If the request was sent twice an agent
+ * may have the other copy; then the message proves nothing. If an agent has
+ * rejected the request, or a limit of its queue has thrown it out, its wait was not over: it is
+ * sent again after a backoff.
+ *
+ * Called by scheduler.c.
  */
 #include <string.h>
 
 #include "scheduler/machine.h"
 
-/* The broker says why; one of another make that forwards it may not. */
+/* The broker says why it returns a request. If another program has forwarded it the reason may
+ * be missing. */
 static enum op_kind kind_of(const struct bus_delivery *d)
 {
     return !*d->died_of || strcmp(d->died_of, "expired") == 0 ? OP_UNSTARTED : OP_REJECTED;

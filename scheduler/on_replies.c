@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Replies: each reply is recorded, with the token as its only fence; each progress renews a
- * lease. A bad one among good ones is put aside with the whole message, and the good ones are
- * recorded.
+ * ON Replies: records each reply, and renews a lease for each Progress
+ *
+ * The token is the only fence. If one reply of a message is invalid the others are recorded, and
+ * the whole message becomes a dead letter. Called by scheduler.c; record_new() also by the files
+ * that find that a dispatch did not reach an agent.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,7 @@ static void error_append(struct buf *out, const char *class, const char *message
     (void)wire_encode(&error.base, false, out);
 }
 
-/* An error as it is kept: bounded, cut where it is too long. */
+/* Encodes an error for the store, cut to its limits. */
 static void error_keep(struct scheduler *s, struct buf *out, const Drover__V1__Error *from)
 {
     Drover__V1__Error error = *from;
@@ -79,7 +81,7 @@ static void set_outcome(struct scheduler *s, struct op *op, const Drover__V1__St
         op->record.no_effect = m->error->effect == DROVER__V1__EFFECT__EFFECT_NONE;
         error_keep(s, &op->buf2, m->error);
     } else {
-        /* kept only where the dispatch asked for something else: then this is a failure */
+        /* recorded only if the dispatch asked for another state: then this is a failure */
         op->record.class = "NOT_ACHIEVED";
         error_append(&op->buf2, "NOT_ACHIEVED", "the agent reports another state, and no error");
     }
@@ -97,7 +99,7 @@ static void reply(struct scheduler *s, struct item *item, const Drover__V1__Step
     op->record.actor = item->actor;
     op->record.agent = m->agent;
     op->record.redelivered = item->redelivered;
-    op->alone = item->redelivered; /* its follow-ups may fill a call */
+    op->alone = item->redelivered; /* the requests that follow may use up the budget of a call */
     set_outcome(s, op, m);
     op_record(s, op);
     op_unref(s, op);
@@ -117,7 +119,7 @@ void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const
     op_unref(s, op);
 }
 
-/* ---- progress ---- */
+/* ---- Progress ---- */
 
 static void renew_call(struct scheduler *s, struct op *op)
 {
@@ -149,7 +151,7 @@ static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader
     body.n_answers = 1;
     op_reply(s, op, &body.base);
     if (renewed.begins)
-        steps_tell_client(s, op->job);
+        step_events_to_client(s, op->job);
 }
 
 static void renew(struct scheduler *s, struct item *item, const Drover__V1__Progress *m)
@@ -161,13 +163,14 @@ static void renew(struct scheduler *s, struct item *item, const Drover__V1__Prog
     op_unref(s, op);
 }
 
-static size_t looked_at(size_t n)
+static size_t read_count(size_t n)
 {
     return n < WIRE_REPLIES_MAX ? n : WIRE_REPLIES_MAX;
 }
 
-/* Whether its agents have of late sent so much that no step has waited for that this one is not
- * even read: what was good of it is lost, and these steps go on when their leases end. */
+/* Whether the agents of the actor have sent so many replies of late that no step waits for that
+ * this message is not read. Good replies in it are lost; their steps go on when their leases
+ * end. */
 bool replies_ignored(struct scheduler *s, const struct item *item)
 {
     if (allowance_takes_replies(s, item->actor, 0))
@@ -175,25 +178,26 @@ bool replies_ignored(struct scheduler *s, const struct item *item)
     s->stats.ignored++;
     log_often(LOG_WARN, "replies_ignored", LOG_S("actor", item->actor),
               LOG_I("bytes", (int64_t)item->body.len));
-    if (allowance_is_news(s, item->actor))
+    if (allowance_alert_due(s, item->actor))
         alert_ignored(s, item->actor);
     return true;
 }
 
-/* A Progress of which a later one of the same message says more. */
-struct told {
+/* A token, and the index of its last Progress in a message. */
+struct last_progress {
     UT_hash_handle hh;
     size_t last;
     const char *token;
 };
 
-/* Of each token the last Progress of a message: the others would cost the store, and change
- * nothing. Return: for each whether it is that; the caller's. */
+/* Finds the last Progress of each token: the others would cost the store calls and change
+ * nothing. Return: for each Progress whether it is the last one of its token; the caller frees
+ * it. */
 static bool *last_of_each(const Drover__V1__Replies *m)
 {
-    size_t n = looked_at(m->n_progress);
+    size_t n = read_count(m->n_progress);
     bool *last = or_abort(calloc(n + 1, sizeof(*last)));
-    struct told *all = or_abort(calloc(n + 1, sizeof(*all))), *tokens = NULL, *known;
+    struct last_progress *all = or_abort(calloc(n + 1, sizeof(*all))), *tokens = NULL, *known;
 
     for (size_t i = 0; i < n; i++) {
         HASH_FIND_STR(tokens, m->progress[i]->token, known);
@@ -201,7 +205,7 @@ static bool *last_of_each(const Drover__V1__Replies *m)
             known->last = i;
             continue;
         }
-        all[i] = (struct told){.last = i, .token = m->progress[i]->token};
+        all[i] = (struct last_progress){.last = i, .token = m->progress[i]->token};
         HASH_ADD_KEYPTR(hh, tokens, all[i].token, strlen(all[i].token), &all[i]);
     }
     for (known = tokens; known; known = known->hh.next)
@@ -211,7 +215,7 @@ static bool *last_of_each(const Drover__V1__Replies *m)
     return last;
 }
 
-/* Their steps go on as if it had been lost on its way. */
+/* The steps go on as if the Progress had been lost on its way. */
 static void progress_left_out(struct scheduler *s, const struct item *item, size_t n)
 {
     s->stats.progress_ignored += n;
@@ -227,13 +231,13 @@ void on_replies(struct scheduler *s, struct item *item)
     CLEANUP(free) bool *last = last_of_each(m);
     size_t bad = 0, extra = 0;
 
-    allowance_takes_replies(s, item->actor, looked_at(m->n_replies));
+    allowance_takes_replies(s, item->actor, read_count(m->n_replies));
     if (m->n_replies > WIRE_REPLIES_MAX || m->n_progress > WIRE_REPLIES_MAX) {
         problem_set(&first, m->n_replies > WIRE_REPLIES_MAX ? "replies" : "progress",
                     "has more than %d: the rest was not looked at", WIRE_REPLIES_MAX);
         bad++;
     }
-    for (size_t i = 0; i < looked_at(m->n_replies); i++) {
+    for (size_t i = 0; i < read_count(m->n_replies); i++) {
         if (wire_check_reply(m, i, &problem)) {
             if (bad++ == 0)
                 first = problem;
@@ -241,7 +245,7 @@ void on_replies(struct scheduler *s, struct item *item)
             reply(s, item, m->replies[i]);
         }
     }
-    for (size_t i = 0; i < looked_at(m->n_progress); i++) {
+    for (size_t i = 0; i < read_count(m->n_progress); i++) {
         if (wire_check_progress(m, i, &problem)) {
             if (bad++ == 0)
                 first = problem;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Submit: record the job and lock its roots in one call, then publish their requests and the
- * Receipt. A definition that stands in the Submit is stored first, unless it was seen before; where
- * the store has lost it meanwhile it says so and gets it again.
+ * ON Submit: records a job
+ *
+ * One store call records the job and dispatches its roots; then the requests and the Receipt are
+ * published. A definition in the Submit is stored first, unless it is in the cache. If the store
+ * has lost it since, it says so and gets it again. Called by scheduler.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +34,7 @@ static void receipt(struct scheduler *s, struct op *op, Drover__V1__ReceiptCode 
     op_reply(s, op, &m.base);
 }
 
-/* Nobody to tell: what was refused is kept for a person. */
+/* Without a reply queue the Submit becomes a dead letter, for a person. */
 static void reject(struct scheduler *s, struct op *op, const char *field, const char *reason)
 {
     s->stats.rejected++;
@@ -64,7 +66,8 @@ static void submit(struct scheduler *s, struct op *op)
     op_call(s, op, submit_call, submit_answered);
 }
 
-/* What is delivered again may have been recorded already, and lacks its Receipt only. */
+/* A redelivered Submit costs no allowance: its job may be recorded already, and only the Receipt
+ * may be missing. */
 static void define(struct scheduler *s, struct op *op)
 {
     if (op->item->redelivered ||
@@ -80,21 +83,21 @@ static void define(struct scheduler *s, struct op *op)
     }
 }
 
-static void on_submitted(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-                         struct workflow *w)
+static void on_submitted(struct scheduler *s, struct op *op,
+                         const struct ops_transition *transition, struct workflow *w)
 {
-    if (driven->code == OPS_CREATED || driven->code == OPS_ALREADY)
+    if (transition->code == OPS_CREATED || transition->code == OPS_ALREADY)
         rollback_accepted(s, op);
-    switch (driven->code) {
+    switch (transition->code) {
     case OPS_CREATED:
         s->stats.created++;
         log_info("job_created", LOG_S("job", op->job), LOG_S("workflow", w ? w->full_name : ""),
-                 LOG_I("steps", driven->steps));
-        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED, "", "", w, driven->now);
+                 LOG_I("steps", transition->steps));
+        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED, "", "", w, transition->now);
         break;
     case OPS_ALREADY:
         s->stats.already++;
-        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY, "", "", w, driven->now);
+        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY, "", "", w, transition->now);
         break;
     case OPS_CONFLICT:
         s->stats.conflicts++;
@@ -102,7 +105,7 @@ static void on_submitted(struct scheduler *s, struct op *op, const struct ops_dr
                 s->access->required
                     ? "this id is taken by a job with other content, or of another user"
                     : "this id is taken by a job with other content",
-                NULL, driven->now);
+                NULL, transition->now);
         return;
     case OPS_TOO_FAR:
         reject(s, op, "start_at", "is further ahead than scheduler.horizon allows");
@@ -139,18 +142,19 @@ static void on_submitted(struct scheduler *s, struct op *op, const struct ops_dr
         return;
     default:
         log_error("store_answer_unexpected", LOG_S("job", op->job),
-                  LOG_S("code", ops_code_name(driven->code)));
+                  LOG_S("code", ops_code_name(transition->code)));
         return;
     }
-    on_driven(s, op, driven, w);
+    transition_apply(s, op, transition, w);
 }
 
 static void submit_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    driven_read(s, op, r, on_submitted);
+    transition_read(s, op, r, on_submitted);
 }
 
-/* What determines the work, encoded again: who asks, and how he wants to hear of it, is not. */
+/* The digest of what determines the work, encoded again. Who sends the Submit, and where answers
+ * go, is not part of it. */
 static void submission_digest(const Drover__V1__Submit *m, const struct workflow *w, char *out)
 {
     Drover__V1__Submit bare = *m;
@@ -158,7 +162,8 @@ static void submission_digest(const Drover__V1__Submit *m, const struct workflow
 
     bare.reply_to = bare.traceparent = (char *)protobuf_c_empty_string;
     bare.definition = NULL;
-    if (bare.events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY) /* the others have always counted */
+    /* The other values have always counted. */
+    if (bare.events == DROVER__V1__EVENTS__EVENTS_STEP_REPLY)
         bare.events = DROVER__V1__EVENTS__EVENTS_UNSPECIFIED;
     (void)wire_encode(&bare.base, false, &text);
     if (w)
@@ -211,7 +216,7 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
         .definition = op->workflow ? op->workflow->digest : "",
         .workflow = m->workflow,
         .redelivered = d->redelivered,
-        .fresh = op->fresh,
+        .nonce = op->nonce,
         .by = s->name,
         .active = m->desired != DROVER__V1__STATE__STATE_DISABLED,
         .start_at = m->start_at,
@@ -241,19 +246,20 @@ static void record_job(struct scheduler *s, struct op *op)
         submit(s, op);
 }
 
-/* Until there is room. */
-static void hold(struct scheduler *s, struct op *op)
+/* Waits until the store has capacity. */
+static void wait_for_store(struct scheduler *s, struct op *op)
 {
-    op->call = hold;
+    op->call = wait_for_store;
     if (s->store_full) {
         op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         return;
     }
     record_job(s, op);
-    op_unref(s, op); /* what the timer held */
+    op_unref(s, op); /* held by the timer */
 }
 
-/* Well before the store is out of memory, so that what is under way has room to end. */
+/* New jobs are refused well before the store is out of memory, so that jobs in progress have
+ * memory to end. */
 static void begin(struct scheduler *s, struct op *op)
 {
     if (!s->store_full) {
@@ -264,7 +270,7 @@ static void begin(struct scheduler *s, struct op *op)
         item_dead(s, op->item, "STORE_FULL");
     } else {
         op->open++;
-        hold(s, op);
+        wait_for_store(s, op);
     }
 }
 
@@ -282,7 +288,7 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
         reject(s, op, problem.field, problem.reason);
     } else {
         set_submit(op, s, d);
-        /* it may be recorded already; what is large cannot be held */
+        /* the job may be recorded already; a large one cannot be held */
         op->on_full = d->redelivered && !op->item->large ? NULL : retry_later;
         begin(s, op);
     }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON store up: has the store gone back in time?
+ * ON store up: checks whether the store went back in time
  *
- * A Redis that lost power comes back without its last second, a replica that is promoted without
- * what it had not yet got. Both look like any other Redis. So each partition counts, in its mark,
- * what was accepted and what was settled, and the answers to those calls say how far it has come;
- * a mark that shows less than what was heard of went back. The first call on each connection looks
- * at it, and notes there that a new run of the server has begun: others may have moved the mark
- * past what was lost before the last of us is connected again.
+ * A Redis that lost power comes back without its last second; a replica that was promoted lacks
+ * what it had not received yet. Both look like any other Redis. So each partition has a watermark:
+ * it counts jobs that were accepted and turns that have ended, and the answers of these calls carry
+ * it. A partition went back if it shows a watermark that is lower than one that this scheduler has
+ * seen. The first call on each connection compares it. That call also stores the run id of the
+ * server with the watermark at which this run began: other schedulers may have connected earlier,
+ * and moved the watermark beyond what was lost.
  *
- * What it has lost of that which this process has told clients of is told in alerts, job by job.
- * All else mends itself: a reply for a job that is gone is UNKNOWN_JOB, one to a token that is gone
- * is STALE, and a step whose record is gone is done again, under the same idempotency key.
+ * Each job that this scheduler has sent a Receipt for and that is gone is the alert JOB_LOST. All
+ * else needs nothing: a reply for a job that is gone is answered UNKNOWN_JOB, one to a token that
+ * is gone STALE, and a step whose record is gone is done again under the same idempotency key.
+ *
+ * Called by scheduler.c, on_submit.c and transition.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +27,7 @@
 #define LOST "STORE_LOST"
 #define JOB_LOST "JOB_LOST"
 
-/* ---- what was accepted ---- */
+/* ---- accepted jobs ---- */
 
 static struct accepted *accepted_of(struct list *l)
 {
@@ -38,10 +41,10 @@ static void forget(struct scheduler *s, struct accepted *accepted)
     free(accepted);
 }
 
-/* While its jobs are looked for, none is forgotten. */
+/* While a check asks for accepted jobs none is forgotten. */
 static void forget_old(struct scheduler *s)
 {
-    while (s->looks == 0 && !list_empty(&s->accepted)) {
+    while (s->checks == 0 && !list_empty(&s->accepted)) {
         struct accepted *oldest = accepted_of(s->accepted.next);
 
         if (s->n_accepted <= MACHINE_ACCEPTED_MAX && s->now - oldest->at < MACHINE_ACCEPTED_MS)
@@ -70,10 +73,10 @@ void rollback_free(struct scheduler *s)
         free(accepted_of(l));
     for (struct list *l; (l = list_pop(&s->gone));)
         free(accepted_of(l));
-    free(s->marks);
+    free(s->watermarks);
 }
 
-/* The next one of a partition behind @l. */
+/* The next accepted job of a partition after @l; NULL: there is none. */
 static struct accepted *next_of(struct scheduler *s, struct list *l, uint32_t partition)
 {
     for (l = l->next; l != &s->accepted; l = l->next)
@@ -82,7 +85,7 @@ static struct accepted *next_of(struct scheduler *s, struct list *l, uint32_t pa
     return NULL;
 }
 
-/* ---- the end of a look ---- */
+/* ---- the end of a check ---- */
 
 static void tell(struct scheduler *s, struct item *item)
 {
@@ -90,10 +93,10 @@ static void tell(struct scheduler *s, struct item *item)
     unsigned jobs = 0;
 
     s->stats.store_rollbacks++;
-    item->looks = false; /* what is to be told is waited for */
-    alert_of_store(s, item, "", reason, s->looked_at);
+    item->background = false; /* a stopping scheduler waits for these alerts */
+    alert_of_store(s, item, "", reason, s->checked_at);
     for (struct list *l; (l = list_pop(&s->gone)); jobs++) {
-        alert_of_store(s, item, accepted_of(l)->job, JOB_LOST, s->looked_at);
+        alert_of_store(s, item, accepted_of(l)->job, JOB_LOST, s->checked_at);
         free(accepted_of(l));
     }
     s->stats.lost += jobs;
@@ -101,27 +104,28 @@ static void tell(struct scheduler *s, struct item *item)
               LOG_I("jobs", jobs));
 }
 
-/* Every call has its answer. */
-static void looked(struct scheduler *s, struct op *op)
+/* The call of this operation has its answer. The last one ends the check. */
+static void check_done(struct scheduler *s, struct op *op)
 {
-    if (--s->looks > 0)
+    if (--s->checks > 0)
         return;
-    for (uint32_t p = 0; s->unlooked == 0 && p < s->partitions; p++)
-        s->marks[p].suspect = false;
+    for (uint32_t p = 0; s->unanswered_checks == 0 && p < s->partitions; p++)
+        s->watermarks[p].went_back = false;
     if (s->back + s->lost > 0)
         tell(s, op->item);
     s->back = s->lost = 0;
 }
 
-/* ---- a look ---- */
+/* ---- a check ---- */
 
-static void look_call(struct scheduler *s, struct op *op)
+static void check_call(struct scheduler *s, struct op *op)
 {
     const char *jobs[OPS_BUDGET];
     int n = 0;
 
-    if (op->look != s->look) { /* all of it is looked at again since, on another connection */
-        s->unlooked--;
+    /* A later check, on another connection, asks for all of it again. */
+    if (op->check != s->check) {
+        s->unanswered_checks--;
         op_unref(s, op);
         return;
     }
@@ -129,33 +133,36 @@ static void look_call(struct scheduler *s, struct op *op)
          a = next_of(s, &a->link, op->partition))
         if (a->number >= op->first)
             jobs[n++] = a->job;
-    ops_mark(s->out, op_call_id(s, op), op->partition, s->run, op->fresh, jobs, n);
+    ops_watermark(s->out, op_call_id(s, op), op->partition, s->run, op->nonce, jobs, n);
 }
 
 /*
  * Compares what the partition shows with what was remembered when it was asked, and remembers it.
- * Where there is another run, others may have met one before it, and moved the mark on since: then
- * a job that is not there is all that shows.
+ * After another run of the server other schedulers may have seen the store earlier, and moved the
+ * watermark on since: then only jobs that are gone show that it went back.
  */
-static void compare(struct scheduler *s, struct mark *mark, uint64_t remembered,
-                    const struct ops_marked *shows)
+static void compare(struct scheduler *s, struct watermark *watermark, uint64_t remembered,
+                    const struct ops_watermark_answer *shows)
 {
-    bool known = mark->id[0] != '\0';
-    bool other_run = strcmp(mark->run, s->run) != 0;
-    bool lost = known && !bytes_is(shows->id, mark->id);
+    bool known = watermark->id[0] != '\0';
+    bool other_run = strcmp(watermark->run, s->run) != 0;
+    bool lost = known && !bytes_is(shows->id, watermark->id);
     bool back = known && (other_run ? shows->began : shows->count) < remembered;
 
     s->lost += lost;
     s->back += back && !lost;
-    mark->suspect |= lost || back || (known && other_run);
-    if (lost || back || shows->count > mark->count)
-        mark->count = shows->count;
-    snprintf(mark->id, sizeof(mark->id), "%.*s", (int)shows->id.len, (const char *)shows->id.data);
-    memcpy(mark->run, s->run, sizeof(mark->run));
+    watermark->went_back |= lost || back || (known && other_run);
+    if (lost || back || shows->count > watermark->count)
+        watermark->count = shows->count;
+    snprintf(watermark->id, sizeof(watermark->id), "%.*s", (int)shows->id.len,
+             (const char *)shows->id.data);
+    memcpy(watermark->run, s->run, sizeof(watermark->run));
 }
 
-/* They come in the order in which they were asked for. */
-static void take_gone(struct scheduler *s, uint32_t partition, const struct ops_marked *shows)
+/* Takes the jobs that are gone from those accepted. They come in the order in which they were
+ * asked for. */
+static void take_gone(struct scheduler *s, uint32_t partition,
+                      const struct ops_watermark_answer *shows)
 {
     struct list *from = &s->accepted;
 
@@ -165,7 +172,7 @@ static void take_gone(struct scheduler *s, uint32_t partition, const struct ops_
         while (a && !bytes_is(shows->gone[i], a->job))
             a = next_of(s, &a->link, partition);
         if (!a)
-            continue; /* nobody has asked for it */
+            continue; /* it was not asked for */
         from = a->link.prev;
         list_remove(&a->link);
         s->n_accepted--;
@@ -173,70 +180,71 @@ static void take_gone(struct scheduler *s, uint32_t partition, const struct ops_
     }
 }
 
-static void look_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+static void check_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    struct ops_marked shows;
+    struct ops_watermark_answer shows;
 
-    if (ops_read_marked(r, s->out, &shows)) {
+    if (ops_read_watermark(r, s->out, &shows)) {
         log_error("store_answer_broken", LOG_S("job", ""));
         return;
     }
-    s->unlooked--;
-    s->looked_at = shows.now;
-    compare(s, &s->marks[op->partition], op->seq, &shows);
-    if (!s->marks[op->partition].suspect || shows.n_gone == 0)
+    s->unanswered_checks--;
+    s->checked_at = shows.now;
+    compare(s, &s->watermarks[op->partition], op->seq, &shows);
+    if (!s->watermarks[op->partition].went_back || shows.n_gone == 0)
         return;
     if (s->back + s->lost == 0)
-        s->back = 1; /* by a run that nobody here has met */
+        s->back = 1; /* by a run that this scheduler has not seen */
     take_gone(s, op->partition, &shows);
 }
 
-static void look_at(struct scheduler *s, struct item *item, uint32_t partition, uint64_t first)
+static void check_partition(struct scheduler *s, struct item *item, uint32_t partition,
+                            uint64_t first)
 {
     struct op *op = op_new(s, item, "");
 
     op->partition = partition;
     op->first = first;
-    op->look = s->look;
-    op->seq = s->marks[partition]
-                  .count; /* not later: other calls move it on, should this one be refused */
-    op->then = looked;
-    s->looks++;
-    s->unlooked++;
-    op_call(s, op, look_call, look_answered);
+    op->check = s->check;
+    /* Remembered now, because other calls move it on if this one is refused. */
+    op->seq = s->watermarks[partition].count;
+    op->then = check_done;
+    s->checks++;
+    s->unanswered_checks++;
+    op_call(s, op, check_call, check_answered);
     op_unref(s, op);
 }
 
-void rollback_look(struct scheduler *s)
+void rollback_check(struct scheduler *s)
 {
     struct item *item = item_new(s, NULL);
 
-    item->looks = true;
-    s->look++;
-    if (s->looks == 0)
-        s->unlooked = 0;
+    item->background = true;
+    s->check++;
+    if (s->checks == 0)
+        s->unanswered_checks = 0;
     for (uint32_t p = 0; p < s->partitions; p++) {
         uint32_t n = 0;
 
         for (struct accepted *a = next_of(s, &s->accepted, p); a; a = next_of(s, &a->link, p))
             if (n++ % OPS_BUDGET == 0)
-                look_at(s, item, p, a->number);
+                check_partition(s, item, p, a->number);
         if (n == 0)
-            look_at(s, item, p, 0);
+            check_partition(s, item, p, 0);
     }
     item_unref(s, item);
 }
 
-/* The answers on one connection come in order, and each mark is greater than the last; else
- * somebody has emptied the store. */
-void rollback_heed(struct scheduler *s, const struct op *op, uint64_t count)
+/* The answers on one connection come in order, and each watermark is greater than the one
+ * before; if not, the store was emptied. */
+void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count)
 {
-    struct mark *mark = &s->marks[op->partition];
+    struct watermark *watermark = &s->watermarks[op->partition];
 
-    if (count > mark->count) {
-        mark->count = count;
-    } else if (count > 0 && s->looks == 0) {
-        rollback_look(s);
+    if (count > watermark->count) {
+        watermark->count = count;
+    } else if (count > 0 && s->checks == 0) {
+        rollback_check(s);
         workflows_register(s);
     }
 }

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Scheduler: the machine's step function, its items, operations, store calls and publishes
+ *
+ * scheduler_step() gives each event to the file that handles it. Here an item is made for each
+ * delivery and acknowledged at the end, a store call is repeated until it is answered, and each
+ * publish is followed to its outcome. scheduler_io.c calls the functions of scheduler.h; the other
+ * files of the machine call those of machine.h.
+ */
 #include "scheduler/scheduler.h"
 
 #include <assert.h>
@@ -11,17 +19,16 @@
 #include "model/reply_to.h"
 #include "scheduler/machine.h"
 
-/* In place of what wire_decode() says of a message: repeat it later; its sender may not. */
+/* In place of a reason of wire_decode(). LIMIT: the sender may repeat the message later. DENIED:
+ * the sender may not send it. */
 #define LIMIT "LIMIT"
 #define DENIED "DENIED"
-
-/* ---- items ---- */
 
 struct item *item_new(struct scheduler *s, const struct bus_delivery *d)
 {
     struct item *item = or_abort(calloc(1, sizeof(*item)));
 
-    item->open = 1; /* until what the delivery asks for has been begun */
+    item->open = 1; /* until all that the delivery asks for has begun */
     item->reply_to = or_abort(strdup(d ? d->reply_to : ""));
     item->correlation = or_abort(strdup(d ? d->correlation_id : ""));
     item->actor = or_abort(strdup(d ? d->actor : ""));
@@ -88,8 +95,8 @@ struct op *op_new(struct scheduler *s, struct item *item, const char *job)
     op->item = item;
     op->job = or_abort(strdup(job));
     op->partition = id_partition(job, s->partitions);
-    op->open = 1; /* until its first call is under way */
-    nonces_next(&s->nonces, op->fresh);
+    op->open = 1; /* until its first call is in progress */
+    nonces_next(&s->nonces, op->nonce);
     list_init(&op->link);
     item->open++;
     return op;
@@ -108,7 +115,7 @@ static struct op *op_free(struct scheduler *s, struct op *op)
     free(op->delivery);
     free(op->held);
     free(op->steps);
-    free(op->hows);
+    free(op->differences);
     free(op->tokens);
     free(op->reason);
     free(op->job);
@@ -116,8 +123,8 @@ static struct op *op_free(struct scheduler *s, struct op *op)
     return NULL;
 }
 
-/* One of the things that the op waits for is there: when it was the last but its own, it goes on.
- */
+/* Releases one hold on the operation. While only the last one is left the operation goes on with
+ * `then`; after that it is freed. */
 void op_unref(struct scheduler *s, struct op *op)
 {
     struct item *item = op->item;
@@ -157,20 +164,20 @@ void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *an
 static void record_again(struct scheduler *s, struct op *op)
 {
     list_append(&s->records[op->partition], &op->link);
-    s->gathered++;
+    s->n_records++;
     pace_came(&s->recording, s->now);
 }
 
-static void on_recorded(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+static void on_recorded(struct scheduler *s, struct op *op, const struct ops_transition *transition,
                         struct workflow *w)
 {
-    switch (driven->code) {
+    switch (transition->code) {
     case OPS_RECORDED:
         s->stats.recorded++;
         if (op->reply)
-            allowance_wanted(s, op->item->actor);
+            allowance_return_reply(s, op->item->actor);
         if (op->reply && w)
-            tempo_heard(s, w, op->reply);
+            service_time_note(s, w, op->reply);
         break;
     case OPS_UNKNOWN_JOB:
         s->stats.unknown++;
@@ -181,12 +188,13 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
                   LOG_S("token", ops_token_id(s->out, op->record.token)));
         break;
     case OPS_OTHER_STEP:
-        item_bury(s, op->item,
-                  effects_printf(s->out, "INVALID replies.step names another step than token %s",
-                                 ops_token_id(s->out, op->record.token)));
+        item_dead_quietly(s, op->item,
+                          effects_printf(s->out,
+                                         "INVALID replies.step names another step than token %s",
+                                         ops_token_id(s->out, op->record.token)));
         break;
     case OPS_OTHER_ACTOR:
-        item_bury(
+        item_dead_quietly(
             s, op->item,
             effects_printf(
                 s->out,
@@ -201,20 +209,20 @@ static void on_recorded(struct scheduler *s, struct op *op, const struct ops_dri
         s->stats.stale++;
         log_often(LOG_INFO, "reply_not_recorded", LOG_S("job", op->job),
                   LOG_S("token", ops_token_id(s->out, op->record.token)),
-                  LOG_S("code", ops_code_name(driven->code)));
+                  LOG_S("code", ops_code_name(transition->code)));
         break;
     }
-    on_driven(s, op, driven, w);
+    transition_apply(s, op, transition, w);
 }
 
 static void record_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    driven_read(s, op, r, on_recorded);
+    transition_read(s, op, r, on_recorded);
 }
 
 void op_record(struct scheduler *s, struct op *op)
 {
-    memcpy(op->record.fresh, op->fresh, sizeof(op->fresh));
+    memcpy(op->record.nonce, op->nonce, sizeof(op->nonce));
     op->record.jitter = (uint32_t)rng_below(&s->rng, 1000000);
     op_call(s, op, record_again, record_answered);
 }
@@ -245,10 +253,10 @@ static void flush_partition(struct scheduler *s, uint32_t partition)
 
 static void flush(struct scheduler *s)
 {
-    if (s->gathered == 0 || pace_when(&s->recording, s->now) > s->now)
+    if (s->n_records == 0 || pace_when(&s->recording, s->now) > s->now)
         return;
     pace_leave(&s->recording, s->now);
-    s->gathered = 0;
+    s->n_records = 0;
     for (uint32_t p = 0; p < s->partitions; p++)
         while (!list_empty(&s->records[p]))
             flush_partition(s, p);
@@ -300,8 +308,9 @@ struct bus_message *op_publish(struct scheduler *s, struct op *op, const Protobu
     return publish_send(s, p, body ? body->descriptor : NULL, packed, json);
 }
 
-/* Who answers for the address that an answer goes to: the bus sends nothing more to direct reply-to
- * for a sender who has invented one. Of agents that nobody can tell apart all answer for it. */
+/* The sender that is responsible for the address of an answer. If a sender has invented a direct
+ * reply-to the bus sends no more direct replies for that sender. Agents that cannot be told
+ * apart are one sender. */
 static const char *sender_of(struct scheduler *s, const struct item *item)
 {
     if (*item->user)
@@ -328,8 +337,8 @@ void op_reply(struct scheduler *s, struct op *op, const ProtobufCMessage *body)
 
 static void dead_send(struct scheduler *s, struct op *op);
 
-/* The broker would not have it: it is all there is of a message, so it is tried until it is taken.
- */
+/* The broker refused a dead letter. It is all that is left of a message, so it is published
+ * again until the broker confirms it. */
 static void dead_told(struct scheduler *s, struct op *op)
 {
     if (!op->returned)
@@ -357,7 +366,7 @@ static void dead_publish(struct scheduler *s, struct op *op)
 static void dead_send(struct scheduler *s, struct op *op)
 {
     dead_publish(s, op);
-    op_unref(s, op); /* what the timer held */
+    op_unref(s, op); /* held by the timer */
 }
 
 static void letter(struct scheduler *s, struct item *item, const char *reason)
@@ -378,9 +387,9 @@ void item_dead(struct scheduler *s, struct item *item, const char *reason)
     alert_dead(s, "", reason);
 }
 
-void item_bury(struct scheduler *s, struct item *item, const char *reason)
+void item_dead_quietly(struct scheduler *s, struct item *item, const char *reason)
 {
-    letter(s, item, reason); /* whose alert may be no news: the look at drover.dead tells it */
+    letter(s, item, reason); /* the inspection of drover.dead reports it, if no alert does */
 }
 
 static void part_told(struct scheduler *s, const struct part *part, enum bus_outcome outcome)
@@ -388,16 +397,16 @@ static void part_told(struct scheduler *s, const struct part *part, enum bus_out
     struct op *op = part->op;
 
     if (outcome == BUS_RETURNED || outcome == BUS_NACKED) {
-        op->returned |= !part->spare;
+        op->returned |= !part->optional;
         if (part->token[0] && !part->again) {
             s->stats.unroutable++;
             record_new(s, op->item, outcome == BUS_RETURNED ? OP_UNROUTABLE : OP_REFUSED, op->job,
                        part->token, NULL, NULL);
         }
     } else if (outcome == BUS_WAITED && part->token[0]) {
-        ask_again(s, op->item, op->job, part->token);
+        request_recheck(s, op->item, op->job, part->token);
     } else if (outcome == BUS_UNSENT && part->token[0] && !part->again) {
-        s->stats.unstarted++; /* nobody can have it: no death to be counted */
+        s->stats.unstarted++; /* no agent can have it: no expiry to be counted */
         record_new(s, op->item, OP_UNSENT, op->job, part->token, NULL, NULL);
     }
     if (outcome == BUS_CONFIRMED && part->watched)
@@ -419,10 +428,10 @@ static void on_outcome(struct scheduler *s, uint64_t id, enum bus_outcome outcom
     for (unsigned i = 0; i < p->n; i++)
         part_told(s, &p->parts[i], outcome);
     free(p);
-    driven_resume_stalled(s);
+    transition_resume_stalled(s);
 }
 
-/* ---- answers ---- */
+/* ---- answers of the store ---- */
 
 void op_repeat_at(struct scheduler *s, struct op *op, int64_t when)
 {
@@ -436,15 +445,16 @@ static void call_again(struct scheduler *s, struct op *op)
     op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
 }
 
-/* "ERR …" is a function that failed: repeated for ever it would block its queue. Everything else
- * (out of memory, disk full, too few replicas, no right) passes or is mended, and is waited for. */
+/* "ERR …" says that the store function failed: repeated without end it would block its queue.
+ * All other errors (out of memory, disk full, too few replicas, no right) pass or are repaired,
+ * and are waited for. */
 static bool is_our_fault(const struct store_answer *answer)
 {
     return answer->result == STORE_ERROR && answer->n > 0 && answer->items[0].len > 4 &&
            memcmp(answer->items[0].data, "ERR ", 4) == 0;
 }
 
-/* The store would not: what is wrong may pass, but a message must not block its queue for ever. */
+/* The store refused a call. The cause may pass, but a message must not block its queue for ever. */
 static void op_refused(struct scheduler *s, struct op *op, const struct store_answer *answer)
 {
     char *why = effects_text(s->out, answer->n ? answer->items[0] : BYTES_EMPTY);
@@ -459,12 +469,12 @@ static void op_refused(struct scheduler *s, struct op *op, const struct store_an
         return;
     }
     if (answer->result == STORE_OOM && op->item->large) {
-        item_dead(s, op->item, "STORE_FULL"); /* while it is held, no other large one is read */
+        item_dead(s, op->item, "STORE_FULL"); /* while it is held no other large one is read */
         op->then = NULL;
         op_unref(s, op);
         return;
     }
-    op->alone = true; /* whoever travelled with it is not to suffer again */
+    op->alone = true; /* the records that shared the call are not to fail again */
     if (!is_our_fault(answer) || ++op->refusals < MACHINE_REPEATS || !op->item->handle) {
         call_again(s, op);
         return;
@@ -474,7 +484,7 @@ static void op_refused(struct scheduler *s, struct op *op, const struct store_an
     op_unref(s, op);
 }
 
-/* What a question has cost the store, and will cost the broker. */
+/* Units of a store call for a Control: what it has cost the store, and will cost the broker. */
 static size_t units_of(const struct store_answer *answer)
 {
     size_t bytes = 0;
@@ -496,12 +506,13 @@ static void on_answer(struct scheduler *s, uint64_t id, const struct store_answe
     for (int i = 0; i < call->n; i++) {
         struct op *op = call->ops[i];
 
-        /* it may have happened, and what it asked to publish is lost: like a redelivery */
+        /* the store may have carried it out, and its requests are lost: as if the message were
+         * redelivered */
         if (answer->result != STORE_OK)
             op->record.redelivered = op->submit.redelivered = op->again = true;
         if (answer->result == STORE_UNKNOWN) {
-            op->on_full = NULL; /* it may be recorded: too late to refuse it */
-            op->alone = true;   /* what it sends again may fill a call */
+            op->on_full = NULL; /* the job may be recorded: it is too late to refuse it */
+            op->alone = true;   /* what it sends again may use up the budget of a call */
             call_again(s, op);
         } else if (answer->result != STORE_OK) {
             op_refused(s, op, answer);
@@ -552,7 +563,8 @@ static const char *decode(struct item *item, const struct bus_delivery *d, struc
     return wire_reason(result);
 }
 
-/* A name comes back as it came, also where it is none; but nobody wants all of a book back. */
+/* A name from a message that was refused, for the answer: as it is, even if it is not valid, but
+ * not if it is longer than a name or no UTF-8. */
 static char *name_said(const char *name)
 {
     bool sane = strlen(name) <= ID_NAME_MAX && wire_utf8_valid(bytes_str(name));
@@ -588,7 +600,8 @@ static void reject_control(struct scheduler *s, struct op *op, bool later, const
     op_reply(s, op, &m.base);
 }
 
-/* Who has asked for an answer is told what is wrong; of anything else a person is to know. */
+/* Refuses a message. The sender that has asked for an answer gets one; all else becomes a dead
+ * letter, for a person. */
 static void on_refused(struct scheduler *s, struct item *item, const struct bus_delivery *d,
                        const char *what, const struct problem *problem)
 {
@@ -616,7 +629,8 @@ static void on_refused(struct scheduler *s, struct item *item, const struct bus_
     wire_free(&item->message); /* its answer is packed */
 }
 
-/* Where answers go: what the body says, or else what the property says, if that is allowed. */
+/* Sets where answers go: to the queue named in the body, or else in the property, if access.c
+ * allows it. */
 static bool set_reply_to(struct scheduler *s, struct item *item, struct problem *problem)
 {
     const char *said = reply_to_property_valid(item->reply_to) ? item->reply_to : "";
@@ -631,11 +645,12 @@ static bool set_reply_to(struct scheduler *s, struct item *item, struct problem 
     said = or_abort(strdup(allowed ? said : ""));
     free(item->reply_to);
     item->reply_to = (char *)said;
-    return allowed || !asks; /* of replies only the answer to their Progress is left out */
+    /* Replies are read all the same; only their Progress is not answered. */
+    return allowed || !asks;
 }
 
-/* Whether its sender has taken so much of late that it has to wait. What is large is not even read
- * then. */
+/* Whether the sender has used up its allowance and has to wait. A large message is not even read
+ * then. Return: LIMIT, or NULL; then the units of a Submit or Control are taken. */
 static const char *over_limit(struct scheduler *s, const struct item *item, struct problem *problem)
 {
     bool counts = item->source == SCHEDULER_SUBMIT || item->source == SCHEDULER_CONTROL;
@@ -652,7 +667,7 @@ static const char *over_limit(struct scheduler *s, const struct item *item, stru
     return LIMIT;
 }
 
-/* Whether its sender may ask for this. */
+/* Whether the sender may ask for this. */
 static bool is_allowed(const struct scheduler *s, const struct item *item, struct problem *problem)
 {
     if (item->source == SCHEDULER_SUBMIT)
@@ -735,12 +750,12 @@ static void on_store_up(struct scheduler *s, uint32_t partitions, const char *ru
     snprintf(s->run, sizeof(s->run), "%s", run);
     if (!s->partitions) {
         s->partitions = partitions;
-        s->marks = or_abort(calloc(partitions, sizeof(*s->marks)));
+        s->watermarks = or_abort(calloc(partitions, sizeof(*s->watermarks)));
         s->records = or_abort(calloc(partitions, sizeof(*s->records)));
         for (uint32_t p = 0; p < partitions; p++)
             list_init(&s->records[p]);
     }
-    rollback_look(s); /* before anything is asked of the store */
+    rollback_check(s); /* before any other call to the store */
     workflows_register(s);
 }
 
@@ -755,7 +770,7 @@ int scheduler_register(struct scheduler *s, struct workflow *w)
     return 0;
 }
 
-/* ---- the machine ---- */
+/* ---- the functions of scheduler.h ---- */
 
 int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
                   const struct rng *seed)
@@ -781,7 +796,7 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     s->other_actors = config->declared_actors;
     s->full_at = config->full_at ? config->full_at : 100;
     s->alert_interval_ms =
-        config->alert_interval_ms ? config->alert_interval_ms : MACHINE_TOLD_AGAIN_MS;
+        config->alert_interval_ms ? config->alert_interval_ms : MACHINE_ALERT_AGAIN_MS;
     s->most_unconfirmed = config->most_unconfirmed;
     s->transient = config->transient;
     s->recording.few = s->dispatching.few = config->few;
@@ -794,12 +809,12 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
     for (int source = 0; source < SCHEDULER_SOURCES; source++)
         list_init(&s->intakes[source].waiting);
     list_init(&s->watched);
-    id_token(rng_next(&s->rng), s->life);
+    id_token(rng_next(&s->rng), s->incarnation);
     *out = s;
     return 0;
 }
 
-/* Forgets all work under way: the broker still has every delivery that was not acknowledged. */
+/* Forgets all work in progress: the broker still has every delivery that was not acknowledged. */
 struct scheduler *scheduler_free(struct scheduler *s)
 {
     struct call *call, *next_call;
@@ -871,7 +886,7 @@ static int64_t next_tick(const struct scheduler *s)
 
     if (s->suspect)
         next = earlier(next, s->suspect_until);
-    if (s->gathered > 0)
+    if (s->n_records > 0)
         next = earlier(next, pace_when(&s->recording, s->now));
     if (!list_empty(&s->batches))
         next = earlier(next, pace_when(&s->dispatching, s->now));
@@ -893,7 +908,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
         watch_lost(s);
         break;
     case SCHEDULER_DELIVERY:
-        assert(s->partitions); /* the driver consumes only once the store was up */
+        assert(s->partitions); /* the driver consumes only once the store is connected */
         on_delivery(s, event->delivery);
         break;
     case SCHEDULER_ANSWER:
@@ -910,7 +925,9 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
             event->memory.most > 0 && event->memory.used / s->full_at >= event->memory.most / 100;
         break;
     case SCHEDULER_ISOLATED:
-        s->stats.dead_letters++; /* by the driver; the look tells of it where this alert does not */
+        /* The driver has put it into drover.dead. If this alert does not report it the
+         * inspection of that queue does. */
+        s->stats.dead_letters++;
         alert_once_a_minute(s, &s->isolated_told, event->isolated.job, "ISOLATED");
         break;
     case SCHEDULER_STOP:
@@ -932,7 +949,7 @@ int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
 bool scheduler_idle(const struct scheduler *s)
 {
     list_foreach(l, &s->items)
-        if (!list_entry(l, struct item, link)->looks)
+        if (!list_entry(l, struct item, link)->background)
             return false;
     return true;
 }

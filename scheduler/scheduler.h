@@ -1,32 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Scheduler: records jobs, orders their steps, dispatches them, records what came of it
+ * Scheduler: records jobs, orders their steps, dispatches them, records their replies
  *
- * A pure step function: an event goes in, effects come out. Time and randomness arrive from
- * outside; no file descriptor, no clock. Any number of schedulers work side by side and none owns a
- * job: all state that matters is in the store, and every transition there is one atomic function.
- * What a scheduler keeps in memory is the work it has begun and not acknowledged, and a cache of
- * definitions; both may be lost at any moment.
+ * A pure step function: an event goes in, effects come out. Time and randomness come in with the
+ * event; the scheduler uses no file descriptor and no clock. Any number of schedulers run side by
+ * side, and no job belongs to one of them: all state that matters is in the store, and every
+ * transition of a job is one atomic store function. A scheduler keeps in memory only the work that
+ * it has begun and not acknowledged, and caches; it may lose both at any moment.
  *
- * Order of effects: store, then publish, then, when every publish is confirmed, ack. A crash
- * between any two is repaired by the broker, which delivers again, or by the supervisor, which asks
- * again.
+ * Order of effects: first the store call, then the publishes, then, when the broker has confirmed
+ * every publish, the acknowledgement. A crash between any two of them is repaired: the broker
+ * delivers again what was not acknowledged, and the supervisor asks again for what the store holds.
  *
- *   ON Submit    record the job, lock its roots; publish their requests and the Receipt
- *   ON Reply     record it, lock what became ready; publish
+ *   ON Submit    record the job and dispatch its roots in one call; publish requests and Receipt
+ *   ON Reply     record it and dispatch the steps that have become ready; publish their requests
  *   ON Progress  renew the lease; answer whether the attempt is still wanted
- *   ON expired   nobody took a request: withdraw its token, lock again with a longer wait; publish
+ *   ON expired   no agent took a request in time: withdraw its token, dispatch the step again with
+ *                a longer wait; publish
  *   ON confirm   of a request that follows one without evidence: watch its queue
- *   ON Control   a question: answer; Recover: drive; Notify: publish what is owed; a command of
- *                a person, such as Cancel: steer
- *   ON redelivered  before it is read: count the lives that it has cost, one message at a time
- *   ON settled   publish the JobEvent; when confirmed, settle what is owed
- *   ON store up  compare what it shows with what is remembered: a store that went back in time
+ *   ON Control   Query, History, ListJobs, ListWorkflows: answer; Recover: drive; Notify: publish
+ *                a notification of the outbox; a command, such as Cancel: steer
+ *   ON a redelivered message  before it is read: count the schedulers that have died of it
+ *   ON settled   publish the JobEvent; when it is confirmed, take it out of the outbox
+ *   ON store up  compare the watermarks of the store with those remembered: did the store go back?
  *
- * One file each: on_submit.c, on_replies.c, on_expired.c, on_control.c (steer.c, migrate.c; the
- * questions in list.c, history.c, catalog.c), intake.c, suspects.c, notice.c, rollback.c, watch.c.
- * What the store has decided is carried out in driven.c, dispatch.c and event.c; scheduler.c
- * carries work along, see machine.h.
+ * One file for each: on_submit.c, on_replies.c, on_expired.c, watch.c, on_control.c (steer.c and
+ * change.c for commands; list_jobs.c, history.c, list_workflows.c and answer.c for questions),
+ * poison.c, notification.c, rollback.c. Before a message is handled: access.c, allowance.c and
+ * intake.c. After a store call: transition.c, dispatch.c, event.c and alert.c; definition.c caches
+ * definitions. scheduler.c moves messages and calls through all of them; machine.h describes how.
+ *
+ * scheduler_io.c calls this in the daemon, and the simulator in tests.
  */
 #pragma once
 
@@ -43,7 +47,7 @@ struct scheduler;
 
 #define SCHEDULER_RUN_MAX 40
 
-/* What a delivery's source means to a scheduler. */
+/* What the source of a delivery means to a scheduler: the queue that it was read from. */
 enum scheduler_source {
     SCHEDULER_SUBMIT,
     SCHEDULER_REPLIES,
@@ -52,29 +56,32 @@ enum scheduler_source {
 };
 #define SCHEDULER_SOURCES (SCHEDULER_EXPIRED + 1)
 
-/* EFFECT_ROLE: for the driver. */
+/* Effects of type EFFECT_ROLE. The driver of the scheduler performs them. */
 enum scheduler_effect {
-    SCHEDULER_ALERT, /* object: a struct scheduler_alert; valid until the reset */
-    SCHEDULER_LOOK,  /* object: a text, the name of a queue; SCHEDULER_QUEUE follows, unless the
-                        connection is lost before */
+    SCHEDULER_ALERT, /* object: a struct scheduler_alert; valid until the effects are reset */
+    /* object: the name of a queue. SCHEDULER_QUEUE follows unless the connection is lost before. */
+    SCHEDULER_INSPECT,
 };
 
 struct scheduler_alert {
-    const char *about; /* whose job it is, or else of which workflow; "" where nobody knows */
+    /* The owner of the job, or its workflow, or a cause that concerns all users; "" if none is
+     * known. */
+    const char *about;
     const char *event; /* a JobEvent in JSON */
 };
 
 enum scheduler_event_type {
-    SCHEDULER_STORE_UP, /* the store is there (again) */
-    SCHEDULER_BUS_DOWN, /* what was delivered and not acknowledged will be delivered again */
+    SCHEDULER_STORE_UP, /* the store is connected, for the first time or again */
+    SCHEDULER_BUS_DOWN, /* the broker will deliver again what was not acknowledged */
     SCHEDULER_DELIVERY,
     SCHEDULER_ANSWER,   /* of the store call with this id */
     SCHEDULER_OUTCOME,  /* of the publish with this id */
-    SCHEDULER_STOP,     /* soon nothing more is told: alerts do not wait for others */
-    SCHEDULER_QUEUE,    /* what the last SCHEDULER_LOOK has found */
+    SCHEDULER_STOP,     /* the process is about to stop: alerts do not wait for others any more */
+    SCHEDULER_QUEUE,    /* the result of the last SCHEDULER_INSPECT */
     SCHEDULER_MEMORY,   /* how full the store is */
-    SCHEDULER_ISOLATED, /* the broker closes the connection over a publish, which was given up */
-    SCHEDULER_TICK,     /* a turn ends, or the time that scheduler_step() returned has come */
+    SCHEDULER_ISOLATED, /* the broker closed the connection over a publish, which was given up */
+    /* An iteration of the loop ends, or the time that scheduler_step() returned has come. */
+    SCHEDULER_TICK,
 };
 
 struct scheduler_event {
@@ -84,22 +91,23 @@ struct scheduler_event {
     union {
         struct {
             uint32_t partitions; /* of the store */
-            const char *run;     /* of its server: another one after each start; up to
-                                    SCHEDULER_RUN_MAX bytes */
+            /* Run id of its server, another one after each start; at most SCHEDULER_RUN_MAX
+             * bytes. */
+            const char *run;
         };
         const struct bus_delivery *delivery;
         const struct store_answer *answer;
         enum bus_outcome outcome;
         struct {
-            uint32_t messages; /* ready; without consumers where there is no such queue */
+            uint32_t messages; /* ready; if there is no such queue both are 0 */
             uint32_t consumers;
         } queue;
         struct {
-            uint64_t used; /* bytes ... */
-            uint64_t most; /* ... and the store's maxmemory; 0: none is set */
+            uint64_t used; /* bytes in use */
+            uint64_t most; /* bytes: maxmemory of the store; 0: none is set */
         } memory;
         struct {
-            const char *job; /* that it was about; "" for none */
+            const char *job; /* the job that the publish was about; "" for none */
         } isolated;
     };
 };
@@ -108,48 +116,53 @@ struct scheduler_stats {
     uint64_t submits, created, already, conflicts, rejected;
     uint64_t recorded, stale, unknown;
     uint64_t dispatched; /* requests published ... */
-    uint64_t messages;   /* ... in so many messages */
+    uint64_t messages;   /* ... in this number of messages */
     uint64_t settled;
     uint64_t unstarted, unroutable;
     uint64_t recovered; /* Recover commands */
     uint64_t dead_letters;
     uint64_t alerts;
-    uint64_t store_repeats;    /* calls made again: no answer, or it would not */
-    uint64_t store_rollbacks;  /* times the store was found to have gone back */
+    uint64_t store_repeats;    /* calls repeated: the store did not answer, or refused them */
+    uint64_t store_rollbacks;  /* how often the store was found to have gone back */
     uint64_t lost;             /* accepted jobs that were gone then */
-    uint64_t open;             /* deliveries not acknowledged */
+    uint64_t open;             /* deliveries that are not acknowledged */
     uint64_t undeclared;       /* requests to actors beyond declared_actors */
-    uint64_t ignored;          /* messages of replies that were not looked at */
-    uint64_t progress_ignored; /* Progress, likewise */
+    uint64_t ignored;          /* messages of replies that were not read */
+    uint64_t progress_ignored; /* Progress that was not read */
     uint64_t retry_later;      /* Submits and Controls refused for now */
-    uint64_t store_full;       /* 1: no new jobs are taken, as there is little room for them */
-    uint64_t given_back;       /* large ones, for which there was no room */
-    uint64_t unread_bytes;     /* of large ones that wait to be read */
+    uint64_t store_full;       /* 1: the store is nearly full, and no new job is taken */
+    uint64_t given_back;       /* large messages that were given back to the broker */
+    uint64_t unread_bytes;     /* bytes of large messages that wait to be read */
 };
 
 #define SCHEDULER_UNCONFIRMED 1024
 
 struct scheduler_config {
-    const char *name; /* shown as locked_by; copied */
-    unsigned
-        most_unconfirmed;    /* publishes without an outcome, from which on requests wait; from 1 */
-    bool transient;          /* requests, which the store can have made again */
-    unsigned few;            /* records, or requests, that leave at once: PACE_FEW, see pace.h */
-    const char *json_actors; /* that get requests in JSON: names, with a space between them; copied;
-                                NULL: none */
-    const struct nonces *nonces; /* for tokens; copied */
-    const struct access *access; /* kept; NULL: everybody may do everything */
-    unsigned declared_actors;  /* whose task queues are declared though no registered workflow names
-                                  them */
-    int64_t bad_replies;       /* of an actor's agents, a second, that no step waits for; 0: any */
-    int64_t horizon_ms;        /* in which a job must start; 0: any time */
-    int64_t alert_interval_ms; /* in which alerts of one cause are told once; 0: a minute */
-    unsigned full_at;          /* percent of the store's memory at which no job is taken; 0: 100 */
+    const char *name; /* copied; people see it as locked_by */
+    /* Requests wait from this number of publishes without an outcome on; at least 1. */
+    unsigned most_unconfirmed;
+    bool transient; /* requests are not persistent: the store can have them sent again */
+    /* Up to this number of records, or requests, leave at once: PACE_FEW, see pace.h. */
+    unsigned few;
+    /* Actors that get their requests in JSON: names separated by a space; copied; NULL: none. */
+    const char *json_actors;
+    const struct nonces *nonces; /* copied; tokens are made of them */
+    /* Not copied, must outlive the scheduler; NULL: everybody may do everything. */
+    const struct access *access;
+    /* Number of task queues that are declared for actors that no registered workflow names. */
+    unsigned declared_actors;
+    /* Replies per second of the agents of an actor that no step waits for; 0: any number. */
+    int64_t bad_replies;
+    int64_t horizon_ms;        /* ms from now within which a job must start; 0: any time */
+    int64_t alert_interval_ms; /* ms in which alerts of one cause are published once; 0: a minute */
+    unsigned full_at; /* percent of the store's memory from which on no job is taken; 0: 100 */
 };
 
 /**
  * scheduler_new() - create
- * @seed: for waits; like the nonces from the kernel, or the simulation's
+ * @out:    the scheduler; the caller frees it by scheduler_free()
+ * @config: copied, except where noted
+ * @seed:   for waits; from the kernel, as the nonces are, or from the simulation
  *
  * Return: 0 or -ENOMEM.
  */
@@ -159,23 +172,25 @@ int scheduler_new(struct scheduler **out, const struct scheduler_config *config,
 /* Accepts NULL; returns NULL. */
 struct scheduler *scheduler_free(struct scheduler *s);
 
-/* Registers a workflow in the store as soon as that is up, in every partition. Takes a reference.
- */
+/* Registers a workflow in every partition of the store as soon as the store is connected. Takes
+ * a reference of its own. Return: 0 or -ENOMEM. */
 int scheduler_register(struct scheduler *s, struct workflow *w);
 
 /**
  * scheduler_step() - take one event
- * @out: effects are appended
+ * @event: its pointers are valid during the call only
+ * @out:   the scheduler appends effects; their order is the order in which to perform them
  *
- * Records are gathered and leave, one call for each partition, with a SCHEDULER_TICK, at the pace
- * of pace.h. So do requests for one actor whose agents take several.
+ * Records are collected. They leave, one call for each partition, with a SCHEDULER_TICK, at the
+ * pace of pace.h. So do requests for an actor whose agents take batches.
  *
- * Return: the monotonic ms of the next SCHEDULER_TICK needed, INT64_MAX for none.
+ * Return: the monotonic time in ms of the next SCHEDULER_TICK that is needed, INT64_MAX for none.
  */
 int64_t scheduler_step(struct scheduler *s, const struct scheduler_event *event,
                        struct effects *out);
 
-/* Nothing begun that is not acknowledged. */
+/* Whether all work that was begun is acknowledged. Work in the background does not count. */
 bool scheduler_idle(const struct scheduler *s);
 
+/* Copies the counters to *out. */
 void scheduler_stats(const struct scheduler *s, struct scheduler_stats *out);

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Scheduler I/O: feeds the machine its events, serves its metrics and runs the alert command
+ *
+ * The driver (io/driver.h) performs all effects but those of type EFFECT_ROLE, which are performed
+ * here. Called by main.c.
+ */
 #include "scheduler/scheduler_io.h"
 
 #include <errno.h>
@@ -11,7 +17,7 @@
 #include "scheduler/access_config.h"
 #include "scheduler/alert_io.h"
 
-#define LOOK_MS 1000 /* between two looks at how full the store is */
+#define MEMORY_MS 1000 /* ms between two calls that ask how full the store is */
 
 struct figures {
     struct scheduler_stats machine;
@@ -24,7 +30,7 @@ struct scheduler_io {
     struct driver *driver;
     struct alert_io *alerts; /* NULL: no command is set */
     struct figures figures;  /* as last read */
-    uv_timer_t look;         /* at how full the store is */
+    uv_timer_t memory;       /* fires when it is time to ask how full the store is */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
@@ -36,7 +42,7 @@ static const struct bus_queue queues[] = {
     {.name = "drover.expired", .source = SCHEDULER_EXPIRED},
 };
 
-/* ---- events ---- */
+/* ---- events of the machine ---- */
 
 static int64_t step(void *machine, int64_t now, struct scheduler_event event, struct effects *out)
 {
@@ -122,7 +128,7 @@ static void on_memory(void *context, uint64_t used, uint64_t most)
     driver_perform(io->driver, step(io->machine, driver_now(), e, driver_effects(io->driver)));
 }
 
-static void on_look(uv_timer_t *timer)
+static void on_memory_due(uv_timer_t *timer)
 {
     struct scheduler_io *io = timer->data;
 
@@ -138,8 +144,8 @@ static void on_role(void *context, const struct effect *effect)
 {
     struct scheduler_io *io = context;
 
-    if (effect->role.what == SCHEDULER_LOOK)
-        bus_look(driver_bus(io->driver), effect->role.object, on_queue, io);
+    if (effect->role.what == SCHEDULER_INSPECT)
+        bus_inspect(driver_bus(io->driver), effect->role.object, on_queue, io);
     else if (io->alerts)
         run_alert(io, effect->role.object);
 }
@@ -157,7 +163,7 @@ static const struct driver_machine events = {
     .role = on_role,
 };
 
-/* ---- figures ---- */
+/* ---- metrics ---- */
 
 #define AT(member) offsetof(struct figures, member)
 
@@ -219,13 +225,13 @@ static const void *read_figures(void *context)
     return &io->figures;
 }
 
-/* ---- life ---- */
+/* ---- starting and stopping ---- */
 
 static int register_workflow(void *ctx, const char *path, const Drover__V1__Workflow *message)
 {
     struct scheduler_io *io = ctx;
     CLEANUP(workflow_unref) struct workflow *w = NULL;
-    int r = workflow_new(&w, message, "", NULL); /* proven before by who read it */
+    int r = workflow_new(&w, message, "", NULL); /* workflow_files_read() has checked it */
 
     if (r)
         return r < 0 ? r : -EINVAL;
@@ -243,7 +249,7 @@ static int read_access(struct scheduler_io *io, const struct config *config)
                  LOG_S("why",
                        "whoever may publish to drover.submit and drover.control may ask about "
                        "and command every job: set security.identity"));
-    return r > 0 ? -EINVAL : r; /* proven before by main() */
+    return r > 0 ? -EINVAL : r; /* main() has checked it */
 }
 
 int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct config *config,
@@ -298,9 +304,9 @@ int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct co
                                            .figures = read_figures});
     if (r)
         return r;
-    uv_timer_init(loop, &io->look);
-    io->look.data = io;
-    return uv_timer_start(&io->look, on_look, LOOK_MS, LOOK_MS);
+    uv_timer_init(loop, &io->memory);
+    io->memory.data = io;
+    return uv_timer_start(&io->memory, on_memory_due, MEMORY_MS, MEMORY_MS);
 }
 
 static void on_alerts_closed(void *context)
@@ -310,7 +316,7 @@ static void on_alerts_closed(void *context)
     io->on_stopped(io->ctx);
 }
 
-static void on_look_closed(uv_handle_t *timer)
+static void on_memory_closed(uv_handle_t *timer)
 {
     struct scheduler_io *io = timer->data;
 
@@ -325,7 +331,7 @@ static void on_closed(void *context)
     struct scheduler_io *io = context;
 
     scheduler_io_dump(io);
-    uv_close((uv_handle_t *)&io->look, on_look_closed);
+    uv_close((uv_handle_t *)&io->memory, on_memory_closed);
 }
 
 void scheduler_io_stop(struct scheduler_io *io, int timeout_ms, void (*on_stopped)(void *ctx),

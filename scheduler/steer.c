@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Control, a command: what a person, or another service, wants of one job. Commands that name
- * steps, and Migrate, go by the job's definition, read first; should it be another one by then,
- * once more.
+ * ON Control with a command: carries out what a person or a service asks of one job
+ *
+ * A command that names steps, and Migrate, first read the definition of the job, because the store
+ * knows steps by number. If the job has another definition by the time of the command (MOVED) all
+ * of it is done again. Called by on_control.c.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "scheduler/machine.h"
 
-/* ---- what the store is told ---- */
+/* ---- the call to the store ---- */
 
 static const char *word_of_command(const Drover__V1__Control *m)
 {
@@ -53,8 +55,8 @@ static char state_of_command(const Drover__V1__Control *m)
     return m->resolve->state == DROVER__V1__STATE__STATE_ACTIVE ? 'A' : 'D';
 }
 
-/* Who gives the command, as one word, and why. Where users are proven theirs is the name, and what
- * the sender says of itself stands behind: "shop(me@here)". */
+/* Who gives the command, as one word, and why. If identity is required that is the user, with
+ * the sender's own name for itself in brackets: "shop(me@here)". */
 static const char *who_and_why(struct scheduler *s, const struct item *item)
 {
     const Drover__V1__Control *m = item->message.control;
@@ -85,14 +87,14 @@ static void steer_call(struct scheduler *s, struct op *op)
                              .if_seq = m->if_seq,
                              .reason = who_and_why(s, op->item),
                              .by = s->name,
-                             .fresh = op->fresh,
+                             .nonce = op->nonce,
                              .redelivered = op->item->redelivered || op->again,
                              .owner = owner,
                              .most_bytes = owner ? allowance_share(s, most_bytes) : 0,
                              .definition = op->n_steps > 0 || migrates(op) ? op->digest : "",
                              .steps = op->steps,
                              .n_steps = op->n_steps,
-                             .hows = op->hows,
+                             .hows = op->differences,
                              .state = state_of_command(m),
                              .to = migrates(op) || retry_changes(m) ? op->workflow : NULL,
                              .what = retry_changes(m) ? change_what(s, m->retry) : NULL,
@@ -101,18 +103,18 @@ static void steer_call(struct scheduler *s, struct op *op)
     buf_clear(&op->buf);
     payload_append(&op->buf, payload_of_command(m));
     steer.payload = buf_or_abort(&op->buf);
-    nonces_next(&s->nonces, op->fresh);
+    nonces_next(&s->nonces, op->nonce);
     ops_steer(s->out, op_call_id(s, op), op->partition, &steer);
 }
 
-/* ---- what it answers ---- */
+/* ---- the answer ---- */
 
 static const char *step_name(const struct workflow *w, uint32_t step)
 {
     return w && step < w->n_steps ? w->steps[step].name : "?";
 }
 
-/* The words of the library, in a sentence that says what to do. */
+/* A refusal of the store, as a sentence that says what to do. */
 static const char *wrong_state(struct scheduler *s, const struct ops_refusal *refusal,
                                const struct workflow *w)
 {
@@ -161,7 +163,7 @@ static const char *superseded(const struct ops_refusal *refusal)
                                             : "a command that was issued later was applied before";
 }
 
-static void renumber(struct scheduler *s, struct op *op);
+static void read_definition(struct scheduler *s, struct op *op);
 
 static void tell(struct scheduler *s, struct op *op, enum ops_code code,
                  const struct ops_refusal *refusal, const struct workflow *w)
@@ -200,32 +202,33 @@ static void tell(struct scheduler *s, struct op *op, enum ops_code code,
     }
 }
 
-static void on_steered(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+static void on_steered(struct scheduler *s, struct op *op, const struct ops_transition *transition,
                        struct workflow *w)
 {
-    if (driven->code == OPS_MOVED) {
-        renumber(s, op);
+    if (transition->code == OPS_MOVED) {
+        read_definition(s, op);
         return;
     }
-    tell(s, op, driven->code, &op->refusal, w);
-    on_driven(s, op, driven, w);
+    tell(s, op, transition->code, &op->refusal, w);
+    transition_apply(s, op, transition, w);
 }
 
-/* Why it was refused stands behind the rest, which may wait for its definition or for room. */
+/* The reason of a refusal is the last part of the answer. It is read first, because the rest may
+ * have to wait for its definition or for capacity. */
 static void steer_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct ops_reader rest = *r;
-    struct ops_driven driven;
+    struct ops_transition transition;
 
     op->refusal = (struct ops_refusal){.step = WORKFLOW_NONE};
-    if (ops_read_driven(&rest, s->out, &driven) == 0 && driven.code != OPS_UNKNOWN_JOB)
+    if (ops_read_transition(&rest, s->out, &transition) == 0 && transition.code != OPS_UNKNOWN_JOB)
         (void)ops_read_refusal(&rest, &op->refusal);
-    driven_read(s, op, r, on_steered);
+    transition_read(s, op, r, on_steered);
 }
 
-/* ---- steps by their names ---- */
+/* ---- numbers of steps ---- */
 
-/* Names of steps, as the command gives them. */
+/* The names of steps in a command. */
 static size_t names_of_command(const Drover__V1__Control *m, char ***names)
 {
     if (m->command_case == DROVER__V1__CONTROL__COMMAND_RETRY) {
@@ -264,7 +267,7 @@ static bool number_steps(struct scheduler *s, struct op *op, const struct workfl
     return true;
 }
 
-static void look_call(struct scheduler *s, struct op *op)
+static void definition_call(struct scheduler *s, struct op *op)
 {
     ops_inspect_job(s->out, op_call_id(s, op), op->partition, op->job, 0, 0, false,
                     access_owner(s->access, op->item->user));
@@ -275,7 +278,7 @@ static void on_stored(struct scheduler *s, struct op *op)
     op_call(s, op, steer_call, steer_answered);
 }
 
-static void look_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+static void definition_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct ops_reader from = *r;
     struct ops_job job;
@@ -285,7 +288,7 @@ static void look_answered(struct scheduler *s, struct op *op, struct ops_reader 
         return;
     w = definition_find(s, op->digest);
     if (!w)
-        definition_load(s, op, &from, look_answered);
+        definition_load(s, op, &from, definition_answered);
     else if (migrates(op))
         migrate(s, op, on_stored);
     else if (!number_steps(s, op, w))
@@ -296,14 +299,14 @@ static void look_answered(struct scheduler *s, struct op *op, struct ops_reader 
         op_call(s, op, steer_call, steer_answered);
 }
 
-static void renumber(struct scheduler *s, struct op *op)
+static void read_definition(struct scheduler *s, struct op *op)
 {
-    op_call(s, op, look_call, look_answered);
+    op_call(s, op, definition_call, definition_answered);
 }
 
-/* What a command says is kept: where there is little room left, only operators have more kept, and
- * jobs are ended. */
-static bool has_room(const struct scheduler *s, const struct op *op)
+/* Whether the store has memory for a command, which it keeps. If it is nearly full it keeps
+ * those of operators only, and those that end jobs. */
+static bool has_capacity(const struct scheduler *s, const struct op *op)
 {
     const Drover__V1__Control *m = op->item->message.control;
 
@@ -316,7 +319,7 @@ void steer(struct scheduler *s, struct op *op)
 {
     char **names = NULL;
 
-    if (!has_room(s, op)) {
+    if (!has_capacity(s, op)) {
         s->stats.retry_later++;
         control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER,
                        "the store is nearly full: only Cancel and Kill are taken");
@@ -326,7 +329,7 @@ void steer(struct scheduler *s, struct op *op)
         control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
                        "this server does not know the command");
     else if (migrates(op) || names_of_command(op->item->message.control, &names) > 0)
-        renumber(s, op);
+        read_definition(s, op);
     else
         op_call(s, op, steer_call, steer_answered);
 }

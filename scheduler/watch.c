@@ -2,22 +2,25 @@
 /*
  * Watched requests: evidence for agents that send no Progress
  *
- * A dispatch that nobody answers is a death only where an agent had the request: it may as well
- * stand in its queue, behind others that live longer, until LockedUntil has passed. So a dispatch
- * that follows one without evidence, or a death, is watched. From the broker's confirm until its
- * wait is over the scheduler looks at its queue, by passive declares. Where the last look has found
- * consumers and no message that is ready, an agent has the request, or had it: before the end of
- * its wait it cannot have expired. The store is told so (taken), and counts a death should
- * LockedUntil pass.
+ * A dispatch without a reply is an expiry only if an agent had the request. The request may as well
+ * have stood in its queue until LockedUntil, behind others with longer waits. So a dispatch that
+ * follows one without evidence, or an expiry, is watched: from the broker's confirm until its wait
+ * is over the scheduler inspects its queue, by passive declares. If the last inspection has found
+ * consumers and no ready message, an agent has the request, or had it: before the end of its wait
+ * it cannot have expired. The scheduler records that in the store (taken), which counts an expiry
+ * if LockedUntil passes.
  *
- * What schedulers die of is evidence as well: a reply that is given up has come from an agent. It
- * is not read, but its properties name the request, where it answers one only.
+ * A reply that kills schedulers is evidence as well: it came from an agent. It is not read, but if
+ * it answers one request only its properties name that request.
  *
- * Between those looks drover.dead is looked at, once a minute: what others than schedulers have put
- * there is an alert.
+ * Between those inspections drover.dead is inspected, once a minute: messages that others than
+ * schedulers have put there are an alert.
  *
- * Nothing is kept beyond this process, nor beyond its connection: the broker may come back without
- * its queues. What was not seen to the end has no evidence: it is sent again, and watched again.
+ * All this is lost with the process, and with its connection, because the broker may come back
+ * without its queues. A request that was not watched to the end has no evidence: it is sent again,
+ * and watched again.
+ *
+ * Called by dispatch.c, scheduler.c and poison.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,17 +60,19 @@ static void unwatch(struct scheduler *s, struct watched *w)
     watched_free(w);
 }
 
-/* Sooner towards the end of the wait: it is the last look that counts. */
-static int64_t look_again(const struct scheduler *s, const struct watched *w)
+/* When to inspect the queue again: sooner towards the end of the wait, because the last
+ * inspection counts. */
+static int64_t inspect_again(const struct scheduler *s, const struct watched *w)
 {
     int64_t half = (w->wait_ends - s->now) / 2;
 
-    if (half < MACHINE_LOOK_MIN_MS)
-        half = MACHINE_LOOK_MIN_MS;
-    return s->now + (half < MACHINE_LOOK_MAX_MS ? half : MACHINE_LOOK_MAX_MS);
+    if (half < MACHINE_INSPECT_MIN_MS)
+        half = MACHINE_INSPECT_MIN_MS;
+    return s->now + (half < MACHINE_INSPECT_MAX_MS ? half : MACHINE_INSPECT_MAX_MS);
 }
 
-/* Of those of an actor without agents the waits grow, and they would fill the list for ever. */
+/* The request whose wait ends last. The waits of requests to an actor without agents grow; they
+ * would fill the list for ever. */
 static struct watched *last_to_end(const struct scheduler *s)
 {
     struct watched *last = NULL;
@@ -97,48 +102,49 @@ void watch(struct scheduler *s, struct watched *w)
         unwatch(s, last);
     }
     w->confirmed = s->now;
-    w->look_at = look_again(s, w);
+    w->inspect_at = inspect_again(s, w);
     list_append(&s->watched, &w->link);
     s->n_watched++;
 }
 
 void watch_lost(struct scheduler *s)
 {
-    s->look_began = 0;
+    s->inspection_began = 0;
     list_foreach_safe(l, &s->watched)
         unwatch(s, list_entry(l, struct watched, link));
 }
 
-/* Of the looked-at queue, confirmed before the look was sent, and answered before the wait is over.
- */
+/* Whether the inspection shows something about this request: it is one of that queue, was
+ * confirmed before the inspection was sent, and its wait is not over. */
 static bool is_shown(const struct scheduler *s, const struct watched *w)
 {
-    return strcmp(w->actor, s->looked) == 0 && w->confirmed < s->look_began &&
+    return strcmp(w->actor, s->inspected) == 0 && w->confirmed < s->inspection_began &&
            s->now < w->wait_ends;
 }
 
-/* ---- dead letters ---- */
+/* ---- inspections ---- */
 
-static void look(struct scheduler *s, const char *queue, const char *actor)
+static void inspect(struct scheduler *s, const char *queue, const char *actor)
 {
     struct effect *e = effects_add(s->out, EFFECT_ROLE, 0);
 
-    e->role.what = SCHEDULER_LOOK;
+    e->role.what = SCHEDULER_INSPECT;
     e->role.object = (void *)queue;
-    snprintf(s->looked, sizeof(s->looked), "%s", actor);
-    s->look_began = s->now;
+    snprintf(s->inspected, sizeof(s->inspected), "%s", actor);
+    s->inspection_began = s->now;
 }
 
-static void look_at_letters(struct scheduler *s)
+static void inspect_letters(struct scheduler *s)
 {
-    look(s, "drover.dead", "");
-    s->letters.look_at = s->now + MACHINE_TOLD_AGAIN_MS;
+    inspect(s, "drover.dead", "");
+    s->letters.inspect_at = s->now + MACHINE_ALERT_AGAIN_MS;
 }
 
-/* When to look next. Before the store has answered first there is no connection to the broker. */
+/* When to inspect drover.dead. Before the store is connected there is no connection to the
+ * broker. */
 static int64_t letters_at(const struct scheduler *s)
 {
-    return s->partitions > 0 ? s->letters.look_at : INT64_MAX;
+    return s->partitions > 0 ? s->letters.inspect_at : INT64_MAX;
 }
 
 static void letters_seen(struct scheduler *s, uint32_t messages)
@@ -153,19 +159,19 @@ static void requests_answered(struct scheduler *s, uint32_t messages, uint32_t c
         struct watched *w = list_entry(l, struct watched, link);
 
         if (is_shown(s, w))
-            w->left = messages == 0 && consumers > 0;
+            w->left_queue = messages == 0 && consumers > 0;
     }
 }
 
 void watch_answered(struct scheduler *s, uint32_t messages, uint32_t consumers)
 {
-    if (s->look_began == 0)
-        return; /* it was asked for on a connection that is lost */
-    if (*s->looked)
+    if (s->inspection_began == 0)
+        return; /* asked for on a connection that is lost */
+    if (*s->inspected)
         requests_answered(s, messages, consumers);
     else
         letters_seen(s, messages);
-    s->look_began = 0;
+    s->inspection_began = 0;
 }
 
 /* ---- evidence ---- */
@@ -181,12 +187,12 @@ static void taken_answered(struct scheduler *s, struct op *op, struct ops_reader
               LOG_S("token", ops_token_id(s->out, op->token)));
 }
 
-void taken_tell(struct scheduler *s, const char *job, const char *token)
+void evidence_record(struct scheduler *s, const char *job, const char *token)
 {
     struct item *item = item_new(s, NULL);
     struct op *op = op_new(s, item, job);
 
-    item->looks = true;
+    item->background = true;
     snprintf(op->token, sizeof(op->token), "%s", token);
     op_call(s, op, taken_call, taken_answered);
     op_unref(s, op);
@@ -202,32 +208,32 @@ static void end_waits(struct scheduler *s)
 
         if (s->now < w->wait_ends)
             continue;
-        if (w->left)
-            taken_tell(s, w->job, w->token);
+        if (w->left_queue)
+            evidence_record(s, w->job, w->token);
         unwatch(s, w);
     }
 }
 
-static void look_at(struct scheduler *s, const struct watched *due)
+static void inspect_queue(struct scheduler *s, const struct watched *due)
 {
-    look(s, effects_printf(s->out, QUEUE_PREFIX "%s", due->actor), due->actor);
+    inspect(s, effects_printf(s->out, QUEUE_PREFIX "%s", due->actor), due->actor);
     list_foreach(l, &s->watched) {
         struct watched *w = list_entry(l, struct watched, link);
 
-        if (strcmp(w->actor, s->looked) == 0)
-            w->look_at = look_again(s, w);
+        if (strcmp(w->actor, s->inspected) == 0)
+            w->inspect_at = inspect_again(s, w);
     }
 }
 
-/* The one that has waited longest for a look. */
-static struct watched *next_look(const struct scheduler *s)
+/* The request whose inspection is due first. */
+static struct watched *next_inspection(const struct scheduler *s)
 {
     struct watched *next = NULL;
 
     list_foreach(l, &s->watched) {
         struct watched *w = list_entry(l, struct watched, link);
 
-        if (!next || w->look_at < next->look_at)
+        if (!next || w->inspect_at < next->inspect_at)
             next = w;
     }
     return next;
@@ -238,26 +244,26 @@ void watch_tick(struct scheduler *s)
     struct watched *next;
 
     end_waits(s);
-    if (s->look_began > 0)
+    if (s->inspection_began > 0)
         return;
-    next = next_look(s);
-    if (next && next->look_at <= s->now)
-        look_at(s, next);
+    next = next_inspection(s);
+    if (next && next->inspect_at <= s->now)
+        inspect_queue(s, next);
     else if (letters_at(s) <= s->now)
-        look_at_letters(s);
+        inspect_letters(s);
 }
 
 int64_t watch_next(const struct scheduler *s)
 {
-    int64_t next = s->look_began == 0 ? letters_at(s) : INT64_MAX;
+    int64_t next = s->inspection_began == 0 ? letters_at(s) : INT64_MAX;
 
     list_foreach(l, &s->watched) {
         const struct watched *w = list_entry(l, struct watched, link);
 
         if (w->wait_ends < next)
             next = w->wait_ends;
-        if (s->look_began == 0 && w->look_at < next)
-            next = w->look_at;
+        if (s->inspection_began == 0 && w->inspect_at < next)
+            next = w->inspect_at;
     }
     return next;
 }

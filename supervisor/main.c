@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * drover-supervisor: the program. Hands the supervisor's functions to the daemon (io/daemon.h)
+ */
 #include "io/daemon.h"
 #include "supervisor/supervisor_io.h"
 

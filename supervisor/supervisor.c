@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Supervisor: the machine, which makes the store calls of each partition and publishes commands
+ *
+ * Implements supervisor.h; the driver (supervisor_io.c) and the simulator call it.
+ */
 #include "supervisor/supervisor.h"
 
 #include <assert.h>
@@ -11,19 +16,21 @@
 #include "model/store_ops.h"
 #include "model/wire.h"
 
-#define LOOK_MIN_MS 50           /* between two looks at one partition */
-#define UNCONFIRMED_MAX 1000     /* commands under way; more would only name the same jobs again */
-#define COMMAND_EXPIRES_MS 60000 /* by then what it asks for has been named again */
-#define JOBS_PER_LOOK 100        /* in one expire call */
-#define SWEEP_PACE_MS 20         /* between two sweep calls of one round */
-#define FORGET_MS 10000          /* between two looks for what may be forgotten */
-#define FORGET_JOBS 20           /* in one call */
-#define REPEAT_MS 500            /* after a call that was not answered */
-#define HOLD_BACKLOG 10          /* leases: replies are queued, and will be read */
-#define HOLD_ALL UINT32_C(1000000) /* leases: nobody reads replies */
-#define JUMP_MS 2000               /* how far the store's clock may run ahead of ours unnoticed */
+#define EXPIRE_MIN_MS 50         /* between two calls of expire in one partition */
+#define UNCONFIRMED_MAX 1000     /* publishes under way; more would name the same jobs again */
+#define COMMAND_EXPIRES_MS 60000 /* by then expire has named the job again */
+#define JOBS_PER_LOOK 100        /* in one call of expire */
+#define SWEEP_PACE_MS 20         /* between two calls of sweep in one round */
+#define FORGET_MS 10000          /* between two calls of forget */
+#define FORGET_JOBS 20           /* in one call of forget */
+#define REPEAT_MS 500            /* after a call that failed or was not answered */
+/* How long past its LockedUntil a dispatch may be before it expires, as a multiple of its lease. */
+#define HOLD_BACKLOG 10            /* replies wait in the queue, and will be read */
+#define HOLD_ALL UINT32_C(1000000) /* no scheduler reads replies */
+#define JUMP_MS 2000               /* a jump of the store's clock by less is ignored */
 
-/* What a partition is asked, each at a time of its own and one call of a kind at a time. */
+/* The store calls that a partition needs. Each has a schedule of its own, and at most one call of
+ * each is under way in a partition. */
 enum chore {
     CHORE_LEAD,
     CHORE_EXPIRE,
@@ -34,15 +41,15 @@ enum chore {
 
 struct partition {
     bool leads;
-    int64_t leads_until;    /* monotonic */
-    int64_t due[CHORES];    /* monotonic: when the next call is to be made */
-    uint64_t call[CHORES];  /* its id while it is under way, else 0 */
-    int64_t called[CHORES]; /* when */
-    char sweep[OPS_SWEEP_CURSOR];
-    bool sweeps_back;          /* this round derives the bounds of before the clock stepped back */
-    bool done[CHORES];         /* once */
-    uint32_t skip;             /* dry run: so much of what is due was looked at */
-    struct ops_forgotten seen; /* how many of its jobs need a person */
+    int64_t leads_until;          /* monotonic ms */
+    int64_t due[CHORES];          /* when the next call is to be made, monotonic ms */
+    uint64_t call[CHORES];        /* the id of the call under way, else 0 */
+    int64_t called[CHORES];       /* when the last call was made, monotonic ms */
+    char sweep[OPS_SWEEP_CURSOR]; /* cursor of the sweep; "": between two rounds */
+    bool sweeps_back;  /* this round derives the bounds from before a step back of the clock */
+    bool done[CHORES]; /* once: the chore is finished */
+    uint32_t skip;     /* dry run: how many due jobs expire has shown */
+    struct ops_forgotten seen; /* how many of its jobs need attention */
 };
 
 struct supervisor {
@@ -51,30 +58,31 @@ struct supervisor {
     struct rng rng;
     bool up;
     bool stopping;
-    bool looked; /* at drover.replies */
-    bool done;   /* once, and that was told */
+    bool inspected; /* drover.replies was inspected */
+    bool done;      /* once: SUPERVISOR_DONE was sent */
     struct partition *partitions;
-    uint32_t n;
+    uint32_t n; /* of partitions; 0: not known yet */
     uint64_t last_id;
-    uint64_t unconfirmed;
-    uint32_t queue_hold; /* leases, because of what drover.replies looks like */
-    int64_t offset_most; /* the store's clock less ours, at most; INT64_MAX: not known */
-    int64_t offset_at;   /* when that was asked for, monotonic */
-    int64_t known_at;    /* since when it is known, monotonic */
+    uint64_t unconfirmed; /* publishes without an outcome */
+    uint32_t queue_hold;  /* in leases, by the last inspection of drover.replies */
+    int64_t offset_most;  /* most ms of the store's clock less this one; INT64_MAX: not known */
+    int64_t offset_at;    /* when the call was made that showed it, monotonic ms */
+    int64_t known_at;     /* since when it is known, monotonic ms */
     struct op_clock clock;
-    int64_t now;
-    struct effects *out;
+    int64_t now;         /* of the present event, monotonic ms */
+    struct effects *out; /* of the present event */
     struct supervisor_stats stats;
 };
 
-/* ---- calls ---- */
+/* ---- store calls ---- */
 
 static bool leads(const struct supervisor *s, const struct partition *p)
 {
     return !s->config.election || (p->leads && s->now < p->leads_until);
 }
 
-/* As it looks from here, now. */
+/* Sets what the next call of expire says of the store's clock: the most it can show by now, and
+ * since when this supervisor has watched it. */
 static void tell_clock(struct supervisor *s)
 {
     if (s->offset_most == INT64_MAX || s->config.once)
@@ -111,10 +119,11 @@ static void call(struct supervisor *s, uint32_t i, enum chore chore)
         ops_look(s->out);
 }
 
-/* Each chore once: what a sweep has marked is to be named in the same round. */
+/* In a single round each chore runs once. Sweep is first, so that expire names in the same round
+ * what the sweep has marked. */
 static bool wanted_once(const struct supervisor *s, const struct partition *p, enum chore chore)
 {
-    return s->looked && !p->done[chore] && (chore == CHORE_SWEEP || p->done[CHORE_SWEEP]);
+    return s->inspected && !p->done[chore] && (chore == CHORE_SWEEP || p->done[CHORE_SWEEP]);
 }
 
 static bool wanted(const struct supervisor *s, const struct partition *p, enum chore chore)
@@ -128,7 +137,7 @@ static bool wanted(const struct supervisor *s, const struct partition *p, enum c
     return !s->stopping && leads(s, p);
 }
 
-/* Makes the calls that are due. Return: when the next one is. */
+/* Makes the calls that are due. Return: when the next call is due, monotonic ms. */
 static int64_t call_due(struct supervisor *s)
 {
     int64_t next = INT64_MAX;
@@ -148,7 +157,7 @@ static int64_t call_due(struct supervisor *s)
     return next;
 }
 
-/* ---- one round, and what it decides ---- */
+/* ---- the lines and the end of a single round ---- */
 
 static void decide(struct supervisor *s, const char *verb, const char *job, const char *kind,
                    const char *what)
@@ -175,7 +184,7 @@ static void decide_due(struct supervisor *s, const struct ops_due *due)
 
     for (uint32_t i = 0; i < due->n; i++)
         decide(s, i < due->expired ? "expired" : "due", job, "step", number(s, due->steps[i]));
-    if (due->n == 0) /* its start, its deadline, or work that was left */
+    if (due->n == 0) /* the job itself is due: its start, its deadline, or a cursor */
         decide(s, "due", job, "", "");
 }
 
@@ -191,7 +200,7 @@ static void tell_done(struct supervisor *s)
     effects_add(s->out, EFFECT_ROLE, 0)->role.what = SUPERVISOR_DONE;
 }
 
-/* ---- publishing ---- */
+/* ---- Recover and Notify ---- */
 
 static void publish(struct supervisor *s, Drover__V1__Control *m)
 {
@@ -241,7 +250,7 @@ static void notify(struct supervisor *s, const struct ops_owed *owed, int64_t st
     log_often(LOG_INFO, "notify", LOG_S("job", m.job_id), LOG_I("seq", (int64_t)owed->seq));
 }
 
-/* A person is to know: nothing that the store can do by itself ends this job. */
+/* Has a scheduler raise an alert: the store cannot end a corrupt job by itself, a person must. */
 static void notify_torn(struct supervisor *s, const char *job)
 {
     Drover__V1__Control m = DROVER__V1__CONTROL__INIT;
@@ -256,13 +265,14 @@ static void notify_torn(struct supervisor *s, const char *job)
     s->stats.notifies++;
 }
 
-/* ---- the clock ---- */
+/* ---- the store's clock ---- */
 
 /*
- * The store read its clock somewhere between call and answer, so its offset to ours lies between
- * store_now - now and store_now - called. When the least it can be now exceeds the most it could be
- * before, the store's clock has jumped ahead, and leases look older than they are. Each partition
- * is told by how much; told too much, they last a moment longer.
+ * The store read its clock at some moment between call and answer. So its offset to the clock of
+ * this process lies between store_now - now and store_now - called. If the least offset now exceeds
+ * the most offset before, the store's clock has jumped ahead, and leases look older than they are.
+ * The next call of expire tells each partition by how much. Where that is too much, leases last a
+ * little longer.
  */
 static void watch_clock(struct supervisor *s, int64_t store_now, int64_t called)
 {
@@ -278,13 +288,13 @@ static void watch_clock(struct supervisor *s, int64_t store_now, int64_t called)
         s->stats.clock_jumps++;
         log_warn("store_clock_jumped", LOG_I("ms", least - s->offset_most));
     } else if (most < s->offset_most - JUMP_MS) {
-        s->clock = (struct op_clock){0}; /* it stepped back: what was told of it is void */
+        s->clock = (struct op_clock){0}; /* a step back: what is known of jumps is void */
     }
     s->offset_most = most;
     s->offset_at = called;
 }
 
-/* ---- answers ---- */
+/* ---- answers of the store ---- */
 
 static void on_lead(struct supervisor *s, struct partition *p, struct ops_reader *r)
 {
@@ -303,11 +313,11 @@ static void on_lead(struct supervisor *s, struct partition *p, struct ops_reader
     p->due[CHORE_LEAD] = s->stopping ? s->now : called + s->config.lease_ms / 3;
 }
 
-/* A round from the beginning, at once. */
+/* Begins a new round of the sweep, at once. */
 static void sweep_anew(struct supervisor *s, struct partition *p)
 {
     p->sweep[0] = '\0';
-    p->call[CHORE_SWEEP] = 0; /* of the round under way */
+    p->call[CHORE_SWEEP] = 0; /* the answer of a call under way is ignored */
     p->due[CHORE_SWEEP] = s->now;
 }
 
@@ -344,8 +354,8 @@ static void on_expired(struct supervisor *s, struct partition *p, struct ops_rea
     }
     if (expired.head && expired.head - expired.now < sleep)
         sleep = expired.head - expired.now;
-    if (sleep < LOOK_MIN_MS)
-        sleep = LOOK_MIN_MS;
+    if (sleep < EXPIRE_MIN_MS)
+        sleep = EXPIRE_MIN_MS;
     p->due[CHORE_EXPIRE] = expired.more ? s->now : s->now + sleep;
     p->done[CHORE_EXPIRE] = !expired.more;
     p->skip += s->config.dry_run;
@@ -432,9 +442,9 @@ static void on_answer(struct supervisor *s, uint64_t id, const struct store_answ
     }
 }
 
-/* ---- the machine ---- */
+/* ---- events ---- */
 
-/* A store that comes back may be an older one. */
+/* A store that is up again may have gone back, so all its partitions are swept. */
 static void sweep_all(struct supervisor *s)
 {
     for (uint32_t i = 0; i < s->n; i++)
@@ -457,7 +467,7 @@ static void on_store_up(struct supervisor *s, uint32_t n)
 
         if (s->config.once)
             continue;
-        p->due[CHORE_EXPIRE] = s->now + (int64_t)rng_below(&s->rng, LOOK_MIN_MS);
+        p->due[CHORE_EXPIRE] = s->now + (int64_t)rng_below(&s->rng, EXPIRE_MIN_MS);
         p->due[CHORE_SWEEP] = s->now + (int64_t)rng_below(&s->rng, (uint64_t)s->config.sweep_ms);
         p->due[CHORE_FORGET] = s->now + (int64_t)rng_below(&s->rng, FORGET_MS);
     }
@@ -465,9 +475,9 @@ static void on_store_up(struct supervisor *s, uint32_t n)
 
 static void on_queue(struct supervisor *s, uint32_t messages, uint32_t consumers)
 {
-    if (s->config.once && !s->looked && consumers == 0)
+    if (s->config.once && !s->inspected && consumers == 0)
         decide(s, "held", "leases:", "nobody consumes drover.replies", "");
-    s->looked = true;
+    s->inspected = true;
     s->queue_hold = consumers == 0 ? HOLD_ALL : messages > 0 ? HOLD_BACKLOG : 0;
 }
 
@@ -493,10 +503,10 @@ int supervisor_new(struct supervisor **out, const struct supervisor_config *conf
     s->config = *config;
     s->config.name = s->name;
     s->config.election = config->election && !config->once;
-    s->clock.since = config->once; /* whoever asks for a round sees to the clock */
+    s->clock.since = config->once; /* not 0: a single round trusts the store's clock at once */
     s->rng = *seed;
     s->offset_most = INT64_MAX;
-    s->queue_hold = HOLD_ALL; /* until somebody has looked */
+    s->queue_hold = HOLD_ALL; /* until drover.replies was inspected */
     *out = s;
     return 0;
 }
@@ -527,7 +537,7 @@ int64_t supervisor_step(struct supervisor *s, const struct supervisor_event *eve
         on_answer(s, event->id, event->answer);
         break;
     case SUPERVISOR_OUTCOME:
-        s->unconfirmed--; /* whatever it was: what is lost is named again */
+        s->unconfirmed--; /* of any kind: expire or sweep names the job of a lost command again */
         break;
     case SUPERVISOR_QUEUE:
         on_queue(s, event->queue.messages, event->queue.consumers);

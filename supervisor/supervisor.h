@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Supervisor: finds what nobody answered, and asks the scheduler to recover it
+ * Supervisor: finds steps that are due, and asks the schedulers to go on with their jobs
  *
- * A pure step function: an event goes in, effects come out. It knows nothing of the business and
- * decides nothing: the store says what is due, the scheduler says what becomes of it. Any number of
- * supervisors may run; each leads some partitions by a lease in the store, which only saves load:
- * without election (lead everything) all of it stays correct.
+ * This is the interface of the supervisor's machine. The driver calls it in the daemon
+ * (supervisor_io.c), the simulator in the tests.
  *
- *   TIMER each third    lead: take or keep the lease of every partition whose turn is ours
+ * The machine is a pure step function: event in, effects out. It knows nothing of workflows and
+ * decides nothing: the store says what is due, and a scheduler what follows from it. Any number of
+ * supervisors may run. A lease in the store says which supervisor leads a partition. That only
+ * saves load: without election each supervisor leads all partitions, and all is still correct.
+ *
+ *   TIMER each third    lead: take or keep the lead of each partition that falls to this supervisor
  *         of a lease
- *   TIMER each period   expire, where we lead: withdraw the tokens whose LockedUntil has passed,
- *                       count the deaths, name what is due; a Recover for each job, a Notify for
- *                       each owed notice
- *   TIMER each sweep,   walk over unfinished jobs and mend what an index has lost
- *   ON store up again
- *   TIMER each 10 s     forget what was settled longer than the retention ago
- *   ON replies queue    without a consumer, or not known, expiry waits; with a backlog, ten leases
- *                       at most
+ *   TIMER each period   expire, of the partitions that it leads: withdraw the tokens whose
+ *                       LockedUntil has passed, count the expiries, and name what is due. Publish a
+ *                       Recover for each job, a Notify for each notification in the outbox
+ *   TIMER each sweep,   sweep: compare each unfinished job with the indexes, and repair what
+ *   ON store up again   differs. Publish a Notify for a corrupt job
+ *   TIMER each 10 s     forget: delete jobs that ended longer than the retention ago
+ *   ON replies queue    drover.replies was inspected. Nothing expires while it has no consumer, or
+ *                       while the broker does not answer. While replies wait in it, a dispatch
+ *                       expires ten leases later
  */
 #pragma once
 
@@ -29,13 +33,13 @@
 struct supervisor;
 
 enum supervisor_event_type {
-    SUPERVISOR_STORE_UP, /* the store is there (again); has so many partitions */
+    SUPERVISOR_STORE_UP, /* the store is connected (again), and has so many partitions */
     SUPERVISOR_STORE_DOWN,
-    SUPERVISOR_ANSWER,
-    SUPERVISOR_OUTCOME,
-    SUPERVISOR_QUEUE, /* what drover.replies looks like; without consumers where nobody can tell */
-    SUPERVISOR_STOP,  /* give the leases up */
-    SUPERVISOR_TICK,
+    SUPERVISOR_ANSWER,  /* of the store call with this id */
+    SUPERVISOR_OUTCOME, /* of the publish with this id */
+    SUPERVISOR_QUEUE, /* an inspection of drover.replies; all 0 where the broker does not answer */
+    SUPERVISOR_STOP,  /* give up the lead of all partitions */
+    SUPERVISOR_TICK,  /* the time that supervisor_step() returned has come */
 };
 
 struct supervisor_event {
@@ -53,48 +57,66 @@ struct supervisor_event {
     };
 };
 
-/* EFFECT_ROLE: for the driver, of a supervisor that makes one round. */
+/* What the machine asks of its driver by EFFECT_ROLE, when it makes a single round. */
 enum supervisor_effect {
-    SUPERVISOR_DECISION, /* object: a line of text; valid until the reset */
-    SUPERVISOR_DONE,     /* the round is over, and all that was published is confirmed */
+    SUPERVISOR_DECISION, /* object: a line of text, valid until the effects are reset */
+    SUPERVISOR_DONE,     /* the round is over, and all its publishes have an outcome */
 };
 
 struct supervisor_config {
-    const char *name;     /* in the leases; copied */
-    int64_t period_ms;    /* the longest time between two looks; default 1000 */
-    int64_t lease_ms;     /* default 5000 */
-    bool election;        /* false: lead everything */
-    int64_t retention_ms; /* default 7 days */
-    int64_t sweep_ms;     /* a round over all unfinished jobs; default 10 min */
-    bool once;            /* one round over everything, without election, and tell what it does */
-    bool dry_run;         /* once: but do nothing */
+    const char *name;     /* with which it leads; copied */
+    int64_t period_ms;    /* the longest time between two calls of expire; usually 1000 */
+    int64_t lease_ms;     /* of the lead; usually 5000 */
+    bool election;        /* false: lead all partitions */
+    int64_t retention_ms; /* usually 7 days */
+    int64_t sweep_ms;     /* between two rounds of sweep; usually 10 min */
+    bool once;            /* make one round over all partitions, and say what it does */
+    bool dry_run;         /* once: change nothing */
 };
 
 struct supervisor_stats {
-    uint64_t leading; /* partitions */
+    uint64_t leading; /* partitions that it leads now */
     uint64_t parked, deadline,
-        ended;         /* jobs in these that need a person for that, 10 s ago at most */
-    uint64_t expires;  /* calls */
-    uint64_t recovers; /* jobs named to the schedulers */
-    uint64_t notifies;
-    uint64_t mended;    /* records and indexes that a sweep had to mend */
-    uint64_t torn;      /* jobs that a sweep could not read, once a round */
-    uint64_t forgotten; /* jobs past their retention */
-    uint64_t held;      /* looks at which expiry waited */
-    uint64_t clock_jumps;
+        ended;            /* jobs in these that need attention for that; up to 10 s old */
+    uint64_t expires;     /* calls of expire */
+    uint64_t recovers;    /* published */
+    uint64_t notifies;    /* published */
+    uint64_t mended;      /* records and indexes that sweeps have repaired */
+    uint64_t torn;        /* corrupt jobs that sweeps have met, each once a round */
+    uint64_t forgotten;   /* jobs that were deleted after their retention */
+    uint64_t held;        /* calls of expire that had to wait for drover.replies */
+    uint64_t clock_jumps; /* of the store's clock, ahead */
 };
 
+/**
+ * supervisor_new() - create the machine of a supervisor
+ * @out:    set where 0 is returned; freed by supervisor_free()
+ * @config: copied, with all that it points to; not needed afterwards
+ * @seed:   copied; spreads the first calls over time. From the kernel or the simulation
+ *
+ * Return: 0 or -ENOMEM.
+ */
 int supervisor_new(struct supervisor **out, const struct supervisor_config *config,
                    const struct rng *seed);
 
 /* Accepts NULL; returns NULL. */
 struct supervisor *supervisor_free(struct supervisor *s);
 
-/* Return: the monotonic ms of the next SUPERVISOR_TICK needed, INT64_MAX for none. */
+/**
+ * supervisor_step() - take one event
+ * @event: borrowed; valid during the call
+ * @out:   the effects are appended, in the order in which the driver must perform them
+ *
+ * Out of memory aborts.
+ *
+ * Return: the monotonic ms of the next SUPERVISOR_TICK that the machine needs, INT64_MAX for none.
+ */
 int64_t supervisor_step(struct supervisor *s, const struct supervisor_event *event,
                         struct effects *out);
 
-/* After SUPERVISOR_STOP: every lease given up, nothing unconfirmed. */
+/* Return: after SUPERVISOR_STOP: whether it leads no partition any more, and each publish has an
+ * outcome. */
 bool supervisor_idle(const struct supervisor *s);
 
+/* Copies the counters to @out. */
 void supervisor_stats(const struct supervisor *s, struct supervisor_stats *out);

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Supervisor IO: the driver of the supervisor's machine
+ *
+ * Implements supervisor_io.h for main.c. It hands events of the bus and the store to the machine,
+ * and inspects drover.replies for it.
+ */
 #include "supervisor/supervisor_io.h"
 
 #include <errno.h>
@@ -8,25 +14,25 @@
 #include "base/log.h"
 #include "io/daemon.h"
 
-#define QUEUE_LOOK_MS 1000 /* between two looks at drover.replies */
-#define PATIENCE_MS 30000  /* with whom does not answer, where one round is asked for */
+#define QUEUE_INSPECT_MS 1000 /* between two inspections of drover.replies */
+#define PATIENCE_MS 30000     /* with --once: how long to wait for the broker and the store */
 
 struct supervisor_io {
     struct supervisor *machine;
     struct driver *driver;
-    struct supervisor_stats stats; /* as last read */
-    uv_timer_t look;
-    uint64_t look_began; /* uv_hrtime() of the last one */
-    bool looked;         /* it was answered */
+    struct supervisor_stats stats; /* as read last */
+    uv_timer_t inspect;
+    uint64_t inspection_began; /* uv_hrtime() of the last inspection */
+    bool inspected;            /* the broker has answered the last inspection */
     bool once;
-    uv_timer_t end;   /* of the process, once the round is over or has taken too long */
-    int status;       /* with which it ends */
-    unsigned closing; /* the driver and the timers */
+    uv_timer_t end;   /* once: the round is over, or has taken too long: end the process */
+    int status;       /* once: of the exit; 1 until the round is over */
+    unsigned closing; /* how many of the driver and the timers are not closed yet */
     void (*on_stopped)(void *ctx);
     void *ctx;
 };
 
-/* ---- one round ---- */
+/* ---- the end of a single round ---- */
 
 static void on_end(uv_timer_t *timer)
 {
@@ -37,7 +43,7 @@ static void on_end(uv_timer_t *timer)
     daemon_end(io->status);
 }
 
-/* ---- events ---- */
+/* ---- events of the driver ---- */
 
 static int64_t step(void *machine, int64_t now, struct supervisor_event event, struct effects *out)
 {
@@ -89,7 +95,8 @@ static bool is_idle(const void *machine)
     return supervisor_idle(machine);
 }
 
-/* Not within the turn that performs the effect. */
+/* A decision is written at once. The process ends later, from a timer: not while the driver
+ * performs effects. */
 static void on_role(void *context, const struct effect *effect)
 {
     struct supervisor_io *io = context;
@@ -113,7 +120,7 @@ static const struct driver_machine events = {
     .role = on_role,
 };
 
-/* ---- what drover.replies looks like ---- */
+/* ---- inspections of drover.replies ---- */
 
 static void tell(struct supervisor_io *io, uint32_t messages, uint32_t consumers)
 {
@@ -127,29 +134,29 @@ static void on_queue(void *context, uint32_t messages, uint32_t consumers)
 {
     struct supervisor_io *io = context;
 
-    io->looked = true;
+    io->inspected = true;
     if (io->closing)
         return;
-    driver_pulse_back(io->driver, (int64_t)(uv_hrtime() - io->look_began) / 1000);
-    if (io->once && io->status) /* both are there */
+    driver_pulse_back(io->driver, (int64_t)(uv_hrtime() - io->inspection_began) / 1000);
+    if (io->once && io->status) /* broker and store are up: the bus starts after the store */
         uv_timer_stop(&io->end);
     tell(io, messages, consumers);
 }
 
-static void on_look(uv_timer_t *timer)
+static void on_inspect(uv_timer_t *timer)
 {
     struct supervisor_io *io = timer->data;
 
-    /* A broker that does not say (gone, blocked, slow) may hold replies back as well. */
-    if (!io->looked && !io->once)
+    /* A broker that does not answer (it is away, blocked or slow) may hold back replies as well. */
+    if (!io->inspected && !io->once)
         tell(io, 0, 0);
-    io->looked = false;
-    io->look_began = uv_hrtime();
+    io->inspected = false;
+    io->inspection_began = uv_hrtime();
     if (driver_bus(io->driver))
-        bus_look(driver_bus(io->driver), "drover.replies", on_queue, io);
+        bus_inspect(driver_bus(io->driver), "drover.replies", on_queue, io);
 }
 
-/* ---- figures ---- */
+/* ---- metrics ---- */
 
 #define AT(member) offsetof(struct supervisor_stats, member)
 
@@ -181,7 +188,7 @@ static const void *read_figures(void *context)
     return &io->stats;
 }
 
-/* ---- life ---- */
+/* ---- creation and release ---- */
 
 int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct config *config,
                       const struct rng *seed, bool once, bool dry_run)
@@ -200,20 +207,20 @@ int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct 
     struct driver_health health = driver_health_config(config);
     int r;
 
-    bus.identify = true; /* Recover and Notify are the right of certain users */
+    bus.identify = true; /* schedulers take Recover and Notify from certain users only */
     if (!io)
         return -ENOMEM;
     *out = io;
     r = supervisor_new(&io->machine, &settings, seed);
     if (r)
         return r;
-    uv_timer_init(loop, &io->look);
-    io->look.data = io;
-    uv_timer_start(&io->look, on_look, 0, QUEUE_LOOK_MS);
+    uv_timer_init(loop, &io->inspect);
+    io->inspect.data = io;
+    uv_timer_start(&io->inspect, on_inspect, 0, QUEUE_INSPECT_MS);
     uv_timer_init(loop, &io->end);
     io->end.data = io;
     io->once = once;
-    if (once) { /* beside the one that runs with the same configuration */
+    if (once) { /* a daemon with the same configuration may hold the port of health.listen */
         health.listen = "";
         io->status = 1;
         uv_timer_start(&io->end, on_end, PATIENCE_MS, 0);
@@ -253,7 +260,7 @@ void supervisor_io_stop(struct supervisor_io *io, int timeout_ms, void (*on_stop
     io->on_stopped = on_stopped;
     io->ctx = ctx;
     io->closing = 3;
-    uv_close((uv_handle_t *)&io->look, on_timer_closed);
+    uv_close((uv_handle_t *)&io->inspect, on_timer_closed);
     uv_close((uv_handle_t *)&io->end, on_timer_closed);
     driver_stop(io->driver, timeout_ms, on_driver_closed);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The supervisor bound to the real bus, store and loop
+ * Supervisor IO: binds the supervisor's machine to the bus, the store and the loop
+ *
+ * main.c calls it, from the loop's thread.
  */
 #pragma once
 
@@ -13,22 +15,29 @@
 struct supervisor_io;
 
 /**
- * supervisor_io_new() - start
- * @once:    one round, told line by line to standard output; then the process is ended, with status
- *           1 where broker or store do not answer
- * @dry_run: once, but change nothing
+ * supervisor_io_new() - create the supervisor and start it
+ * @out:     NULL before; the caller frees it with supervisor_io_free(), also after an error
+ * @config:  borrowed until supervisor_io_free()
+ * @seed:    copied; from the kernel
+ * @once:    make one round, write what it does to standard output line by line, and end the
+ *           process; with status 1 if the broker or the store does not answer
+ * @dry_run: with @once: change nothing
  *
- * Return: 0 or -errno. *out is to be freed in any case.
+ * It connects in the background.
+ *
+ * Return: 0 or -errno.
  */
 int supervisor_io_new(struct supervisor_io **out, uv_loop_t *loop, const struct config *config,
                       const struct rng *seed, bool once, bool dry_run);
 
-/* Gives its leases up, then closes; on_stopped when all is gone. */
+/* Gives up the lead of its partitions, for at most @timeout_ms, and closes; then calls
+ * on_stopped(ctx). */
 void supervisor_io_stop(struct supervisor_io *io, int timeout_ms, void (*on_stopped)(void *ctx),
                         void *ctx);
 
 /* Logs the counters. */
 void supervisor_io_dump(struct supervisor_io *io);
 
-/* After on_stopped, or after a failed supervisor_io_new(). Accepts NULL; returns NULL. */
+/* To be called after on_stopped, or after a failed supervisor_io_new(). Accepts NULL; returns
+ * NULL. */
 struct supervisor_io *supervisor_io_free(struct supervisor_io *io);

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Base64: decodes either alphabet, padded or not; model/json.c encodes
+ *
+ * See base/base64.h.
+ */
 #include "base/base64.h"
 
-/* The six bits of a character, -1 for one that has none. */
+/* Return: the six bits that a character stands for; -1 if it is not one of base64. */
 static int bits_of(char c)
 {
     if (c >= 'A' && c <= 'Z')

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Locals that clean up after themselves
+ * Local variables that free what they own at the end of their scope
  *
- * Own a local by attribute, hand it over with take():
+ * Used everywhere. A local variable owns its value by the attribute CLEANUP(); take() hands the
+ * value over:
  *
  *     CLEANUP(thing_free) struct thing *t = thing_new();
  *     ...
@@ -13,17 +14,17 @@
 
 #include <stdlib.h>
 
-/* Calls fn##_p(&variable) at the end of its scope; define that with CLEANUP_DEFINE(). */
+/* Calls fn##_p(&variable) at the end of its scope; CLEANUP_DEFINE() defines that function. */
 #define CLEANUP(fn) __attribute__((cleanup(fn##_p)))
 
-/* For a destructor fn(type) that accepts NULL (or the type's empty value). */
+/* Defines fn##_p() for a destructor fn(type) that accepts NULL, or the empty value of the type. */
 #define CLEANUP_DEFINE(type, fn)                                                                   \
     static inline __attribute__((unused)) void fn##_p(type *p)                                     \
     {                                                                                              \
         fn(*p);                                                                                    \
     }
 
-/* Hands a pointer over: yields its value and leaves NULL behind. */
+/* Hands a pointer over: its value is that of @p, and @p becomes NULL. */
 #define take(p)                                                                                    \
     __extension__({                                                                                \
         __auto_type take_ = (p);                                                                   \
@@ -31,8 +32,8 @@
         take_;                                                                                     \
     })
 
-/* Memory that has to be there: a turn is done whole or not at all, and after an abort the broker
- * and the store still have everything. */
+/* Aborts if memory is out: a step of a machine is done completely or not at all, and after an abort
+ * the broker and the store still have everything. */
 static inline void *or_abort(void *p)
 {
     if (!p)
@@ -45,6 +46,7 @@ static inline void free_p(void *p)
     free(*(void **)p);
 }
 
+/* The struct of @type whose @member is at @ptr. */
 #define container_of(ptr, type, member)                                                            \
     ((type *)(void *)((char *)(ptr) - __builtin_offsetof(type, member)))
 

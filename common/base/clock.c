@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Clocks: reads the clocks of the system and formats times
+ *
+ * See base/clock.h.
+ */
 #include <time.h>
 
 #include "base/clock.h"
 
-/* 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z: what four digits of a year can say. */
+/* 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z: the limits of a year of four digits. */
 #define ISO_FIRST (-62167219200000)
 #define ISO_LAST 253402300799999
 
@@ -32,7 +37,8 @@ void clock_shift(int64_t ms)
     shift += ms;
 }
 
-/* @value in @digits digits with zeros in front, and what follows it. Returns the place behind. */
+/* Writes @value with @digits digits and leading zeros, then @follow. Return: the end of the text.
+ */
 static char *put(char *out, int digits, int value, char follow)
 {
     for (int i = digits - 1; i >= 0; i--) {

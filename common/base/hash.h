@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Hash tables: those of uthash, whose memory has to be there as with or_abort()
+ * Hash tables: includes uthash so that it aborts if memory is out, as or_abort() does
  *
- * Left to itself uthash would call exit(): what is meant for an orderly end would run in the middle
- * of a step.
+ * By default uthash calls exit() then, which would run the exit handlers in the middle of a step.
+ * Included by roles and the command line instead of uthash.h.
  */
 #pragma once
 

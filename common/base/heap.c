@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Binary heap of times
+ *
+ * See base/heap.h.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/heap.h"
 
-/* A timer or two a connection: most heaps never grow beyond the first allocation. */
+/* Nodes of the first allocation; a heap with few timers never grows. */
 #define HEAP_SIZE_FIRST 16
 
 static bool before(const struct heap_node *a, const struct heap_node *b)
@@ -19,7 +24,7 @@ static void put(struct heap *h, size_t at, struct heap_node *n)
     n->place = at + 1;
 }
 
-/* Moves the hole at @at towards the root until @n may fill it. */
+/* Moves the free place @at towards the root until @n fits there. */
 static void rise(struct heap *h, size_t at, struct heap_node *n)
 {
     while (at > 0) {
@@ -33,7 +38,7 @@ static void rise(struct heap *h, size_t at, struct heap_node *n)
     put(h, at, n);
 }
 
-/* Moves the hole at @at towards the leaves until @n may fill it. */
+/* Moves the free place @at towards the leaves until @n fits there. */
 static void sink(struct heap *h, size_t at, struct heap_node *n)
 {
     for (;;) {

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Names, digests, random names and partitions
+ *
+ * See base/id.h.
+ */
 #include <assert.h>
 #include <sha1.h>
 #include <sha2.h>
@@ -18,7 +23,7 @@ static void hex(const uint8_t *data, size_t len, char *out)
     *out = '\0';
 }
 
-/* By hand, as isalnum() asks the locale. */
+/* Not isalnum(), which depends on the locale. */
 static bool name_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||

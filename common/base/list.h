@@ -2,8 +2,8 @@
 /*
  * Intrusive doubly linked list
  *
- * The head is a node of its own; an unlinked node points to itself. Embed a struct list in the
- * element and get back with container_of().
+ * The head is a node of its own; an unlinked node points to itself. An element contains a struct
+ * list; list_entry() leads from that to the element. Used everywhere.
  */
 #pragma once
 
@@ -29,7 +29,7 @@ static inline bool list_empty(const struct list *l)
     return l->next == l;
 }
 
-/* Links @node before @at: with a head as @at, at the end. */
+/* Links @node before @at; if @at is the head, at the end of the list. */
 static inline void list_append(struct list *at, struct list *node)
 {
     node->prev = at->prev;
@@ -38,7 +38,7 @@ static inline void list_append(struct list *at, struct list *node)
     at->prev = node;
 }
 
-/* Unlinks @node; harmless on an unlinked one. */
+/* Unlinks @node; does nothing if it is unlinked. */
 static inline void list_remove(struct list *node)
 {
     node->prev->next = node->next;
@@ -46,7 +46,7 @@ static inline void list_remove(struct list *node)
     list_init(node);
 }
 
-/* Takes the first node off, NULL where there is none. */
+/* Unlinks the first node. Return: it; NULL if the list is empty. */
 static inline struct list *list_pop(struct list *head)
 {
     struct list *node = head->next;
@@ -61,7 +61,7 @@ static inline struct list *list_pop(struct list *head)
 
 #define list_foreach(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)
 
-/* The current node may be unlinked, no other. */
+/* The loop may unlink the current node, but no other. */
 #define list_foreach_safe(it, head)                                                                \
     for (struct list *it = (head)->next, *it##_next = it->next; it != (head);                      \
          it = it##_next, it##_next = it->next)

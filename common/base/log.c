@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Log: formats events as text or JSON and writes each with one write()
+ *
+ * See base/log.h.
+ */
 #include <assert.h>
 #include <limits.h>
 #include <string.h>
@@ -8,9 +13,9 @@
 #include "base/log.h"
 #include "base/str.h"
 
-/* Up to PIPE_BUF, a write to a pipe is whole: processes that share one do not mix their lines. */
+/* A write to a pipe is atomic up to PIPE_BUF: processes that share one do not mix their lines. */
 #define LINE_LIMIT 4096
-/* What log_write() puts behind the last field: the mark of a cut line, the end. */
+/* Bytes for what log_write() puts after the last field: the mark of a cut line, and the end. */
 #define LINE_END 32
 
 static_assert(LINE_LIMIT <= PIPE_BUF, "a line goes through a pipe in one piece");
@@ -61,7 +66,7 @@ int log_level_parse(const char *word, enum log_level *out)
     return 1;
 }
 
-/* Returns false where it cut the value. */
+/* Return: false if it has cut the value. */
 static bool put_json(struct buf *line, const struct log_field *field)
 {
     const char *name = field->name;
@@ -80,7 +85,7 @@ static bool put_json(struct buf *line, const struct log_field *field)
     return field->s[len] == '\0';
 }
 
-/* Returns false where it cut the value, or left out a field for which the line has no room. */
+/* Return: false if it has cut the value, or left out a field that does not fit into the line. */
 static bool put_field(struct buf *line, const struct log_field *field)
 {
     size_t before = line->len;
@@ -139,7 +144,7 @@ void log_write(enum log_level level, const char *event, const struct log_field *
         buf_puts(&line, json ? ",\"drover.truncated\":true" : " truncated=true");
     buf_puts(&line, json ? "}\n" : "\n");
     if (!line.failed && write(log_config.fd, line.data, line.len) < 0)
-        return; /* there is nobody left to tell */
+        return; /* a log that cannot be written cannot report that */
 }
 
 bool log_admits(struct log_bound *bound, const char *event)

@@ -4,17 +4,17 @@
  *
  *     log_info("step_dispatched", LOG_S("job", id), LOG_I("attempt", 3));
  *
- * An event is a constant word; what varies is in fields. Text for people:
+ * An event is a constant word; all values are in fields. As text:
  *     2026-01-31T12:03:10.123Z info scheduler step_dispatched job=order-17 attempt=3
- * JSON for machines: {"timestamp":…,"severity_text":"INFO","service.name":"drover-scheduler",
+ * As JSON: {"timestamp":…,"severity_text":"INFO","service.name":"drover-scheduler",
  * "service.instance.id":…,"event.name":"step_dispatched","drover.job.id":"order-17",
  * "drover.attempt":3}: the fields job and step become drover.job.id and drover.step.id, any other
  * drover.<name> (OpenTelemetry's log model).
- * In a text line, a value that is not one plain word is quoted as in JSON. A line has at most 4096
- * bytes, a text value 1024: a longer value is cut, a field without room left out, and the line then
- * says truncated=true.
- * A line goes out with one write(2); what cannot be written is dropped. Thread-safe. A line below
- * the level costs one compare.
+ * In a line of text a value that is not one plain word is quoted as in JSON. A line has at most
+ * 4096 bytes, a text value 1024: a longer value is cut, a field that does not fit is left out, and
+ * the line then has truncated=true. Each line is one write(2); a line that cannot be written is
+ * dropped. Thread-safe. A line below the level costs one comparison. Called everywhere except in
+ * common/model.
  */
 #pragma once
 
@@ -36,25 +36,27 @@ enum log_format {
 };
 
 struct log_config {
-    const char *service;  /* "scheduler"; kept, not copied; NULL: none */
-    const char *instance; /* this process among its like; kept, not copied; may be NULL */
+    const char *service;  /* "scheduler"; kept, not copied; NULL for none */
+    const char *instance; /* setting `name` of this process; kept, not copied; may be NULL */
     enum log_level level;
     enum log_format format;
-    int fd; /* where to, usually 2 */
+    int fd; /* to write to, usually 2 */
 };
 
-/* Before any thread starts; without it: text, LOG_INFO, service "drover", fd 2. */
+/* Must run before any thread starts. Without it: text, LOG_INFO, service "drover", fd 2. */
 void log_init(const struct log_config *config);
 void log_set_level(enum log_level level);
 
-/* Parse what configuration says. Return: 0, or 1 where there is no such word. */
+/* Return: 0, or 1 if @word is not the name of a level. */
 int log_level_parse(const char *word, enum log_level *out);
 
-extern _Atomic enum log_level log_level_; /* log_enabled() tells */
+extern _Atomic enum log_level log_level_; /* for log_enabled() */
 
+/* Writes an event whatever the level is set to; usually called by log_info() and the like, which
+ * check it. @n: fields. */
 void log_write(enum log_level level, const char *event, const struct log_field *fields, int n);
 
-/* For what is made only where somebody reads it. */
+/* Whether events of @level are logged: for values that are costly to make. */
 static inline bool log_enabled(enum log_level level)
 {
     return level >= log_level_;
@@ -76,11 +78,11 @@ struct log_bound {
     uint64_t lines;
 };
 
-/* Whether there is room for one more line in this second. What was left out in the one before is
- * told: event log_left_out. From one thread. */
+/* Whether one more line may be logged in this second. Logs the number of lines that were left out
+ * in the last second that had any (event log_left_out). @bound: used by one thread only. */
 bool log_admits(struct log_bound *bound, const char *event);
 
-/* For what a stranger can bring about as often as he likes. */
+/* For events that a client or an agent can cause as often as it wants. */
 #define log_often(level, event, ...)                                                               \
     do {                                                                                           \
         static struct log_bound log_bound_;                                                        \

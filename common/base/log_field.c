@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Log fields: prints a field as text
+ *
+ * See base/log_field.h.
+ */
 #include "base/log_field.h"
 
 #include <string.h>
 
-/* True for a text that nobody can mistake for more than one word. */
+/* Whether a text is one plain word, so that it needs no quotes. */
 static bool is_word(const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) {

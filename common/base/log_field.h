@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Log fields: what an event of the log says beside its name, and how a field looks in a line of
- * text
+ * Log fields: the named values of an event of the log, and their form in a line of text
+ *
+ * Used by base/log and model/trace.
  */
 #pragma once
 
@@ -18,7 +19,7 @@ struct log_field {
         LOG_FIELD_STR,
         LOG_FIELD_INT,
     } type;
-    const char *s; /* NULL: the field is left out */
+    const char *s; /* LOG_FIELD_STR; if NULL the field is left out */
     int64_t i;
 };
 
@@ -27,6 +28,6 @@ struct log_field {
 #define LOG_I(name_, value_)                                                                       \
     ((struct log_field){.name = (name_), .type = LOG_FIELD_INT, .i = (int64_t)(value_)})
 
-/* Appends " name=value", a value that is not one plain word quoted as in JSON. Return: false where
- * it cut the value. */
+/* Appends " name=value"; a value that is not one plain word is quoted as in JSON. Return: false if
+ * it has cut the value. */
 bool log_field_print(struct buf *line, const struct log_field *field);

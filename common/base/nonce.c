@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Nonces: draws them from a key and a counter
+ *
+ * See base/nonce.h.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -25,7 +30,7 @@ int nonces_seed_system(struct nonces *n)
     ssize_t got;
 
     n->drawn = 0;
-    /* Up to 256 bytes come whole; only the wait for the first entropy after boot is interrupted. */
+    /* Up to 256 bytes come at once; only the wait for entropy after boot can be interrupted. */
     do
         got = getrandom(n->key, sizeof(n->key), 0);
     while (got < 0 && errno == EINTR);

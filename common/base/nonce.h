@@ -2,9 +2,10 @@
 /*
  * Nonces: 128 bits that cannot be guessed
  *
- * SHA-256 of a key and a number that counts up: who has seen any of them knows nothing of the
- * others. The key is 256 bits of getrandom() in a daemon. Machines get theirs from their driver, as
- * they do struct rng; in simulations it follows from the seed.
+ * Each is the SHA-256 of a key and a counter, so those that are known say nothing about the others.
+ * In a daemon the key is 256 bits of getrandom(); in a simulation it follows from the seed. A
+ * machine gets its struct nonces from its driver, like its struct rng. Used by the scheduler: the
+ * store makes tokens of nonces.
  */
 #pragma once
 
@@ -14,14 +15,14 @@
 
 struct nonces {
     uint8_t key[32];
-    uint64_t drawn; /* so far */
+    uint64_t drawn; /* nonces so far */
 };
 
-/* The same seed gives the same nonces: for simulations and tests only. */
+/* The same seed gives the same nonces. For simulations and tests only. */
 void nonces_seed(struct nonces *n, uint64_t seed);
 
 /* Takes the key from the kernel. Return: 0 or -errno. */
 int nonces_seed_system(struct nonces *n);
 
-/* Hex, NUL-terminated. */
+/* Draws the next nonce: hex, NUL-terminated. */
 void nonces_next(struct nonces *n, char out[NONCE_LEN + 1]);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Pace: when messages that are sent in bulk leave
+ *
+ * See base/pace.h.
+ */
 #include "base/pace.h"
 
 void pace_came(struct pace *p, int64_t now)

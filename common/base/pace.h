@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pace: when what is sent in bulk leaves
+ * Pace: when messages that are sent in bulk leave
  *
- * Each message costs the same, however much it carries. So what comes within PACE_MS of the last
- * that left waits for the end of that time, and travels together. Where little comes, waiting would
- * bring nothing together, and add PACE_MS to each hop of a chain: then it leaves at once.
+ * A message, or a store call, costs about the same however much it carries. So items that come
+ * within PACE_MS after the last one left wait for the end of that time, and leave together. Under
+ * low load no other item would come in that time, and waiting would add PACE_MS to each hop of a
+ * chain of steps: then items leave at once. Called by the scheduler (requests; replies to be
+ * recorded) and the agent (replies).
  */
 #pragma once
 
@@ -12,25 +14,24 @@
 #include <stdint.h>
 
 #define PACE_MS 1
-#define PACE_WINDOW_MS 8 /* in which what comes is counted ... */
-#define PACE_FEW 32      /* ... and up to so many are little: four in a millisecond */
+#define PACE_WINDOW_MS 8 /* items are counted in windows of this length */
+#define PACE_FEW 32      /* up to this many in a window are low load: four in a millisecond */
 
-/* All zero is one that has nothing let go yet, and takes nothing for little. Times are monotonic
- * ms. */
+/* All zero: no message has left yet, and no load counts as low. Times are monotonic ms. */
 struct pace {
-    unsigned few;    /* PACE_FEW, or what is to count as that */
-    bool begun;      /* something has left ... */
-    int64_t left;    /* ... last at */
-    int64_t window;  /* when this window began ... */
-    unsigned came;   /* ... so many came in it ... */
-    unsigned before; /* ... and in the one before it */
+    unsigned few;    /* items in a window that are low load, usually PACE_FEW */
+    bool begun;      /* a message has left */
+    int64_t left;    /* when the last one left */
+    int64_t window;  /* when the present window began */
+    unsigned came;   /* items in the present window */
+    unsigned before; /* items in the window before it */
 };
 
-/* One more has come. */
+/* Counts an item that has come. */
 void pace_came(struct pace *p, int64_t now);
 
-/* When what has come may leave: @now, or later. */
+/* Return: when the items that wait may leave: @now or later. */
 int64_t pace_when(const struct pace *p, int64_t now);
 
-/* It leaves. */
+/* Records that a message leaves. */
 void pace_leave(struct pace *p, int64_t now);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Random numbers: xoshiro256**
+ *
+ * See base/rng.h.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <sys/random.h>
@@ -7,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/rng.h"
 
-/* SplitMix64 (Steele, Lea, Flood 2014), the seeder that the authors of xoshiro advise. */
+/* SplitMix64 (Steele, Lea, Flood 2014), with which the authors of xoshiro advise to seed it. */
 static uint64_t splitmix(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
@@ -32,7 +37,7 @@ int rng_seed_system(struct rng *r)
 {
     ssize_t n;
 
-    /* Up to 256 bytes come whole; only the wait for the first entropy after boot is interrupted. */
+    /* Up to 256 bytes come at once; only the wait for entropy after boot can be interrupted. */
     do
         n = getrandom(r->s, sizeof(r->s), 0);
     while (n < 0 && errno == EINTR);
@@ -60,7 +65,7 @@ uint64_t rng_below(struct rng *r, uint64_t n)
     uint64_t uneven;
 
     assert(n > 0);
-    /* Drop the lowest 2^64 mod n numbers, so that every remainder is equally likely. */
+    /* Skip the lowest 2^64 mod n numbers, so that every remainder is equally likely. */
     uneven = (0 - n) % n;
     do
         x = rng_next(r);

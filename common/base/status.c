@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Problems: records what is wrong, and where
+ *
+ * See base/status.h.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +12,9 @@
 #include "base/str.h"
 
 /*
- * Problems quote what strangers sent, and go into protobuf strings, which must be UTF-8: a stray
- * byte or a character cut in half would make the whole answer undecodable for the client.
+ * A problem quotes what a client or an agent has sent, and goes into a protobuf string, which must
+ * be UTF-8: one byte that is not, or a part of a character, and the client could not decode the
+ * answer.
  */
 static void scrub(char *text)
 {

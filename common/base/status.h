@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The error law
+ * The rule for errors
  *
  * A function that can fail returns int:
  *
  *    0    done
- *   <0    negative errno: fatal where it happened; callers forward it unchanged
- *   >0    this module's own enum (X_E_...), handled by the direct caller
+ *   <0    negative errno; callers forward it unchanged
+ *   >0    an enum of the module (X_E_...), which the direct caller handles
  *
- * Nobody logs an error that he returns; whoever ends the chain logs it, once. Wire input and
- * configuration are operating errors and get a status; a broken promise inside the program is an
- * assert, and asserts stay on in release builds.
+ * A function does not log an error that it returns; the last caller, which forwards it no further,
+ * logs it, once. Wrong messages and wrong configuration are operating errors and get a status; a
+ * broken contract inside the program is an assert, and asserts stay active in release builds. This
+ * rule holds everywhere.
  */
 #pragma once
 
-/* A place in a document and what is wrong with it, for the person who wrote the document. */
+/* What is wrong with a message or file, and where, for the person who wrote it. */
 struct problem {
     char field[192];  /* path such as "definition.steps[3].after[0]"; "" for the whole */
-    char reason[256]; /* one line, says what would be right */
+    char reason[256]; /* one line that says what would be right */
 };
 
 /**
  * problem_set() - record what is wrong
- * @p:      where to; NULL is allowed and records nothing
+ * @p:      NULL is allowed: nothing is recorded
  * @field:  path of the field, cut to fit
  * @reason: printf format of the reason, cut to fit
  *
- * What is kept is well-formed UTF-8 without control characters, whatever was quoted: bytes that are
- * not become question marks.
+ * Characters for which utf8_is_harmful() is true become question marks, so that the recorded texts
+ * are UTF-8 without control characters whatever they quote.
  */
 void problem_set(struct problem *p, const char *field, const char *reason, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Bytes and texts: views, growing buffers, UTF-8, JSON strings
+ *
+ * See base/str.h.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +29,7 @@ bool bytes_to_i64(struct bytes b, int64_t *out)
 
         if (digit < 0 || digit > 9)
             return false;
-        /* Counted away from zero on the right side: INT64_MIN has no positive counterpart. */
+        /* A negative number is built negative: INT64_MIN has no positive counterpart. */
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, minus ? -digit : digit, &value))
             return false;
@@ -80,7 +85,7 @@ size_t utf8_length(const char *s, size_t len)
     return n;
 }
 
-/* Of a character of @len bytes, at least 1. */
+/* Return: the code point of a character of @len bytes, at least 1. */
 static uint32_t code_point(const char *character, size_t len)
 {
     const uint8_t *b = (const uint8_t *)character;
@@ -101,7 +106,7 @@ static bool is_control(const char *character, size_t len)
     return len == 2 && b[0] == 0xc2 && b[1] < 0xa0;
 }
 
-/* Whether it changes the direction of the text, or is not to be seen (Unicode 15). */
+/* Whether a code point changes the direction of the text, or is invisible (Unicode 15). */
 static bool is_deceptive(uint32_t point)
 {
     static const struct {
@@ -137,7 +142,7 @@ void buf_clear(struct buf *b)
     b->failed = false;
 }
 
-/* Grows so that @len more bytes fit; doubles, so that appending byte by byte stays linear. */
+/* Grows so that @len more bytes fit; doubles, so that appending byte by byte takes linear time. */
 static bool grow(struct buf *b, size_t len)
 {
     size_t size = b->size ? b->size : BUF_SIZE_FIRST;
@@ -235,7 +240,7 @@ void buf_printf(struct buf *b, const char *format, ...)
     b->len += (size_t)len;
 }
 
-/* A character that is not written as it is, of @n bytes. */
+/* Appends the escape of a character of @n bytes; 0: of a byte that is not UTF-8. */
 static void json_escape(struct buf *b, const char *s, size_t n)
 {
     static const char plain[] = "\"\\\b\f\n\r\t";
@@ -257,7 +262,7 @@ static void json_escape(struct buf *b, const char *s, size_t n)
 static void put_json(struct buf *b, const char *s, size_t len,
                      bool (*is_escaped)(const char *character, size_t len))
 {
-    size_t from = 0; /* what was looked at but not copied begins here */
+    size_t from = 0; /* start of what was scanned but not copied */
     size_t i = 0;
 
     buf_putc(b, '"');

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bytes and text
+ * Bytes and texts
  *
- * struct bytes is a view: it owns nothing and may hold NULs. struct buf owns and grows. A buf that
- * ran out of memory stays so (`failed`), so that a chain of appends needs one check.
+ * struct bytes is a view: it owns nothing and may hold NULs. struct buf owns its memory and grows.
+ * A buf that was out of memory stays `failed`, so that a chain of appends needs one check. Used
+ * everywhere.
  */
 #pragma once
 
@@ -36,19 +37,19 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* True where @a is exactly the text @s. */
+/* Whether @a is exactly the text @s. */
 bool bytes_is(struct bytes a, const char *s);
 
 /**
  * bytes_to_i64() - decimal integer, whole input, optional minus
  *
- * Return: false on anything else, overflow included; *out is then untouched.
+ * Return: false for anything else, also on overflow; then *out is unchanged.
  */
 bool bytes_to_i64(struct bytes b, int64_t *out);
 
 #define DIGITS_MAX 20 /* of a uint64_t */
 
-/* Writes @n in decimal so that it ends before @end. Return: where it begins. */
+/* Writes @n in decimal so that it ends before @end. Return: its beginning. */
 char *digits_before(char *end, uint64_t n);
 
 #define INT_TEXT_MAX (1 + DIGITS_MAX)
@@ -56,24 +57,24 @@ char *digits_before(char *end, uint64_t n);
 /* @i in decimal, in @room. */
 struct bytes int_text(int64_t i, char room[INT_TEXT_MAX]);
 
-/* Whether @word is one of @words, which have spaces between them. */
+/* Whether @word is one of @words, which are separated by spaces. */
 bool words_have(const char *words, const char *word);
 
-/* A NUL-terminated copy; the caller frees. NULL where out of memory. */
+/* Return: a NUL-terminated copy, which the caller frees; NULL if memory is out. */
 char *bytes_dup(struct bytes b);
 
 /**
  * utf8_length() - bytes of the first character
  * @s:   text of at least one byte
- * @len: bytes there are
+ * @len: its bytes
  *
- * Return: 1 to 4, or 0 where no well-formed UTF-8 begins (Unicode 15, table 3-7).
+ * Return: 1 to 4, or 0 if it does not begin with well-formed UTF-8 (Unicode 15, table 3-7).
  */
 size_t utf8_length(const char *s, size_t len);
 
-/* Whether one character, of the length that utf8_length() said, is none to show people: a control
- * character (C0, C1, DEL), one that changes the direction of the text or has no width, so that a
- * reader sees something else than what is there, or a byte that is not UTF-8. */
+/* Whether a character must not be shown to people: a control character (C0, C1, DEL); one that
+ * changes the direction of the text or has no width, so that a reader sees another text than there
+ * is; or a byte that is not UTF-8. @len: what utf8_length() has returned for it. */
 bool utf8_is_harmful(const char *character, size_t len);
 
 struct buf {
@@ -90,26 +91,30 @@ static inline void buf_deinit_p(struct buf *b)
     buf_deinit(b);
 }
 
-/* Empties it, failure forgotten too; keeps the memory. */
+/* Empties it and clears `failed`; keeps the memory. */
 void buf_clear(struct buf *b);
 
-/* Room for @len more bytes; the caller fills it and adds to b->len. NULL: no memory. */
+/* Makes space for @len more bytes; the caller fills it and adds them to b->len. Return: the space;
+ * NULL if memory is out. */
 uint8_t *buf_reserve(struct buf *b, size_t len);
+
+/* The following append to @b; if memory is out they set `failed` and append nothing. */
 void buf_append(struct buf *b, const void *data, size_t len);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
 void buf_put_int(struct buf *b, int64_t i);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Appends as a JSON string with quotes; bytes that are not UTF-8 become U+FFFD, and control
- * characters are escaped. Digests of what is stored are made over such text: never change what it
- * writes. */
+/* Appends a text as a JSON string with quotes; bytes that are not UTF-8 become U+FFFD, and control
+ * characters are escaped. Digests of stored data are made of such text: never change what it
+ * writes.
+ */
 void buf_json(struct buf *b, const char *s, size_t len);
 
-/* Likewise for people: all that utf8_is_harmful() is escaped. */
+/* The same for people: all characters for which utf8_is_harmful() is true are escaped. */
 void buf_json_shown(struct buf *b, const char *s, size_t len);
 
-/* The text with a NUL behind it (not counted in len); "" when empty or failed. */
+/* Return: the text followed by a NUL, which len does not count; "" if it is empty or has failed. */
 const char *buf_str(struct buf *b);
 
 static inline struct bytes buf_bytes(const struct buf *b)
@@ -117,7 +122,7 @@ static inline struct bytes buf_bytes(const struct buf *b)
     return bytes_of(b->data, b->len);
 }
 
-/* The same for whoever goes on with it as with or_abort(): what is there is all that was to be. */
+/* The same, but aborts if an append has failed, so that the content is complete. */
 static inline struct bytes buf_or_abort(const struct buf *b)
 {
     if (b->failed)

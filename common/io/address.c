@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Addresses: parses HOST:PORT
+ *
+ * See io/address.h.
+ */
 #include "io/address.h"
 
 #include <stdio.h>

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Address: HOST:PORT or [IPV6]:PORT, as one writes it in a setting
+ * Addresses: HOST:PORT or [IPV6]:PORT, as written in the setting health.listen
+ *
+ * Called by io/config, io/daemon and io/health.
  */
 #pragma once
 
 #include <stdint.h>
 
-#define ADDRESS_HOST_MAX 255 /* characters, of the longest name there is */
+#define ADDRESS_HOST_MAX 255 /* characters: the longest host name (RFC 1035) */
 
+/* A parsed address. */
 struct address {
     char host[ADDRESS_HOST_MAX + 1]; /* a name or a number; without brackets */
-    char port[sizeof("65535")];      /* decimal; 0: any that is free, where one listens */
+    char port[sizeof("65535")];      /* decimal; 0 to listen on any free port */
 };
 
-/* Return: NULL, or what a person should hear of @text; *out is then not to be used. */
+/* Return: NULL; or what is wrong with @text, for a person: then *out must not be used. */
 const char *address_parse(const char *text, struct address *out);

@@ -276,11 +276,11 @@ void bus_consume(struct bus *bus, bool wanted)
     link_recall(&bus->consumer.link, 0);
 }
 
-void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx)
+void bus_inspect(struct bus *bus, const char *queue, bus_inspect_cb cb, void *ctx)
 {
     pthread_mutex_lock(&bus->lock);
-    bus->look = (struct look){.serial = ++bus->last_look, .cb = cb, .ctx = ctx};
-    snprintf(bus->look.queue, sizeof(bus->look.queue), "%s", queue);
+    bus->inspection = (struct inspection){.serial = ++bus->last_inspection, .cb = cb, .ctx = ctx};
+    snprintf(bus->inspection.queue, sizeof(bus->inspection.queue), "%s", queue);
     pthread_mutex_unlock(&bus->lock);
     link_recall(&bus->publisher.link, 0);
 }
@@ -293,7 +293,7 @@ struct snapshot {
     struct link_shared consumer;
     struct list settled;
     struct list deliveries;
-    struct look look; /* where it was answered */
+    struct inspection inspection; /* where it was answered */
 };
 
 static void take_snapshot(struct bus *bus, struct snapshot *s)
@@ -305,10 +305,10 @@ static void take_snapshot(struct bus *bus, struct snapshot *s)
     s->consumer = bus->consumer.link.shared;
     list_move_all(&s->settled, &bus->settled);
     list_move_all(&s->deliveries, &bus->deliveries);
-    s->look = (struct look){0};
-    if (bus->look.answered) {
-        s->look = bus->look;
-        bus->look = (struct look){0};
+    s->inspection = (struct inspection){0};
+    if (bus->inspection.answered) {
+        s->inspection = bus->inspection;
+        bus->inspection = (struct inspection){0};
     }
     pthread_mutex_unlock(&bus->lock);
 }
@@ -331,7 +331,7 @@ static void report_pulse(struct bus *bus, const struct bus_delivery *d)
         bus->callbacks.on_pulse(bus->ctx, (now - sent) / 1000);
 }
 
-/* Levels, not edges: what went and came between two looks shows in the number of connects. */
+/* Levels, not edges: what went and came between two checks shows in the number of connects. */
 static void report_links(struct bus *bus, const struct snapshot *s)
 {
     const struct bus_callbacks *call = &bus->callbacks;
@@ -494,7 +494,7 @@ static void advance_close(struct bus *bus, const struct snapshot *s)
     }
 }
 
-void bus_look_again(struct bus *bus)
+void bus_catch_up(struct bus *bus)
 {
     struct snapshot s;
     bool any;
@@ -506,8 +506,8 @@ void bus_look_again(struct bus *bus)
     report_settled(bus, &s.settled); /* they came while their connection was there */
     report_links(bus, &s);
     report_deliveries(bus, &s.deliveries);
-    if (s.look.answered && bus->state == BUS_RUNNING)
-        s.look.cb(s.look.ctx, s.look.messages, s.look.consumers);
+    if (s.inspection.answered && bus->state == BUS_RUNNING)
+        s.inspection.cb(s.inspection.ctx, s.inspection.messages, s.inspection.consumers);
     if (any && bus->callbacks.on_batch_end)
         bus->callbacks.on_batch_end(bus->ctx);
     hand_over(bus); /* before the consumer is told to close: acks of these outcomes still go out */
@@ -516,7 +516,7 @@ void bus_look_again(struct bus *bus)
 
 static void on_async(uv_async_t *handle)
 {
-    bus_look_again(container_of(handle, struct bus, async));
+    bus_catch_up(container_of(handle, struct bus, async));
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -529,7 +529,7 @@ static bool is_stuck(const struct link *link, int64_t limit_ms)
 }
 
 /* A peer that has stopped reading without a word keeps a thread in send(), where no heartbeat is
- * looked after: give the connection up as the thread itself would have. And a look at those that
+ * looked after: give the connection up as the thread itself would have. And a check of those that
  * the loop has, for their heartbeats and confirms. */
 static void on_watchdog(uv_timer_t *handle)
 {
@@ -545,7 +545,7 @@ static void on_watchdog(uv_timer_t *handle)
     pthread_mutex_unlock(&bus->lock);
     link_drive(&bus->publisher.link);
     link_drive(&bus->consumer.link);
-    bus_look_again(bus);
+    bus_catch_up(bus);
 }
 
 /* A person may have mended what was refused: one pulse more, and the queue is asked for again. */

@@ -125,11 +125,12 @@ int bus_new(struct bus **out, uv_loop_t *loop, const struct bus_config *config,
 int bus_publish(struct bus *bus, const struct bus_message *m, uint64_t id);
 
 /* What the broker knows of a queue: messages that wait for a consumer, and consumers. */
-typedef void (*bus_look_cb)(void *ctx, uint32_t messages, uint32_t consumers);
+typedef void (*bus_inspect_cb)(void *ctx, uint32_t messages, uint32_t consumers);
 
 /* Looks at a queue; @cb runs on the loop thread, or never where the connection is lost before. A
- * queue that is not there has neither. A look while another is under way takes its place. */
-void bus_look(struct bus *bus, const char *queue, bus_look_cb cb, void *ctx);
+ * queue that is not there has neither. An inspection that begins while another is under way
+ * replaces it. */
+void bus_inspect(struct bus *bus, const char *queue, bus_inspect_cb cb, void *ctx);
 
 /* Sends a message from the publishing connection through the broker to the consuming one; on_pulse
  * runs when it arrives. Never acknowledged, and no part of the prefetch. Nothing is sent while

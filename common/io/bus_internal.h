@@ -16,7 +16,7 @@
  * A link is driven by its own thread, or by the loop while that has it, and nobody else touches it,
  * except for its struct link_shared and the hand-over lists of struct bus, which are under
  * bus->lock. A thread tells the loop with uv_async_send(), the loop tells a thread with an eventfd;
- * both only mean "look again".
+ * both only mean "check again".
  *
  * Functions of links return 0 or an enum link_error; the text for people is then in link->why.
  */
@@ -169,13 +169,13 @@ struct link {
 /* A question about a queue, on its way there and back. Under bus->lock. */
 #define BUS_QUEUE_MAX 255 /* bytes of a name, in AMQP */
 
-struct look {
+struct inspection {
     char queue[BUS_QUEUE_MAX + 1]; /* "": nothing asked */
     uint64_t serial;               /* they count up; an answer to an earlier one is none */
     bool answered;
     uint32_t messages;
     uint32_t consumers;
-    bus_look_cb cb;
+    bus_inspect_cb cb;
     void *ctx;
 };
 
@@ -192,12 +192,12 @@ struct publisher {
     struct list wire;    /* sent, not confirmed, in order of tags */
     int n_wire;
     uint64_t last_tag;
-    bool confirmed;               /* something was, on this connection */
-    int64_t heard;                /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
-    int64_t held_up;              /* likewise: until then at least by an alarm */
-    char look[BUS_QUEUE_MAX + 1]; /* a queue to look at in this turn; "": none ... */
-    uint64_t look_serial;         /* ... of struct look */
-    struct list actors;           /* whose task queues were seen to on this connection */
+    bool confirmed;                  /* something was, on this connection */
+    int64_t heard;                   /* CLOCK_MONOTONIC ms of the last confirm, pulses aside */
+    int64_t held_up;                 /* likewise: until then at least by an alarm */
+    char inspect[BUS_QUEUE_MAX + 1]; /* a queue to inspect in this iteration; "": none ... */
+    uint64_t inspection_serial;      /* ... of struct inspection */
+    struct list actors;              /* whose task queues were seen to on this connection */
     struct direct direct;
 };
 
@@ -235,11 +235,11 @@ struct bus {
     struct consumer consumer; /* its thread runs only where queues are consumed */
 
     pthread_mutex_t lock;
-    struct list settled;    /* under lock: struct outgoing, from the threads to the loop */
-    struct list deliveries; /* under lock: struct incoming, likewise */
-    struct look look;       /* under lock */
-    uint64_t last_look;     /* serial */
-    bool lends;             /* under lock: links may be lent to the loop */
+    struct list settled;          /* under lock: struct outgoing, from the threads to the loop */
+    struct list deliveries;       /* under lock: struct incoming, likewise */
+    struct inspection inspection; /* under lock */
+    uint64_t last_inspection;     /* serial */
+    bool lends;                   /* under lock: links may be lent to the loop */
 
     /* The loop thread's own from here on. */
     uv_async_t async;       /* a thread has something for us */
@@ -264,7 +264,7 @@ struct bus {
         uint64_t consumer_connects;
         uint64_t publisher_refusals;
         uint64_t consumer_refusals;
-    } seen; /* at the last look at the links */
+    } seen; /* at the last check of the links */
     struct bus_stats stats;
     enum {
         BUS_RUNNING,
@@ -334,7 +334,7 @@ int link_init(struct link *link, struct bus *bus, const struct link_role *role);
 int link_start(struct link *link);
 void link_deinit(struct link *link);
 
-/* From any thread: have the link's thread look again. */
+/* From any thread: have the link's thread check again. */
 void link_wake(struct link *link);
 
 /* Under bus->lock: fails whatever call on the socket the link's thread is in. */
@@ -402,7 +402,7 @@ bool link_stack_suffices(void);
 /* Takes it, if it is lent. */
 void link_take(struct link *link);
 
-/* Has the thread look at what it is to do, which has the link again then; @r: link_error, or 0. */
+/* Has the thread check what it is to do, which has the link again then; @r: link_error, or 0. */
 void link_recall(struct link *link, int r);
 
 /* What came in and, the other, what is to go out; a link that the loop has. Both give it back where
@@ -411,7 +411,7 @@ void link_drive(struct link *link);
 void link_turn(struct link *link);
 
 /* Back in bus.c: reports what came, and hands over what that led to. */
-void bus_look_again(struct bus *bus);
+void bus_catch_up(struct bus *bus);
 
 /* --- bus_connect.c --- */
 

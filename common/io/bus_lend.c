@@ -5,7 +5,7 @@
  * Each message that travels between two threads wakes one of them. So the thread connects, declares
  * and asks, all of which wait for the broker, and then lends the link: the loop polls the socket,
  * reads what is there, and writes what the socket takes. What would make it wait, it leaves to the
- * thread: a socket that is full, a queue to be declared or looked at, consumers that stop or start,
+ * thread: a socket that is full, a queue to be declared or inspected, consumers that stop or start,
  * an error, the end. The thread sees to that, and lends the link again.
  *
  * The library itself sends a heartbeat now and then while it reads, and the answer to a close. It
@@ -24,7 +24,7 @@
 #define LOOP_STACK ((rlim_t)8 << 20)
 static_assert(LOOP_STACK > (rlim_t)BUS_FRAME_MAX / 5 * 300, "the deepest header can be decoded");
 
-#define ROOM_MS 1000 /* between two looks whether the socket has room */
+#define ROOM_MS 1000 /* between two checks whether the socket has room */
 
 bool link_stack_suffices(void)
 {
@@ -110,7 +110,7 @@ static void on_socket(uv_poll_t *handle, int status, int events)
     link_drive(link);
     if (status < 0 && link->in_loop)
         link_recall(link, 0); /* it is polled no more; the thread reads up to the error */
-    bus_look_again(link->bus);
+    bus_catch_up(link->bus);
 }
 
 /* Return: 0 or -errno. */

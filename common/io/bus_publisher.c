@@ -33,7 +33,7 @@
 #include "io/bus_internal.h"
 #include "model/reply_to.h"
 
-#define BURST_BYTES (32 << 10) /* sent between two looks at what the broker says */
+#define BURST_BYTES (32 << 10) /* sent between two checks at what the broker says */
 #define UNREAD_MAX (256 << 10) /* bytes in the socket: more, and the broker is not reading */
 #define LONGEST 6              /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
 #define MESSAGE_BYTES 256      /* of a message besides its body, about */
@@ -329,16 +329,16 @@ static int send_first(struct publisher *p)
     return r;
 }
 
-static void answer_look(struct link *link, uint32_t messages, uint32_t consumers)
+static void answer_inspection(struct link *link, uint32_t messages, uint32_t consumers)
 {
     const struct publisher *p = publisher_of(link);
     struct bus *bus = link->bus;
 
     pthread_mutex_lock(&bus->lock);
-    if (bus->look.serial == p->look_serial) {
-        bus->look.messages = messages;
-        bus->look.consumers = consumers;
-        bus->look.answered = true;
+    if (bus->inspection.serial == p->inspection_serial) {
+        bus->inspection.messages = messages;
+        bus->inspection.consumers = consumers;
+        bus->inspection.answered = true;
     }
     pthread_mutex_unlock(&bus->lock);
     uv_async_send(&bus->async);
@@ -350,12 +350,12 @@ static int ask_for_queue(struct link *link, const void *queue)
         link->amqp, BUS_SIDE_CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
 
     if (ok)
-        answer_look(link, ok->message_count, ok->consumer_count);
-    return link_check_rpc(link, "look");
+        answer_inspection(link, ok->message_count, ok->consumer_count);
+    return link_check_rpc(link, "inspect");
 }
 
 /* On the side channel: that there is no such queue must not close the one with the confirms. */
-static int look(struct link *link, const char *queue)
+static int inspect(struct link *link, const char *queue)
 {
     bool refused = false;
     int r;
@@ -363,7 +363,7 @@ static int look(struct link *link, const char *queue)
     link_busy(link);
     r = link_aside(link, ask_for_queue, queue, &refused);
     if (refused)
-        answer_look(link, 0, 0);
+        answer_inspection(link, 0, 0);
     return r;
 }
 
@@ -425,7 +425,7 @@ static bool publisher_waits(struct link *link)
 {
     struct publisher *p = publisher_of(link);
 
-    return !link->blocked && (*p->look || must_declare(p));
+    return !link->blocked && (*p->inspect || must_declare(p));
 }
 
 static bool may_send(const struct publisher *p)
@@ -442,9 +442,9 @@ static int publisher_turn(struct link *link)
     size_t burst = 0;
     int r = mind_confirms(p);
 
-    if (!r && *p->look && !link->blocked && !link->in_loop) {
-        r = look(link, p->look);
-        *p->look = '\0';
+    if (!r && *p->inspect && !link->blocked && !link->in_loop) {
+        r = inspect(link, p->inspect);
+        *p->inspect = '\0';
     }
     while (!r && may_send(p)) {
         if (burst == 0 && !broker_reads(link))
@@ -482,9 +482,9 @@ static void publisher_fetch(struct link *link)
     struct publisher *p = publisher_of(link);
 
     list_move_all(&p->waiting, &p->handed);
-    if (*link->bus->look.queue && !link->bus->look.answered) {
-        memcpy(p->look, link->bus->look.queue, sizeof(p->look));
-        p->look_serial = link->bus->look.serial;
+    if (*link->bus->inspection.queue && !link->bus->inspection.answered) {
+        memcpy(p->inspect, link->bus->inspection.queue, sizeof(p->inspect));
+        p->inspection_serial = link->bus->inspection.serial;
     }
 }
 

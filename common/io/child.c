@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Child processes: their environment, their start, and signals to their process group
+ *
+ * See io/child.h.
+ */
 #include "io/child.h"
 
 #include <assert.h>
@@ -58,10 +63,10 @@ int child_spawn(uv_loop_t *loop, uv_process_t *process, uv_process_options_t opt
                 const struct child_env *env)
 {
     if (failpoint("exec", "", "", NULL, 0) == FAILPOINT_RETURN)
-        options.file = ""; /* there is no such program; the handle has begun, and is to be closed */
+        options.file = ""; /* so that uv_spawn() fails; the caller must close the handle as well */
     options.env = env->variables;
     options.flags |= UV_PROCESS_DETACHED;
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* some libraries open their sockets without */
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* some libraries open sockets without CLOEXEC */
     return uv_spawn(loop, process, &options);
 }
 

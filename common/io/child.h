@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Child: a program that a daemon runs
+ * Child processes: programs that a daemon runs
  *
- * It gets what it is given and nothing of ours: an environment made anew, because ours may hold
- * passwords; no open file but its standard ones; a session and a process group of its own, so that
- * what it has started can be ended along with it.
+ * A child gets an environment of its own, because that of the daemon may hold passwords; no open
+ * files except its standard ones; and a session and process group of its own, so that the daemon
+ * can end it together with the processes that it has started. Called by the agent (programs that do
+ * steps) and the scheduler (the alert command).
  */
 #pragma once
 
 #include <uv.h>
 
-/* All zero is empty; deinit in any case. */
+/* All zero is an empty environment. The caller releases it with child_env_deinit(). */
 struct child_env {
-    char **variables; /* NULL at their end */
+    char **variables; /* NULL-terminated */
     size_t n;
 };
 
-/* Takes copies of @given ("NAME=value", NULL at the end), and adds our PATH unless that is given.
- */
+/* Copies @given ("NAME=value", NULL-terminated), and adds the PATH of the daemon if that is not
+ * given. */
 void child_env_init(struct child_env *env, char *const *given);
+/* Adds a variable, "NAME=value". */
 void child_env_add(struct child_env *env, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void child_env_deinit(struct child_env *env);
@@ -29,13 +31,13 @@ static inline void child_env_deinit_p(struct child_env *env)
 }
 
 /**
- * child_spawn() - uv_spawn() with all that
- * @options: its environment is set from @env, DETACHED is added
+ * child_spawn() - uv_spawn() for such a child
+ * @options: the environment of @env and DETACHED are added
  *
- * Return: 0 or -errno; @process is to be closed in either case.
+ * Return: 0 or -errno. The caller closes @process in either case.
  */
 int child_spawn(uv_loop_t *loop, uv_process_t *process, uv_process_options_t options,
                 const struct child_env *env);
 
-/* To its whole group, which may be gone already. */
+/* Sends a signal to the whole process group, which may have ended already. */
 void child_signal(const uv_process_t *process, int signal);

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Configuration: the table of settings, and reading them from file, environment and command line
+ *
+ * The sample file, the man page and the output of --help and --check-config are made from the same
+ * table. See io/config.h.
+ */
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -16,9 +22,9 @@
 #include "io/address.h"
 #include "io/config.h"
 #include "io/config_actors.h"
+#include "io/config_tree.h"
 #include "io/file.h"
 #include "io/store.h"
-#include "io/tree.h"
 #include "io/url.h"
 
 static_assert(STORE_PARTITIONS_MAX == 1024, "the range of redis.partitions, which people read");
@@ -32,7 +38,7 @@ static_assert(STORE_PARTITIONS_MAX == 1024, "the range of redis.partitions, whic
 #define VARIABLE_SIZE 96 /* the same as a variable: "DROVER_", and each dot is two characters */
 #define PREFIX_MAX 128   /* bytes */
 #define SECRET_MAX 4096  /* bytes in a file */
-#define ENVIRONMENT "DROVER_" /* what our variables begin with */
+#define ENVIRONMENT "DROVER_" /* prefix of Drover's variables */
 
 enum type {
     TEXT,
@@ -40,8 +46,8 @@ enum type {
     INTEGER,
     DURATION,
     BOOLEAN,
-    WORD, /* one of several; stored is its place among them */
-    TREE, /* not checked here, not stored: see config_root() */
+    WORD, /* one of several words; stored as its index among them */
+    TREE, /* neither checked nor stored here: see config_root() */
 };
 
 struct setting {
@@ -49,11 +55,11 @@ struct setting {
     enum type type;
     unsigned roles;
     size_t offset;         /* in struct config */
-    const char *otherwise; /* the default, as one would write it */
+    const char *otherwise; /* the default, as written in a file */
     int64_t min;           /* INTEGER; DURATION in ms */
     int64_t max;
     const char *const *words;           /* WORD: NULL-terminated */
-    const char *(*fault)(const char *); /* TEXT: says what is wrong with a value, NULL if nothing */
+    const char *(*fault)(const char *); /* TEXT, DURATION: what is wrong with a value, or NULL */
     const char *text;
 };
 
@@ -69,7 +75,7 @@ static const char *given_fault(const char *text)
     return *text ? NULL : "must not be empty";
 }
 
-/* Braces are Redis' hash tag: ours, of the partition, must be the first in a key. */
+/* Braces are the hash tag of Redis: that of the partition must be the first one in a key. */
 static const char *prefix_fault(const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -233,7 +239,7 @@ static const struct setting settings[] = {
      .text = "percent of Redis' maxmemory from which on no new job is taken"},
 
     {"supervisor.period", DURATION, CONFIG_SUPERVISOR, AT(supervisor.period_ms), "1s", 50, MINUTE,
-     .text = "the longest time between two looks at what is due"},
+     .text = "the longest time between two checks at what is due"},
     {"supervisor.lease", DURATION, CONFIG_SUPERVISOR, AT(supervisor.lease_ms), "5s", SECOND, HOUR,
      .text = "how long the lead of a partition outlives its supervisor"},
     {"supervisor.election", BOOLEAN, CONFIG_SUPERVISOR, AT(supervisor.election), "true",
@@ -259,11 +265,11 @@ struct owner {
     config_t tree;
 };
 
-/* Where a value was given, for the person who gave it. */
+/* Where a value was given, for the text of a problem. */
 struct origin {
-    const config_setting_t *setting; /* in a file; or NULL and */
-    const char *place;
-    const char *path; /* of the setting there */
+    const config_setting_t *setting; /* in a file; NULL if it was given elsewhere: then */
+    const char *place;               /* a variable, or "--set" */
+    const char *path;                /* of the setting */
 };
 
 static int origin_problem(const struct origin *o, struct problem *problem, const char *reason, ...)
@@ -319,7 +325,7 @@ static int set_integer(int64_t *integer, const struct setting *s, const char *va
     return 0;
 }
 
-/* The largest unit that says it exactly, as duration_parse() reads it. */
+/* Writes a duration with the largest unit in which it is exact; duration_parse() reads it. */
 static const char *duration_text(int64_t ms, char *out, size_t size)
 {
     static const struct {
@@ -433,7 +439,7 @@ static int unknown(const char *path, const struct origin *o, struct problem *pro
 
 /* ---- the file ---- */
 
-/* The text that would say the same on the command line; NULL where the type does not fit. */
+/* Return: the value as text, as on the command line; NULL if the type does not fit. */
 static const char *scalar_text(const struct setting *s, const config_setting_t *node, char *out,
                                size_t size)
 {
@@ -520,7 +526,7 @@ static void variable_of(const struct setting *s, char out[VARIABLE_SIZE])
     *to = '\0';
 }
 
-/* The setting that a variable is for; *from_file where it names a file that holds the value. */
+/* Return: the setting of a variable. *from_file: whether it names a file that holds the value. */
 static const struct setting *find_variable(const char *name, bool *from_file)
 {
     char variable[VARIABLE_SIZE];
@@ -571,7 +577,7 @@ static int set_from_secret_file(struct config *c, const struct setting *s, const
 }
 
 /*
- * Two underscores in a row are ours. One is not enough to call an unknown variable a mistake:
+ * An unknown variable is an error only if it has two underscores in a row, as settings have:
  * Kubernetes sets DROVER_…_PORT and the like for a service named drover.
  */
 static int set_from_variable(struct config *c, const char *entry, struct problem *problem)
@@ -635,7 +641,7 @@ static int set_from_argument(struct config *c, const char *argument, bool secret
     return set(c, s, argument + len + 1, &origin, problem);
 }
 
-/* ---- all together ---- */
+/* ---- loading ---- */
 
 static int set_defaults(struct config *c)
 {
@@ -667,7 +673,7 @@ static int default_name(struct config *c)
     return 0;
 }
 
-/* Hands a part of a URL over to a setting, if it is there. */
+/* Moves a part of a URL to a setting, if the URL has that part. */
 static void take_part(const char **to, char **part)
 {
     if (!*part)
@@ -693,7 +699,7 @@ static int take_rabbitmq_uri(struct config *c, struct problem *problem)
     take_part(&c->rabbitmq.host, &url.host);
     take_part(&c->rabbitmq.user, &url.user);
     take_part(&c->rabbitmq.password, &url.password);
-    if (url.path && *url.path) /* amqp://host/ leaves it as it is */
+    if (url.path && *url.path) /* amqp://host/ does not change it */
         take_part(&c->rabbitmq.vhost, &url.path);
     if (url.port)
         c->rabbitmq.port = url.port;
@@ -733,7 +739,7 @@ static int check_together(const struct config *c, struct problem *problem)
         return 0;
     problem_set(problem, "supervisor.lease",
                 "must be at least twice supervisor.period, or the lead "
-                "is lost between two looks");
+                "is lost between two checks");
     return CONFIG_E_INVALID;
 }
 
@@ -824,7 +830,7 @@ void config_difference(const struct config *a, const struct config *b, struct bu
     }
 }
 
-/* ---- for people ---- */
+/* ---- the settings in force, and --help ---- */
 
 static void put_value(const struct setting *s, const void *value, FILE *out)
 {
@@ -906,7 +912,7 @@ void config_describe(enum config_role role, FILE *out)
     }
 }
 
-/* ---- all settings, for people ---- */
+/* ---- the sample file and the man page ---- */
 
 static void print_roles(const struct setting *s, FILE *out)
 {
@@ -927,7 +933,7 @@ static void print_roles(const struct setting *s, FILE *out)
     }
 }
 
-/* The default as it would stand in a file. */
+/* Prints the default as written in a file. */
 static void print_default(const struct setting *s, FILE *out)
 {
     bool quoted = s->type != INTEGER && s->type != BOOLEAN;
@@ -935,7 +941,7 @@ static void print_default(const struct setting *s, FILE *out)
     fprintf(out, quoted ? "\"%s\"" : "%s", s->otherwise);
 }
 
-/* "rabbitmq.host" stands in group "rabbitmq", "name" in none. */
+/* Return: the length of the group in a path: "rabbitmq.host" is in "rabbitmq", "name" in none. */
 static int group_of(const struct setting *s)
 {
     const char *dot = strchr(s->path, '.');
@@ -991,7 +997,7 @@ void config_sample(FILE *out)
     fputs(open_len > 0 ? "};\n" : "", out);
 }
 
-/* Text in which nothing is markup. */
+/* Prints a text with all that scdoc would take for markup escaped. */
 static void print_plain(const char *text, FILE *out)
 {
     for (; *text; text++)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What stands in agent.actors, for the man page. The agent reads it (agent/agent_config.c); a test
- * holds the two together.
+ * The keys of agent.actors, for the man page drover.cfg(5)
+ *
+ * The agent reads agent.actors (agent/agent_config.c); a test compares the keys there with these.
  */
 #include "io/config_actors.h"
 #include "base/cleanup.h"
@@ -46,7 +47,7 @@ static const struct {
     {"open_max", "and never longer than; default: 1m"},
 };
 
-/* Underscores and dollars mean something to scdoc. */
+/* Prints a text of ROWS, which may have other markup of scdoc, with underscores escaped. */
 static void print_literally(const char *text, FILE *out)
 {
     for (; *text; text++) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The part of drover.cfg(5) about agent.actors
+ * The section of the man page drover.cfg(5) about agent.actors
+ *
+ * Called by io/config.
  */
 #pragma once
 
 #include <stdio.h>
 
-/* Writes the section, in scdoc's language. */
+/* Writes the section in the language of scdoc. */
 void config_actors_manual(FILE *out);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Daemons: command line, signals, start and stop of a daemon process
+ *
+ * See io/daemon.h.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <getopt.h>
@@ -16,10 +21,10 @@
 #include "io/failpoint.h"
 #include "io/health.h"
 
-/* Of drain_timeout, so much is left for closing connections when the role has used up its share. */
+/* The part of drain_timeout that is kept for closing connections: the role gets the rest. */
 #define CLOSING_SHARE 5 /* a fifth */
 
-#define HEALTHCHECK_MS 3000 /* then whoever is asked counts as dead */
+#define HEALTHCHECK_MS 3000 /* without an answer by then the other process counts as dead */
 
 enum {
     STATUS_GOOD = 0,
@@ -29,7 +34,7 @@ enum {
 
 struct options {
     const char *file;
-    const char **sets; /* "path=value", in the order they came */
+    const char **sets; /* "path=value", in the order of the command line */
     int n_sets;
     bool check_only;
     bool healthcheck;
@@ -43,16 +48,16 @@ enum {
     OPTION_HEALTHCHECK,
     OPTION_LOG_LEVEL,
     OPTION_SET,
-    OPTION_SWITCH, /* the first of the role's */
+    OPTION_SWITCH, /* the first one of the role */
 };
 
 #define SWITCHES_MAX 4
 
-/* The one of this process; static, so that what a failed start leaves stays reachable. */
+/* The daemon of this process; static, so that memory that a failed start leaves stays reachable. */
 static struct daemon {
     const struct daemon_role *role;
     const struct options *options;
-    struct config *config; /* as it was read at the start, but for the log's level */
+    struct config *config; /* as read at the start, except log.level */
     uv_loop_t loop;
     uv_signal_t term, interrupt, hangup, usr1;
     uv_timer_t timer; /* starts the role, then bounds its stop */
@@ -91,7 +96,7 @@ static void print_help(const struct daemon_role *role)
          "2 wrong command line or configuration. Of --healthcheck: 0 alive, 1 not.");
 }
 
-/* Return: 0 to go on, else *status is what to exit with. */
+/* Return: 0 to go on; otherwise the process exits with *status. */
 static int apply_option(struct options *o, const struct daemon_role *role, int option, int *status)
 {
     static char log_level[64];
@@ -132,7 +137,7 @@ static int apply_option(struct options *o, const struct daemon_role *role, int o
     }
 }
 
-/* Likewise. */
+/* Return: 0 to go on; otherwise the process exits with *status. */
 static int parse_options(struct options *o, int argc, char **argv, const struct daemon_role *role,
                          int *status)
 {
@@ -164,7 +169,7 @@ static int parse_options(struct options *o, int argc, char **argv, const struct 
 
 /* ---- configuration ---- */
 
-/* Return: 0, -errno, or positive and @problem is set. */
+/* Return: 0, -errno, or positive with @problem set. */
 static int read_config(const struct options *o, const struct daemon_role *role, struct config **out,
                        struct problem *problem)
 {
@@ -175,7 +180,7 @@ static int read_config(const struct options *o, const struct daemon_role *role, 
     if (failpoint("config.load", "", "", NULL, 0) == FAILPOINT_RETURN)
         return -EIO;
     ret = config_load(&config, &source, problem);
-    /* Who only asks may lack what the other one has, such as its file. */
+    /* --healthcheck may lack what the daemon has, such as files that the role reads. */
     if (ret == 0 && role->check && !o->healthcheck)
         ret = role->check(config, problem);
     if (ret == 0)
@@ -183,7 +188,7 @@ static int read_config(const struct options *o, const struct daemon_role *role, 
     return ret;
 }
 
-/* Return: 0, or the exit status, and what is wrong was said. */
+/* Return: 0; or the exit status, after it has printed what is wrong. */
 static int load_config(const struct options *o, const struct daemon_role *role, struct config **out)
 {
     struct problem problem = {0};
@@ -258,8 +263,8 @@ void daemon_end(int status)
     stop(&process);
 }
 
-/* Jobs keep the definition that they began with, and connections what they were made with: only the
- * log can be told something else in mid-run. */
+/* Only log.level changes while the process runs: jobs keep the definition that they have, and
+ * connections the settings that they were made with. */
 static void on_hangup(uv_signal_t *handle, int number)
 {
     struct daemon *d = handle->data;
@@ -293,11 +298,11 @@ static void watch(struct daemon *d, uv_signal_t *handle, uv_signal_cb cb, int nu
     uv_signal_init(&d->loop, handle);
     handle->data = d;
     uv_signal_start(handle, cb, number);
-    /* The loop is to end when the role has closed what it has, whatever we still watch for. */
+    /* The loop ends when the role has closed all its handles; signals must not keep it running. */
     uv_unref((uv_handle_t *)handle);
 }
 
-/* Inside the loop: signals are served from the first moment on. */
+/* Runs in the loop, so that signals are handled while the role starts. */
 static void on_start(uv_timer_t *timer)
 {
     struct daemon *d = timer->data;
@@ -341,9 +346,9 @@ static void close_loop(struct daemon *d)
 #define SANITIZED false
 #endif
 
-/* What this process knows, passwords above all, is not for other processes of its user, such as the
- * programs that an agent runs: no debugger, no core file, and /proc shows them neither memory nor
- * environment. The search for leaks at the end of a sanitized process is a debugger. */
+/* Hides the memory of this process, which holds passwords, from other processes of its user, such
+ * as the programs that an agent runs: no debugger, no core file, and /proc shows neither memory nor
+ * environment. Not if sanitized, because the check for leaks at the end attaches as a debugger. */
 static void hide_memory(const struct config *config)
 {
     if (!SANITIZED && !config->security.dumpable && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
@@ -366,7 +371,7 @@ static int serve(struct daemon *d)
     return d->status;
 }
 
-/* ---- the other one ---- */
+/* ---- --healthcheck ---- */
 
 static int healthcheck(const struct config *config, const struct daemon_role *role)
 {
@@ -406,7 +411,7 @@ int daemon_main(int argc, char **argv, const struct daemon_role *role)
         d->role = role;
         d->options = &options;
         signal(SIGPIPE, SIG_IGN);
-        signal(SIGHUP, SIG_IGN); /* until the loop watches for it */
+        signal(SIGHUP, SIG_IGN); /* until the loop handles it */
         log_init(&(struct log_config){.service = role->name,
                                       .instance = d->config->name,
                                       .level = (enum log_level)d->config->log.level,

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Driver: connects a machine with bus, store and time, and watches over the process
+ *
+ * See io/driver.h.
+ */
 #include "io/driver.h"
 
 #include <errno.h>
@@ -16,11 +21,11 @@
 #include "model/trace.h"
 #include "model/wire.h"
 
-#define FLUSH_MS 2000 /* for what the bus still holds when the machine is idle */
-#define TRIM_MS 60000 /* between two looks for memory that nobody needs any more */
+#define FLUSH_MS 2000 /* for messages that the bus still holds when the machine is idle */
+#define TRIM_MS 60000 /* between two calls of malloc_trim() */
 
-/* A connection that has fallen silent is given up after two and a half heartbeats: no stall before
- * that. Nor before three pulses, whatever is set. */
+/* health.stall is at least as long as these. The bus gives up a connection without traffic after
+ * two and a half heartbeats, which must come first. */
 #define STALL_HEARTBEATS 3
 #define STALL_PULSES 3
 
@@ -35,20 +40,20 @@ struct driver {
     uint64_t store_connects;
     const struct metric_set *metrics; /* of the role */
     const void *(*figures)(void *context);
-    struct health *health; /* NULL: nobody listens */
-    int64_t started;       /* ms since 1970 */
+    struct health *health; /* NULL if health.listen is not set */
+    int64_t started;       /* Unix ms */
     struct pulse pulse;
     uv_timer_t pulse_timer;
-    bool pulse_came;    /* since the bus is up */
-    int64_t pulse_back; /* when one came, or the start */
-    int64_t pulse_us;   /* what it took */
+    bool pulse_came;    /* a pulse has come back since the bus is up */
+    int64_t pulse_back; /* when the last one came back, or the start; monotonic ms */
+    int64_t pulse_us;   /* round trip of the last one */
     uv_timer_t timer;
     int64_t next_tick;
     struct effects out;
-    struct list calls; /* struct call_context, to be reused */
-    uv_prepare_t turn;
-    int64_t turn_began;   /* CPU time of this thread, us */
-    int64_t turn_longest; /* us */
+    struct list calls;    /* struct call_context that are free for reuse */
+    uv_prepare_t turn;    /* runs once in each iteration of the loop */
+    int64_t turn_began;   /* CPU time of this thread when the iteration began, us */
+    int64_t turn_longest; /* CPU time of the longest iteration, us */
     bool draining;
     uv_timer_t trim_timer;
     uv_timer_t give_up; /* the end of the drain */
@@ -56,13 +61,13 @@ struct driver {
     void (*on_closed)(void *context);
 };
 
-/* What a store call comes back with. */
+/* A store call in progress. */
 struct call_context {
     struct list link;
     struct driver *driver;
     uint64_t id;
     const char *function;
-    struct store_answer *args; /* a copy, as its items; NULL where nobody reads the trace */
+    struct store_answer *args; /* a copy of the arguments for the trace; NULL if it is not logged */
 };
 
 int64_t driver_now(void)
@@ -105,7 +110,7 @@ static void perform_store(struct driver *d, const struct effect *e)
     list_init(&call->link);
     call->driver = d;
     call->id = e->id;
-    call->function = e->store.function; /* a literal */
+    call->function = e->store.function; /* a string literal */
     call->args = NULL;
     if (log_enabled(LOG_DEBUG))
         call->args = store_answer_copy(
@@ -161,7 +166,8 @@ void driver_perform(struct driver *d, int64_t next_tick)
 {
     struct effects batch = d->out;
 
-    /* a role effect may feed the machine again, which then appends to a list of its own */
+    /* performing EFFECT_ROLE may give the machine another event: its effects go into another list
+     */
     d->out = (struct effects){0};
     for (size_t i = 0; i < batch.n; i++)
         perform(d, &batch.items[i]);
@@ -228,7 +234,9 @@ static void on_outcome(void *ctx, uint64_t id, enum bus_outcome outcome)
         driver_perform(d, d->machine->outcome(d->object, driver_now(), id, outcome, &d->out));
 }
 
-/* All that there is of it, for a person; but not of what was to go there itself. */
+/* Publishes an isolated message to drover.dead, for a person; except one that was to go there
+ * itself.
+ */
 static void on_isolated(void *ctx, const struct bus_message *m, const char *why)
 {
     struct driver *d = ctx;
@@ -349,7 +357,7 @@ static void on_store_refused(void *ctx, const char *why)
 
 static void close_all(struct driver *d);
 
-/* ---- watching the loop ---- */
+/* ---- iterations of the loop ---- */
 
 static int64_t thread_cpu_us(void)
 {
@@ -359,7 +367,7 @@ static int64_t thread_cpu_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Once a turn of the loop, before it polls: what has been computed since the last time. */
+/* Runs once in each iteration, before the loop polls: measures the CPU time since the last one. */
 static void on_turn(uv_prepare_t *turn)
 {
     struct driver *d = turn->data;
@@ -372,7 +380,7 @@ static void on_turn(uv_prepare_t *turn)
         close_all(d);
 }
 
-/* ---- what it knows of itself ---- */
+/* ---- health and metrics ---- */
 
 static struct vitals vitals_of(struct driver *d)
 {
@@ -446,8 +454,8 @@ void driver_pulse_back(struct driver *d, int64_t took_us)
     pulse_restart(&d->pulse);
 }
 
-/* Alive and connected, as far as anybody can tell, and still nothing comes through: a thread that
- * hangs, a broker that has forgotten the consumer. A new process can do better. */
+/* Ends a process that seems alive and connected although no pulse comes back: a thread hangs, or
+ * the broker has lost the consumer. A new process recovers from both. */
 static void on_pulse_tick(uv_timer_t *timer)
 {
     struct driver *d = timer->data;
@@ -463,8 +471,8 @@ static void on_pulse_tick(uv_timer_t *timer)
         send_pulse(d);
 }
 
-/* Among what lives for long, malloc keeps for itself what a burst has left: a process would stand
- * for ever at the most that it ever needed. */
+/* Gives free memory back to the system. Without this malloc() keeps the memory of a burst between
+ * longer-lived blocks, and the process stays as large as it ever was. */
 static void on_trim(uv_timer_t *timer)
 {
     malloc_trim(0);
@@ -527,7 +535,7 @@ struct driver_health driver_health_config(const struct config *config)
     return health;
 }
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
 static void init_handles(struct driver *d, const struct driver_health *health)
 {
@@ -578,7 +586,7 @@ int driver_new(struct driver **out, uv_loop_t *loop, const struct driver_config 
     d->turn_began = thread_cpu_us();
     list_init(&d->calls);
     init_handles(d, health);
-    if (*health->listen) /* first: where that fails there is nothing to close yet */
+    if (*health->listen) /* first: if it fails there is nothing to close yet */
         r = health_new(&d->health, loop, health->listen, &pages, d);
     if (!r && config->store)
         r = store_new(&d->store, loop, config->store, &store_callbacks, d);
@@ -603,7 +611,7 @@ static void on_handle_closed(uv_handle_t *handle)
     part_closed(handle->data);
 }
 
-/* Order: the machine hears nothing more, what is in the bus leaves, then everything is let go. */
+/* The machine gets no more events; the bus sends what it holds; then everything is closed. */
 static void close_all(struct driver *d)
 {
     d->closing = 5u + (d->bus ? 1u : 0u) + (d->store ? 1u : 0u) + (d->health ? 1u : 0u);

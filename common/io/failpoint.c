@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Failpoints: the tables of points and tasks, their grammar, and performing a task
+ *
+ * See io/failpoint.h.
+ */
 #include "io/failpoint.h"
 
 #include <errno.h>
@@ -21,21 +26,21 @@
 #include "model/wire.h"
 
 #define TERMS_MAX 8
-#define POINTS_MAX 128 /* set at a time; there are fewer */
+#define POINTS_MAX 128 /* points that are set at a time; there are fewer */
 #define TEXT_MAX 128   /* bytes of an argument, and of what a payload must contain */
 #define FILE_MAX ((size_t)16 * 1024)
 #define PAUSE_LOOK_MS 5
 
-/* ---- what there is ---- */
+/* ---- the points ---- */
 
-/* The functions of common/store/drover.lua that roles call; tests/lint/failpoints.py compares. */
+/* The store functions that roles call; tests/lint/failpoints.py compares them with drover.lua. */
 static const char *const FUNCTIONS[] = {
     "define",  "drive",  "expire", "forget",      "inspect", "lead",        "look",
     "mark",    "record", "renew",  "settle_owed", "steer",   "step_events", "submit",
     "suspect", "sweep",  "taken",  "told",        "unsent",
 };
 
-/* What roles publish: see kind_of(). */
+/* The kinds of messages that roles publish: see kind_of(). */
 static const struct {
     const char *kind;
     const char *what;
@@ -143,7 +148,7 @@ static bool find(const char *name, struct failpoint_info *out)
     return false;
 }
 
-/* ---- what is set ---- */
+/* ---- the tasks ---- */
 
 enum task {
     TASK_OFF,
@@ -180,10 +185,10 @@ static const struct {
 struct term {
     enum task task;
     double percent;
-    uint64_t left; /* times; UINT64_MAX: no limit */
+    uint64_t left; /* how often it is still performed; UINT64_MAX for no limit */
     int64_t ms;
-    char text[TEXT_MAX];    /* to print */
-    char payload[TEXT_MAX]; /* must contain it; "": any */
+    char text[TEXT_MAX];    /* the argument, as text */
+    char payload[TEXT_MAX]; /* the payload must contain this; "" for any */
 };
 
 struct point {
@@ -197,11 +202,11 @@ struct points {
     size_t n;
 };
 
-/* Of this process. */
+/* The points that are set in this process. */
 static struct {
-    const char *file;          /* NULL: none */
+    const char *file;          /* NULL for none */
     _Atomic unsigned settings; /* how often the points were set */
-    pthread_mutex_t lock;      /* of what follows */
+    pthread_mutex_t lock;      /* of the members below */
     struct points *points;
     struct stat seen; /* the file, as it was when it was read */
     struct rng rng;
@@ -211,10 +216,10 @@ bool failpoint_armed_;
 
 /* ---- the grammar ---- */
 
-/* Where reading stands. */
+/* The position in a specification. */
 struct reader {
     const char *at;
-    const char *end; /* of what belongs to one point */
+    const char *end; /* of the text of one point */
     struct problem *problem;
 };
 
@@ -236,7 +241,7 @@ static bool take_text(struct reader *r, const char *word)
     return true;
 }
 
-/* A number that @follow ends, which is taken with it; else nothing is. */
+/* Reads a number and the character @follow after it; reads nothing if they are not there. */
 static bool take_number(struct reader *r, char follow, double *out)
 {
     char *end;
@@ -252,7 +257,7 @@ static bool take_number(struct reader *r, char follow, double *out)
     return true;
 }
 
-/* Up to one of the characters of @stop, or an arrow, or the end. Return: false where too long. */
+/* Reads up to one of the characters of @stop, an arrow, or the end. Return: false if too long. */
 static bool take_until(struct reader *r, const char *stop, char out[TEXT_MAX])
 {
     size_t n = 0;
@@ -336,7 +341,7 @@ static int read_term(struct reader *r, struct term *t)
     return 0;
 }
 
-/* What the point cannot do is refused: a test would wait for it in vain. */
+/* Whether a point can do a task. Others are refused, because a test would wait for them in vain. */
 static bool can(const struct failpoint_info *info, enum task task)
 {
     switch (task) {
@@ -377,7 +382,8 @@ static int read_point(struct reader *r, struct point *p)
     return r->at == r->end ? 0 : complain(r, "not understood");
 }
 
-/* One line or what a semicolon ends, without what surrounds it and without comment. */
+/* Takes the text up to the next semicolon or line end; without space around it, empty if it is a
+ * comment. */
 static struct reader piece(const char **spec, struct problem *problem)
 {
     const char *end = *spec + strcspn(*spec, ";\n");
@@ -429,7 +435,7 @@ int failpoint_set(const char *spec, struct problem *problem)
 
 /* ---- the file ---- */
 
-/* Return: false where there is none, or nothing in it. */
+/* Return: false if there is no file, or it is empty. */
 static bool read_file(const char *path, char text[FILE_MAX])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -492,7 +498,7 @@ int failpoint_init(struct problem *problem)
     return take_file(problem);
 }
 
-/* ---- at a boundary ---- */
+/* ---- performing a task ---- */
 
 static bool contains(const struct bytes *payload, size_t n, const char *text)
 {
@@ -514,7 +520,7 @@ static bool applies(struct term *t, const struct bytes *payload, size_t n)
     return true;
 }
 
-/* The term to perform; TASK_OFF for none. */
+/* Return: the term to perform; TASK_OFF for none. */
 static struct term choose(const char *name, const struct bytes *payload, size_t n)
 {
     struct term chosen = {.task = TASK_OFF};
@@ -629,7 +635,8 @@ static bool has_type(const struct bus_message *m, const char *type)
     return m->type && strcmp(m->type, type) == 0;
 }
 
-/* What goes to a queue that somebody named. */
+/* The kind of a message to the default exchange, that is, to a queue that a client or agent named.
+ */
 static const char *kind_of_answer(const struct bus_message *m)
 {
     if (has_type(m, "drover.v1.JobEvent"))
@@ -659,7 +666,7 @@ static const char *kind_of(const struct bus_message *m)
         if (strcmp(m->exchange, kinds[i].exchange) == 0)
             return kinds[i].kind;
     }
-    return m->exchange; /* failpoint_hit() says that there is no such point */
+    return m->exchange; /* failpoint_hit() reports that there is no such point */
 }
 
 enum failpoint_act failpoint_hit_message(const struct bus_message *m, const char *when)

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Failpoints: where a test makes a process crash, stall, lose or repeat
+ * Failpoints: places where a test makes a process crash, stall, lose or repeat
  *
- * The boundaries between what the store has recorded, what the broker has, and what was done. They
- * are in the binaries that are shipped, so that what is tested is what runs, and do nothing unless
- * the environment says DROVER_FAILPOINTS_ALLOW=1. Then DROVER_FAILPOINTS, or the file that
- * DROVER_FAILPOINTS_FILE names, which may be changed while the process runs, holds
+ * They are at the boundaries between what the store has recorded, what the broker has, and what an
+ * agent has done. The shipped binaries contain them, so that tests run what is shipped, and they do
+ * nothing unless the environment has DROVER_FAILPOINTS_ALLOW=1. Then DROVER_FAILPOINTS, or the file
+ * that DROVER_FAILPOINTS_FILE names, which may change while the process runs, holds
  *
  *     POINT=TERM[->TERM...]      separated by ; or line ends; # begins a comment
  *     TERM: [P%][N*]TASK[(ARGUMENT)][@TEXT]
  *
- * The first term that applies is performed: one with N at most N times, one with P as often as P in
- * 100, one with TEXT where the message or the arguments of the call contain it.
+ * The first term that applies is performed: one with N at most N times, one with P in P percent of
+ * the cases, one with TEXT if the message or the arguments of the call contain it.
  *
  *     off                nothing
- *     return             what the boundary does fails; each point says how
- *     drop, double       of a message: it is lost, it is sent twice
+ *     return             the action at the boundary fails; each point says how
+ *     drop, double       the message is lost, or sent twice
  *     sleep(T), delay(T) the thread sleeps, or is busy; T in ms, or such as 2s
- *     pause              the thread stands until the file changes
+ *     pause              the thread waits until the file changes
  *     yield              the thread lets others run
- *     print(TEXT)        in the log only
- *     clock(+T)          the clock of this process goes forward, or back, from here on
+ *     print(TEXT)        only logs
+ *     clock(+T)          moves the clock of this process forward, or back, from here on
  *     panic              abort()
- *     crash              _exit(FAILPOINT_CRASHED): no destructor, no flush, no goodbye
+ *     crash              _exit(FAILPOINT_CRASHED): no destructors, no flush
  *
- * Each time one is performed but `off` the log says so before: event failpoint, with the point and
- * the task. That is also how tests count. A file that is wrong is told in the log and changes
- * nothing.
+ * Each task except `off` is logged before it is performed (event failpoint, with point and task);
+ * tests count by that. A file that is wrong is reported in the log and changes nothing. Called by
+ * io/bus, io/store, io/child, io/daemon and the agent; the command line lists the points.
  */
 #pragma once
 
@@ -39,7 +39,8 @@
 
 #define FAILPOINT_CRASHED 86
 
-/* What the caller has to do; everything else has been done. Only what the point can do. */
+/* What the caller must do; all other tasks have been performed. A point returns only those that its
+ * failpoint_info allows. */
 enum failpoint_act {
     FAILPOINT_GO,
     FAILPOINT_RETURN,
@@ -49,39 +50,39 @@ enum failpoint_act {
 
 struct failpoint_info {
     char name[64];  /* "store.record.before" */
-    char what[128]; /* for people */
+    char what[128]; /* a description for people */
     bool can_return;
     bool can_drop;
     bool can_double;
 };
 
-/* The nth of all there are, from 0. Return: false past the last. */
+/* Describes the @n-th of all points, from 0. Return: false after the last one. */
 bool failpoint_at(size_t n, struct failpoint_info *out);
 
 /**
- * failpoint_init() - take what the environment says; once, before any thread starts
+ * failpoint_init() - set the points of the environment; once, before any thread starts
  *
- * Return: 0, or 1 and @problem is set.
+ * Return: 0, or 1 with @problem set.
  */
 int failpoint_init(struct problem *problem);
 
-/* Takes @spec in the place of what there was, and counts anew. Return: 0, or 1, @problem is set and
- * nothing has changed. */
+/* Replaces all points by those of @spec; each N counts from the beginning. Return: 0; or 1 with
+ * @problem set, then nothing has changed. */
 int failpoint_set(const char *spec, struct problem *problem);
 
-extern bool failpoint_armed_; /* for the functions here only */
+extern bool failpoint_armed_; /* only for the inline functions below */
 
 enum failpoint_act failpoint_hit(const char *group, const char *name, const char *when,
                                  const struct bytes *payload, size_t n);
 
 /**
- * failpoint() - the process is at a boundary
- * @group:   with the other two the name of the point, "store.record.before"
- * @name:    "" for none
- * @when:    "" for none
- * @payload: what is about to pass it, for TEXT
+ * failpoint() - perform the task that is set for a boundary, where the process is now
+ * @group:   first part of the name of the point, such as "store" of "store.record.before"
+ * @name:    second part, "" for none
+ * @when:    third part, "" for none
+ * @payload: the message, arguments or answer, in which TEXT is searched; @n parts
  *
- * May block, and may not return. Thread-safe. Costs a branch where nothing is set.
+ * May block, and may not return. Thread-safe. Costs one branch if no points are set.
  */
 static inline enum failpoint_act failpoint(const char *group, const char *name, const char *when,
                                            const struct bytes *payload, size_t n)
@@ -93,7 +94,7 @@ static inline enum failpoint_act failpoint(const char *group, const char *name, 
 
 enum failpoint_act failpoint_hit_message(const struct bus_message *m, const char *when);
 
-/* The same of a message that is published: publish.<kind>.@when. */
+/* The same for a message that is published: point publish.<kind>.@when. */
 static inline enum failpoint_act failpoint_message(const struct bus_message *m, const char *when)
 {
     if (__builtin_expect(!failpoint_armed_, true))

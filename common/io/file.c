@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Files: reads a file as a whole
+ *
+ * See io/file.h.
+ */
 #include "io/file.h"
 
 #include <errno.h>

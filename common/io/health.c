@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Health: an HTTP server on the loop of the process, with libmicrohttpd
+ *
+ * See io/health.h.
+ */
 #include "io/health.h"
 
 #include <errno.h>
@@ -15,33 +20,33 @@
 #include "io/address.h"
 #include "io/health_local.h"
 
-#define CONNECTIONS_MAX 32           /* at a time; whoever else connects waits in the backlog */
+#define CONNECTIONS_MAX 32           /* at a time; others wait in the backlog of the socket */
 #define CONNECTION_MEMORY (16 << 10) /* bytes of each, for a request and the head of its answer */
-#define CONNECTION_PATIENCE_S 2      /* an idle one is closed; less than --healthcheck has */
-#define CONNECTION_LIFE_S 5          /* also where it says a byte now and then */
-#define ADDRESS_CONNECTIONS 8        /* of them, of one address */
-#define TURN_MS 500                  /* between two looks at them, at most */
+#define CONNECTION_PATIENCE_S 2      /* an idle one is closed; less than --healthcheck waits */
+#define CONNECTION_LIFE_S 5          /* then any one is closed, also if it sends a byte at times */
+#define ADDRESS_CONNECTIONS 8        /* from one address */
+#define TURN_MS 500                  /* at most, between two runs of the server */
 
 #define PLAIN "text/plain; charset=utf-8"
 #define PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
 
-/* One connection. */
+/* A connection. */
 struct peer {
     struct list link; /* in health.peers, oldest first */
     int fd;
-    int64_t since;
+    int64_t since; /* monotonic ms */
 };
 
 struct health {
     struct MHD_Daemon *http;
     const struct health_pages *pages;
     void *ctx;
-    struct buf page; /* the one being made */
-    uv_poll_t poll;  /* on the epoll of http, which holds all its sockets */
+    struct buf page; /* the page that is being made */
+    uv_poll_t poll;  /* on the epoll of http, which has all its sockets */
     uv_timer_t timer;
     struct list peers;
-    struct health_local *local; /* NULL: its address is taken */
-    int n_handles;              /* of these, still open */
+    struct health_local *local; /* NULL if its address is in use */
+    int n_handles;              /* handles of the loop that are not closed yet */
     void (*on_closed)(void *ctx);
 };
 
@@ -130,8 +135,8 @@ static enum MHD_Result send_page(struct health *h, struct MHD_Connection *connec
     return sent;
 }
 
-/* Called with the head of a request, with each piece of its body, which is dropped, and at its end,
- * when it is answered. */
+/* libmicrohttpd calls this with the head of a request, with each piece of its body, which is
+ * dropped, and at its end: then it is answered. */
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_size, void **state)
@@ -173,7 +178,8 @@ static void on_peer(void *ctx, struct MHD_Connection *connection, void **state,
     *state = peer;
 }
 
-/* MHD's patience is for those that are idle. */
+/* Closes connections after CONNECTION_LIFE_S: the timeout of libmicrohttpd is only for idle ones.
+ */
 static void end_old_peers(struct health *h)
 {
     int64_t born_before = clock_monotonic_ms() - INT64_C(1000) * CONNECTION_LIFE_S;
@@ -187,8 +193,8 @@ static void end_old_peers(struct health *h)
     }
 }
 
-/* A run that closes connections which were too many does not accept others in their place, and does
- * not say that another run would: hence the limit to the wait. */
+/* Runs the server. A run that closes surplus connections does not accept others in their place, and
+ * MHD_get_timeout() does not report that another run would: so the wait is limited. */
 static void serve(struct health *h)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms = TURN_MS;
@@ -227,7 +233,7 @@ static int listen_on(const struct addrinfo *a)
 
     if (fd < 0)
         return -errno;
-    /* a process that was started again would else have to wait for connections of the old one */
+    /* otherwise a process that is restarted would have to wait for connections of the old one */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, CONNECTIONS_MAX) == 0)
         return fd;
@@ -258,9 +264,9 @@ static int open_socket(const char *text, const char **why)
     return r;
 }
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
-/* Takes over @fd. Return: 0 or -errno. */
+/* Starts the server, which then owns @fd. Return: 0 or -errno. */
 static int start_http(struct health *h, int fd)
 {
     h->http = MHD_start_daemon(
@@ -289,7 +295,7 @@ static int watch(struct health *h, uv_loop_t *loop)
     return uv_poll_start(&h->poll, UV_READABLE, on_poll);
 }
 
-/* With the port that there is, where any was asked for. */
+/* Starts the local socket for --healthcheck, under the actual port if port 0 was given. */
 static bool listen_apart(struct health *h, uv_loop_t *loop, const char *listen)
 {
     struct address address;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Health: what a process says of itself over HTTP
+ * Health: serves health and metrics of a process over HTTP
  *
- *   GET /livez     200: the loop turns, because it is the loop that answers
+ *   GET /livez     200: the loop runs, because the loop answers
  *   GET /readyz    200, or 503 and a line for each reason
  *   GET /metrics   for Prometheus
  *
- * Few connections at a time, of one address fewer, none for long. --healthcheck asks apart from
- * them, see health_local.h.
+ * Connections are limited in number, also per address, and in time. --healthcheck uses a local
+ * socket instead, which these limits do not affect (io/health_local.h).
  *
- * libmicrohttpd, driven by the process' own loop: no thread, and nothing in it ever blocks. No
- * data of jobs: meant for whoever runs the process, not for the world.
+ * libmicrohttpd runs on the loop of the process: there is no thread, and nothing blocks. The pages
+ * contain no data of jobs; they are for operators, not for the public. Called by io/driver (the
+ * server) and io/daemon (health_ask()).
  */
 #pragma once
 
@@ -21,31 +22,33 @@
 
 struct health;
 
-/* What the answers are made of. Each appends its page; ctx as given to health_new(). */
+/* The functions that make the pages. Each appends to @out; @ctx is that of health_new(). */
 struct health_pages {
-    bool (*ready)(void *ctx, struct buf *out); /* false: @out says why */
+    bool (*ready)(void *ctx, struct buf *out); /* if it returns false @out has the reasons */
     void (*metrics)(void *ctx, struct buf *out);
 };
 
 /**
- * health_new() - listen
- * @listen: as address_parse() takes it; with port 0 any that is free, which is logged
+ * health_new() - start the server
+ * @listen: for address_parse(); port 0 is any free port, which is logged
+ * @pages:  kept, not copied
  *
- * Return: 0, or -errno and what there is to say was logged.
+ * Return: 0, or -errno after it has logged the cause.
  */
 int health_new(struct health **out, uv_loop_t *loop, const char *listen,
                const struct health_pages *pages, void *ctx);
 
-/* Closes all connections; on_closed runs when the loop has let go, may free it. */
+/* Closes all connections. on_closed(ctx) runs when all handles are closed; it may free @h. */
 void health_close(struct health *h, void (*on_closed)(void *ctx));
 
-/* After on_closed, or NULL. Returns NULL. */
+/* @h: closed, or NULL. Return: NULL. */
 struct health *health_free(struct health *h);
 
 /**
  * health_ask() - ask another process for its /livez, for at most @timeout_ms
- * @listen: where it listens; an address that means all is asked at the loopback one
+ * @listen: health.listen of that process; for "all addresses" the loopback address is asked
  *
- * Return: NULL where it answered 200, else why not, for people; valid until the next call.
+ * Blocks. Return: NULL if it has answered 200; otherwise why not, for a person; valid until the
+ * next call.
  */
 const char *health_ask(const char *listen, int timeout_ms);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Asking for /livez: plain sockets, because images of containers have no curl
+ * Asks another process for its /livez, for --healthcheck
+ *
+ * With plain sockets, because images of containers have no curl. Called by io/daemon; see
+ * health_ask() in io/health.h.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -21,7 +24,7 @@ static char trouble[256];
 struct asking {
     int fd;
     int64_t deadline;
-    char answer[256]; /* the beginning; there is no need for more */
+    char answer[256]; /* the beginning, which has the status */
     size_t len;
 };
 
@@ -57,7 +60,7 @@ static int connect_to(struct asking *a, const struct addrinfo *to)
     return r ? r : -error;
 }
 
-/* The request fits into any socket's buffer. */
+/* One send() is enough: the request fits into the buffer of any socket. */
 static int send_request(const struct asking *a)
 {
     static const char request[] =
@@ -66,7 +69,7 @@ static int send_request(const struct asking *a)
     return send(a->fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Reads as far as there is a first line. */
+/* Reads until the first line is complete. */
 static int read_status(struct asking *a)
 {
     while (!strchr(a->answer, '\n') && a->len < sizeof(a->answer) - 1) {
@@ -110,8 +113,8 @@ static const char *ask(const struct addrinfo *to, int timeout_ms)
     return r ? strerrordesc_np(-r) : judge(&a);
 }
 
-/* Whether it has said by the socket of this system alone that it lives. Where that does not answer
- * the process may be of an earlier build, or in another network namespace. */
+/* Whether the process has answered by its local socket. If it has not it may still be alive: of an
+ * earlier build, or in another network namespace. */
 static bool ask_apart(const struct address *at, int timeout_ms)
 {
     struct sockaddr_un address;
@@ -132,7 +135,7 @@ static bool ask_apart(const struct address *at, int timeout_ms)
     return !r && !judge(&a);
 }
 
-/* Whom one can ask that listens at all addresses. */
+/* Return: the loopback address if @host means all addresses; otherwise @host. */
 static const char *reachable(const char *host)
 {
     if (strcmp(host, "0.0.0.0") == 0)

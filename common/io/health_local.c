@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * The local socket for --healthcheck
+ *
+ * See io/health_local.h.
+ */
 #include "io/health_local.h"
 
 #include <errno.h>
@@ -24,7 +29,7 @@ socklen_t health_local_address(const char *host, const char *port, struct sockad
 {
     int n;
 
-    *out = (struct sockaddr_un){.sun_family = AF_UNIX}; /* a first byte of 0: no file */
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX}; /* first byte 0: abstract, not a file */
     n = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "drover-health/%s:%s", host, port);
     if (n >= (int)sizeof(out->sun_path) - 1)
         n = (int)sizeof(out->sun_path) - 2;

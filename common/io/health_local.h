@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Liveness apart: a socket of this system alone, by which --healthcheck asks
+ * The local socket for --healthcheck: tells whether a process is alive
  *
- * Whoever may connect to health.listen can have all the connections that it takes. This is an
- * abstract Unix socket, named after the host and port of that; the loop answers each connection of
- * the process' own user, or of root, with one line, and closes all others.
+ * A client that can reach health.listen can use up all connections there. So --healthcheck asks by
+ * an abstract Unix socket, which is named after host and port of health.listen. The loop answers
+ * each connection of a process of the same user, or of root, with one line, and closes all others.
+ * Called by io/health.
  */
 #pragma once
 
@@ -15,15 +16,15 @@
 
 struct health_local;
 
-/* The address that belongs to a host, as it is written, and a port. Return: its length. */
+/* Makes the address for @host, as written in health.listen, and @port. Return: its length. */
 socklen_t health_local_address(const char *host, const char *port, struct sockaddr_un *out);
 
-/* Whether the other end of a socket is a process of our user, or of root. */
+/* Whether the other end of a socket is a process of the same user, or of root. */
 bool health_local_trusts(int fd);
 
-/* Return: 0 or -errno. */
+/* Starts to listen. Return: 0 or -errno. */
 int health_local_new(struct health_local **out, uv_loop_t *loop, const char *host,
                      const char *port);
 
-/* It is gone after a turn of the loop; on_closed(@ctx) runs then. */
+/* Closes and frees @l. on_closed(@ctx) runs in a later iteration of the loop, when it is closed. */
 void health_local_close(struct health_local *l, void (*on_closed)(void *ctx), void *ctx);

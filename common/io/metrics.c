@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Metrics: prints figures by their table, for the log and for Prometheus
+ *
+ * See io/metrics.h.
+ */
 #include "io/metrics.h"
 
 #include <assert.h>
@@ -29,14 +34,14 @@ void metrics_log(const struct metric_set *set, const void *figures)
         log_write(LOG_INFO, set->name, fields, (int)set->n);
 }
 
-/* ---- for Prometheus ---- */
+/* ---- the format of Prometheus ---- */
 
 static void put_head(struct buf *out, const char *name, const char *type, const char *help)
 {
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* A unit that Prometheus does not want in a name, and how many of it are a second. */
+/* A suffix of a unit, which Prometheus does not want in a name. */
 struct unit {
     const char *suffix;
     unsigned per_second;
@@ -109,7 +114,7 @@ static double resident_bytes(void)
     if (!fgets(line, sizeof(line), f))
         line[0] = '\0';
     fclose(f);
-    strtol(line, &end, 10); /* the whole address space; behind it what is resident */
+    strtol(line, &end, 10); /* first the address space, then what is resident */
     pages = strtol(end, NULL, 10);
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
@@ -117,7 +122,7 @@ static double resident_bytes(void)
 static double open_fds(void)
 {
     DIR *dir = opendir("/proc/self/fd");
-    int n = -3; /* ".", "..", and the one we look with */
+    int n = -3; /* ".", "..", and the descriptor of this directory */
 
     if (!dir)
         return 0;

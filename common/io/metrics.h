@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Metrics: what a process counts, told to people (log) and to Prometheus
+ * Metrics: the figures of a process, in the log and for Prometheus
  *
- * A table says of each figure what it is called, what it is and where it stands in a struct; it
- * drives both forms. All figures are uint64_t. In the log a figure has its plain name; Prometheus
- * gets
+ * A table has the name, the kind and the place in a struct of each figure; both forms are printed
+ * by it. All figures are uint64_t. In the log a figure has its plain name; Prometheus gets
  *
  *     drover_<prefix><name>          a gauge
  *     drover_<prefix><name>_total    a counter
  *
- * and a name that ends in _us or _ms is told there in _seconds.
+ * and a figure whose name ends with _us or _ms in _seconds. Called by io/driver; each role and
+ * io/vitals has a table.
  */
 #pragma once
 
@@ -32,23 +32,25 @@ struct metric {
     const char *help;
 };
 
-/* The figures of one part. */
+/* The table of one part of a process. */
 struct metric_set {
     const char *name; /* the event in the log */
     const struct metric *metrics;
     size_t n; /* at most METRICS_MAX */
 };
 
-/* One line in the log, level info. @figures: the struct that the offsets are in. */
+/* Logs one line at level info. @figures: the struct that has the values. */
 void metrics_log(const struct metric_set *set, const void *figures);
 
 /**
- * metrics_print() - text format of Prometheus, version 0.0.4
- * @prefix: such as "scheduler_", or ""
- * @role:   value of the label role; plain word
+ * metrics_print() - append the text format of Prometheus, version 0.0.4
+ * @prefix:  such as "scheduler_", or ""
+ * @role:    value of the label role; a plain word
+ * @figures: the struct that has the values
  */
 void metrics_print(struct buf *out, const struct metric_set *set, const char *prefix,
                    const char *role, const void *figures);
 
-/* drover_build_info, and what Prometheus expects of any process. @started_ms: since 1970. */
+/* Appends drover_build_info, and the figures that Prometheus expects of any process. @started_ms:
+ * Unix ms. */
 void metrics_print_process(struct buf *out, const char *role, int64_t started_ms);

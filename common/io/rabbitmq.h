@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * librabbitmq's headers, wherever this release keeps them: in a folder since 0.12
+ * Includes the headers of librabbitmq, which are in a folder since release 0.12
+ *
+ * Included by io/bus_internal.h and bench.
  */
 #pragma once
 

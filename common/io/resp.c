@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * RESP: writes commands, and reads replies with the parser of hiredis
+ *
+ * See io/resp.h.
+ */
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -6,7 +11,7 @@
 
 #include "io/resp.h"
 
-/* What the parser keeps of its buffer between replies. */
+/* Bytes of its buffer that the parser keeps between replies. */
 #define PARSER_KEEPS ((size_t)1024 * 1024)
 
 #if HIREDIS_MAJOR >= 1
@@ -15,7 +20,7 @@ typedef size_t array_length;
 typedef int array_length;
 #endif
 
-/* "$17\r\n" or "*3\r\n" */
+/* Writes a length, such as "$17\r\n" or "*3\r\n". */
 static void put_length(struct buf *out, char type, size_t n)
 {
     char text[DIGITS_MAX + 3], *p = text + sizeof(text);
@@ -39,7 +44,8 @@ void resp_put(struct buf *out, const void *data, size_t len)
     buf_append(out, "\r\n", 2);
 }
 
-/* The parser wants an object for each element; ours has no use for them, so all are the reader. */
+/* The parser wants an object for each element. Elements are appended to the reader, which is passed
+ * as the object of each of them. */
 
 static void *add_item(struct resp_reader *r, const char *data, size_t len)
 {
@@ -119,7 +125,7 @@ int resp_feed(struct resp_reader *r, const void *data, size_t len)
     return redisReaderFeed(r->parser, data, len) == REDIS_OK ? 0 : parser_error(r);
 }
 
-/* Views can be made only now: the text moved while it grew. */
+/* Makes the views when the reply is complete, because the text moves while it grows. */
 static int make_views(struct resp_reader *r)
 {
     size_t n = r->ends.len / sizeof(size_t), from = 0;
@@ -137,8 +143,7 @@ static int make_views(struct resp_reader *r)
     return 0;
 }
 
-/* The elements of one reply may come in over several feeds: cleared only when one was handed over.
- */
+/* Clears the last reply after it was handed over, not before: a reply may come in several feeds. */
 static void begin_reply(struct resp_reader *r)
 {
     r->reply = (struct resp_reply){0};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * RESP: the bytes between us and Redis
+ * RESP: the protocol of Redis
  *
- * Commands are appended to a buffer that leaves whole. Replies come out of hiredis' parser
- * flattened: the strings of all nested arrays one behind the other, integers as decimal text, nil
- * as empty. All strings of one reply share one buffer, which the next reply takes over.
+ * Commands are appended to a buffer. Replies come from the parser of hiredis as a flat list: the
+ * strings of all nested arrays in order, integers as decimal text, nil as empty. All strings of a
+ * reply share one buffer, which the next reply reuses. Called by io/store and io/store_check.
  */
 #pragma once
 
@@ -26,38 +26,38 @@ static inline void resp_puts(struct buf *out, const char *s)
 }
 
 struct resp_reply {
-    bool error;                /* items[0] is the server's message */
-    const struct bytes *items; /* each with a NUL behind it; valid until the next resp_next() */
+    bool error;                /* items[0] is the error message of the server */
+    const struct bytes *items; /* each followed by a NUL; valid until the next resp_next() */
     uint32_t n;
 };
 
 struct resp_reader {
     struct redisReader *parser;
     struct resp_reply reply;
-    struct buf text;  /* of the reply being read */
-    struct buf ends;  /* size_t: where each item ends in it */
-    struct buf views; /* struct bytes: the same, made when the reply is whole */
+    struct buf text;  /* all items of the reply that is being read */
+    struct buf ends;  /* size_t: the end of each item in text */
+    struct buf views; /* struct bytes: the items, made when the reply is complete */
 };
 
 /* Return: 0 or -ENOMEM. */
 int resp_init(struct resp_reader *r);
 
-/* Accepts one that is all zero. */
+/* Accepts a reader that is all zero. */
 void resp_deinit(struct resp_reader *r);
 
-/* Return: 0, -ENOMEM, or -EPROTO where this is not Redis talking. */
+/* Adds bytes that were received. Return: 0, -ENOMEM, or -EPROTO if they are not RESP. */
 int resp_feed(struct resp_reader *r, const void *data, size_t len);
 
 /**
- * resp_next() - the next whole reply of what was fed
- * @reply: set to NULL where there is none yet
+ * resp_next() - the next complete reply
+ * @reply: set to NULL if there is none yet; owned by the reader
  *
  * Return: 0, -ENOMEM or -EPROTO.
  */
 int resp_next(struct resp_reader *r, const struct resp_reply **reply);
 
-/* What a person can be shown of a reply: its first item, or that there is none. */
+/* Return: a text of a reply for a person: its first item, or that it is empty. */
 const char *resp_text(const struct resp_reply *reply);
 
-/* True where the reply is an error that begins with @prefix, such as "-OOM" without the dash. */
+/* Whether the reply is an error that begins with @prefix, such as "OOM" for "-OOM …". */
 bool resp_is_error(const struct resp_reply *reply, const char *prefix);

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Store: one connection to Redis on the loop, with pipelined calls
+ *
+ * States: WAITING, CONNECTING, CHECKING, UP; any trouble leads back to WAITING. Calls are answered
+ * in the order in which they were sent. See io/store.h.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,13 +18,13 @@
 #include "io/failpoint.h"
 #include "io/resp.h"
 #include "io/store.h"
-#include "io/store_exam.h"
+#include "io/store_check.h"
 
 #define READ_SIZE ((size_t)256 * 1024)
-#define KEEPALIVE_S 15  /* an idle connection to a host that is gone ends within minutes */
+#define KEEPALIVE_S 15  /* an idle connection to a host that has vanished ends within minutes */
 #define PREFIX_MAX 128  /* bytes */
 #define FUNCTION_MAX 64 /* bytes */
-#define WAIT_SHARE 4    /* of the time that a call may take, for replicas to come so far */
+#define WAIT_SHARE 4    /* WAIT for replicas lasts a fourth of the time that a call may take */
 
 static const unsigned char built_in_library[] = {
 #include "drover_lua.inc"
@@ -26,24 +32,25 @@ static const unsigned char built_in_library[] = {
 };
 
 enum state {
-    WAITING,    /* for the timer, to connect again */
-    CONNECTING, /* name and connection under way; the timer bounds this and the next state */
-    EXAMINING,
-    UP, /* the timer bounds the oldest call */
+    WAITING,    /* until the timer begins to connect again */
+    CONNECTING, /* name lookup and connect; the timer bounds this state and the next one */
+    CHECKING,   /* store check */
+    UP,         /* the timer bounds the oldest call */
     CLOSED,
 };
 
 struct call {
-    struct list node; /* in store.calls; .held when answered, until replicas have it; .lost
-                         once its connection is gone */
-    store_cb cb;      /* NULL: a WAIT for replicas */
+    struct list node; /* in store.calls; in store.held when answered, until replicas have it; in
+                         store.lost when its connection is lost */
+    store_cb cb;      /* NULL for a WAIT */
     void *ctx;
     uint64_t deadline;           /* as uv_now() */
-    const char *function;        /* a constant; for the failpoint; NULL: no call of ours */
-    struct store_answer *answer; /* of one that is held; owned */
+    const char *function;        /* a literal, for the failpoint; NULL if it is no store function */
+    struct store_answer *answer; /* of a call in store.held; owned */
 };
 
-/* One connection. It is given up by no longer being store.link; libuv frees it some time later. */
+/* A connection. It is given up when store.link no longer points to it; it is freed when libuv has
+ * closed it. */
 struct link {
     struct store *store;
     union {
@@ -55,36 +62,36 @@ struct link {
     uv_connect_t connect;
     uv_write_t write;
     struct resp_reader reader;
-    struct buf out;     /* gathers the commands of a turn */
-    struct buf sending; /* with libuv; empty where nothing is on its way */
+    struct buf out;     /* the commands of this iteration of the loop */
+    struct buf sending; /* what libuv is writing; empty if nothing */
     char input[READ_SIZE];
 };
 
 struct store {
     uv_loop_t *loop;
-    struct store_config config; /* owns its texts, but for the library */
-    struct exam_config exam_config;
+    struct store_config config; /* owns its texts, except the library */
+    struct store_check_config store_check_config;
     struct store_callbacks callbacks;
     void *ctx;
     enum state state;
-    struct link *link; /* NULL where there is none */
-    struct exam exam;
-    uint32_t partitions;       /* as when it was up last; 0 before */
-    struct list calls;         /* sent or about to be, oldest first: Redis answers in order */
-    struct list held;          /* answered, and replicas are waited for: older than calls */
-    bool unconfirmed;          /* replicas were not waited for since the last call */
-    bool behind;               /* they were in vain, and that was told */
-    store_memory_cb memory_cb; /* NULL: nobody asks how full the server is */
+    struct link *link; /* NULL if there is no connection */
+    struct store_check check;
+    uint32_t partitions;       /* when it was last up; 0 before */
+    struct list calls;         /* sent or about to be sent, oldest first: Redis answers in order */
+    struct list held;          /* answered, but a WAIT is in progress: older than calls */
+    bool unconfirmed;          /* no WAIT was sent since the last call */
+    bool behind;               /* the last WAIT found too few replicas, which was logged */
+    store_memory_cb memory_cb; /* NULL if no store_memory() is in progress */
     void *memory_ctx;
-    struct list lost; /* to be answered STORE_UNKNOWN in the next turn */
+    struct list lost; /* calls to be answered STORE_UNKNOWN in the next iteration of the loop */
     uv_timer_t timer;
-    uv_idle_t turn; /* active while something waits for the next turn: keeps the loop awake */
+    uv_idle_t turn; /* active while something is to be done in the next iteration of the loop */
     uv_getaddrinfo_t lookup;
     bool looking_up;
-    unsigned open;     /* handles, connections and lookups that libuv still holds */
-    unsigned failures; /* since the last answer */
+    unsigned open;     /* handles, connections and lookups that libuv still has */
+    unsigned failures; /* of connecting, since the last answer */
     struct rng rng;
-    char told[sizeof(((struct exam *)0)->why)]; /* the last trouble: each is told once */
+    char told[sizeof(((struct store_check *)0)->why)]; /* the last trouble that was reported */
     void (*on_closed)(void *ctx);
 };
 
@@ -127,7 +134,8 @@ static void move_all(struct list *to, struct list *from)
         list_append(to, node);
 }
 
-/* What the callbacks call in their turn waits for the next one: they may try again for ever. */
+/* Answers the lost calls. Calls that the callbacks make meanwhile are answered in the next
+ * iteration of the loop, because they may be made again and again. */
 static void answer_lost(struct store *s)
 {
     static const struct store_answer unknown = {.result = STORE_UNKNOWN};
@@ -177,7 +185,8 @@ static void drop_link(struct store *s)
         turn_set(s);
 }
 
-/* Doubles with each failure up to the maximum; of that, a random half to whole. */
+/* Return: the pause before the next attempt in ms; it doubles with each failure up to the maximum,
+ * and a random part of up to a half is taken off. */
 static uint64_t backoff(struct store *s)
 {
     uint64_t delay = (uint64_t)s->config.reconnect_min_ms << (s->failures < 20 ? s->failures : 20);
@@ -187,7 +196,7 @@ static uint64_t backoff(struct store *s)
     return delay - rng_below(&s->rng, delay / 2 + 1);
 }
 
-/* True where this trouble was not the last one told already. */
+/* Whether this trouble is another one than the last that was reported. */
 static bool is_news(struct store *s, const char *why)
 {
     if (strcmp(s->told, why) == 0)
@@ -204,7 +213,9 @@ static void wait_to_connect(struct store *s)
     s->failures++;
 }
 
-/* The connection does not work. Last in its caller: callbacks may close the store. */
+/* Gives up a connection that does not work. A caller returns after it: callbacks may close the
+ * store.
+ */
 static void lose(struct store *s, const char *why)
 {
     bool was_up = s->state == UP;
@@ -218,7 +229,7 @@ static void lose(struct store *s, const char *why)
                  LOG_S("why", why));
 }
 
-/* The server will not do. Likewise last. */
+/* Gives up a connection to a server that cannot be used. A caller returns after it, too. */
 static void refuse(struct store *s, const char *why)
 {
     wait_to_connect(s);
@@ -230,7 +241,7 @@ static void refuse(struct store *s, const char *why)
 
 static void on_written(uv_write_t *write, int status);
 
-/* Return: the call, the newest one; NULL where out of memory. */
+/* Return: a call that is in no list yet; NULL if memory is out. */
 static struct call *call_new(struct store *s, const char *function, store_cb cb, void *ctx)
 {
     struct call *call = malloc(sizeof(*call));
@@ -243,15 +254,15 @@ static struct call *call_new(struct store *s, const char *function, store_cb cb,
     return call;
 }
 
-/* Behind the calls that are about to leave. It blocks the connection, and what it waits for in vain
- * is asked for again: so for a part only of the time that a call may take. */
+/* Appends a WAIT after the calls that are about to leave. WAIT blocks the connection, and calls
+ * whose WAIT fails are repeated: so it lasts only a part of the time that a call may take. */
 static void put_wait(struct store *s)
 {
     struct call *wait = s->unconfirmed ? call_new(s, NULL, NULL, NULL) : NULL;
     char number[16];
 
     if (!wait)
-        return; /* out of memory: with the next write */
+        return; /* not needed; or memory is out: then the next write has it */
     resp_command(&s->link->out, 3);
     resp_puts(&s->link->out, "WAIT");
     snprintf(number, sizeof(number), "%u", s->config.replicas);
@@ -262,7 +273,8 @@ static void put_wait(struct store *s)
     s->unconfirmed = false;
 }
 
-/* What the socket takes at once, which is all of it as a rule, costs the loop no round. */
+/* Writes the commands of this iteration. Usually the socket takes all of them at once, which needs
+ * no further iteration of the loop. */
 static void flush(struct link *link)
 {
     struct buf out;
@@ -321,38 +333,39 @@ static void on_turn(uv_idle_t *turn)
 static void go_up(struct store *s)
 {
     s->state = UP;
-    s->partitions = s->exam.partitions;
-    s->exam_config.partitions = s->exam_config.known = s->partitions;
+    s->partitions = s->check.partitions;
+    s->store_check_config.partitions = s->store_check_config.known = s->partitions;
     s->told[0] = '\0';
     uv_timer_stop(&s->timer);
-    if (s->exam.warning[0])
-        log_warn("store_warning", LOG_S("why", s->exam.warning));
+    if (s->check.warning[0])
+        log_warn("store_warning", LOG_S("why", s->check.warning));
     if (s->callbacks.on_up)
         s->callbacks.on_up(s->ctx);
 }
 
-static void on_verdict(struct store *s, enum exam_verdict verdict)
+static void on_verdict(struct store *s, enum store_check_verdict verdict)
 {
     switch (verdict) {
-    case EXAM_ASK:
+    case STORE_CHECK_ASK:
         if (s->link->out.failed)
             lose(s, "out of memory");
         else
             turn_set(s);
         break;
-    case EXAM_PASSED:
+    case STORE_CHECK_PASSED:
         go_up(s);
         break;
-    case EXAM_WAIT:
-        lose(s, s->exam.why);
+    case STORE_CHECK_WAIT:
+        lose(s, s->check.why);
         break;
-    case EXAM_REFUSED:
-        refuse(s, s->exam.why);
+    case STORE_CHECK_REFUSED:
+        refuse(s, s->check.why);
         break;
     }
 }
 
-/* Errors that say: nothing was done, and the next examination will find out or mend why. */
+/* Whether an error means that nothing was done, and that the next store check will find the cause
+ * or remove it. */
 static bool calls_for_examination(const struct resp_reply *reply)
 {
     static const char *const errors[] = {
@@ -366,7 +379,7 @@ static bool calls_for_examination(const struct resp_reply *reply)
     return false;
 }
 
-/* Keeps an answer until replicas have what it tells of. */
+/* Keeps an answer until replicas have the writes of the call. */
 static void hold(struct store *s, struct call *call, const struct store_answer *answer)
 {
     call->answer = store_answer_copy(answer);
@@ -374,7 +387,8 @@ static void hold(struct store *s, struct call *call, const struct store_answer *
     list_append(&s->held, &call->node);
 }
 
-/* Where replicas are behind it may yet be lost: as if there had been no answer. */
+/* After the answer to a WAIT. If too few replicas have the writes, these may still be lost: the
+ * calls are answered STORE_UNKNOWN. */
 static void on_waited(struct store *s, struct call *wait, const struct resp_reply *reply)
 {
     static const struct store_answer unknown = {.result = STORE_UNKNOWN};
@@ -403,8 +417,8 @@ static void on_reply(struct store *s, const struct resp_reply *reply)
     struct store_answer answer = {STORE_OK, reply->items, reply->n};
     struct call *call;
 
-    if (s->state == EXAMINING) {
-        on_verdict(s, exam_reply(&s->exam, reply, &s->link->out));
+    if (s->state == CHECKING) {
+        on_verdict(s, store_check_reply(&s->check, reply, &s->link->out));
         return;
     }
     if (list_empty(&s->calls) || calls_for_examination(reply)) {
@@ -485,11 +499,11 @@ static void on_connect(uv_connect_t *connect, int status)
         lose(s, uv_strerror(status));
         return;
     }
-    s->state = EXAMINING;
-    on_verdict(s, exam_begin(&s->exam, &s->exam_config, &link->out));
+    s->state = CHECKING;
+    on_verdict(s, store_check_begin(&s->check, &s->store_check_config, &link->out));
 }
 
-/* Makes store.link, not connected yet. Return: 0 or -errno. */
+/* Makes store.link, which is not connected yet. Return: 0 or -errno. */
 static int link_new(struct store *s, bool is_pipe)
 {
     struct link *link = calloc(1, sizeof(*link));
@@ -532,7 +546,7 @@ static int connect_tcp(struct store *s, const struct sockaddr *address)
     return uv_tcp_connect(&s->link->connect, &s->link->tcp, address, on_connect);
 }
 
-/* A name of several addresses: the next one after each failure. */
+/* Return: one of the addresses of a name; another one after each failure. */
 static const struct sockaddr *choose(const struct store *s, const struct addrinfo *list)
 {
     const struct addrinfo *chosen = list;
@@ -561,7 +575,7 @@ static void on_lookup(uv_getaddrinfo_t *lookup, int status, struct addrinfo *lis
     let_go(s);
 }
 
-/* A lookup that a connection attempt gave up on may still be under way: then its result will do. */
+/* Looks up the name. If a lookup of an earlier attempt is still in progress its result is used. */
 static int look_up(struct store *s)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -615,7 +629,7 @@ static void on_timer(uv_timer_t *timer)
     case CONNECTING:
         lose(s, "no connection in time");
         break;
-    case EXAMINING:
+    case CHECKING:
         lose(s, "Redis does not answer in time");
         break;
     case UP:
@@ -626,7 +640,7 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-/* ---- the public side ---- */
+/* ---- making a store, and calls ---- */
 
 static void config_deinit(struct store_config *c)
 {
@@ -637,7 +651,7 @@ static void config_deinit(struct store_config *c)
     free((void *)c->prefix);
 }
 
-/* NULL and "" are both not given. Return: false where out of memory. */
+/* Replaces a text by a copy; NULL and "" both mean not given. Return: false if memory is out. */
 static bool own(const char **text)
 {
     if (*text && **text == '\0')
@@ -664,7 +678,7 @@ static int config_init(struct store_config *c, const struct store_config *from)
     c->reconnect_min_ms = or_default(c->reconnect_min_ms, 100);
     c->reconnect_max_ms = or_default(c->reconnect_max_ms, 10000);
     c->library = c->library ? c->library : (const char *)built_in_library;
-    /* All of them, so that none is left borrowed where one fails. */
+    /* All are copied even if one fails, so that config_deinit() frees no text of the caller. */
     owned = own(&c->host);
     owned &= own(&c->socket_path);
     owned &= own(&c->user);
@@ -679,7 +693,7 @@ static int store_init(struct store *s, uv_loop_t *loop, const struct store_confi
 
     if (ret < 0)
         return ret;
-    s->exam_config = (struct exam_config){
+    s->store_check_config = (struct store_check_config){
         .user = s->config.user,
         .password = s->config.password,
         .database = s->config.database,
@@ -727,7 +741,7 @@ int store_new(struct store **out, uv_loop_t *loop, const struct store_config *co
     return 0;
 }
 
-/* Return: 0, or -ENOMEM and nothing appended. */
+/* Return: 0; or -ENOMEM, then nothing is appended. */
 static int put_call(struct store *s, uint32_t partition, const char *function,
                     const struct bytes *args, int n)
 {
@@ -777,7 +791,7 @@ int store_call(struct store *s, uint32_t partition, const char *function, const 
     return 0;
 }
 
-/* ---- how full the server is ---- */
+/* ---- memory of the server ---- */
 
 static uint64_t number_of(const char *text, const char *name)
 {
@@ -837,7 +851,7 @@ uint32_t store_partitions(const struct store *s)
 
 const char *store_run(const struct store *s)
 {
-    return s->exam.run;
+    return s->check.run;
 }
 
 static void on_handle_closed(uv_handle_t *handle)

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * URLs of servers
+ *
+ * See io/url.h.
+ */
 #include "io/url.h"
 
 #include <ctype.h>
@@ -29,7 +34,7 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent decodes into a string of its own. */
+/* Percent-decodes @part into a new string. */
 static int part_decode(struct bytes part, char **out, const char *name, struct problem *problem)
 {
     char *text = bytes_dup(part);
@@ -58,7 +63,7 @@ static int part_decode(struct bytes part, char **out, const char *name, struct p
     return 0;
 }
 
-/* What stands before the first @separator, which is skipped; all of it where there is none. */
+/* Takes the text before the first @separator, which is skipped; all of it if there is none. */
 static struct bytes cut(struct bytes *rest, char separator)
 {
     const uint8_t *at = rest->len > 0 ? memchr(rest->data, separator, rest->len) : NULL;
@@ -81,7 +86,7 @@ static int port_parse(struct bytes text, int *out, struct problem *problem)
     return 0;
 }
 
-/* "host", "host:port", "[::1]:port" */
+/* Parses "host", "host:port" or "[::1]:port". */
 static int host_parse(struct bytes text, struct url *out, struct problem *problem)
 {
     struct bytes host;
@@ -107,7 +112,7 @@ static int host_parse(struct bytes text, struct url *out, struct problem *proble
 static int credentials_parse(struct bytes text, struct url *out, struct problem *problem)
 {
     struct bytes user = cut(&text, ':');
-    bool password = text.data > user.data + user.len; /* there was a ':' */
+    bool password = text.data > user.data + user.len; /* there is a ':' */
     int r = part_decode(user, &out->user, "user", problem);
 
     return r || !password ? r : part_decode(text, &out->password, "password", problem);

@@ -2,23 +2,24 @@
 /*
  * URLs of servers: scheme://user:password@host:port/path
  *
- * Parts are percent-decoded; an IPv6 address stands in brackets.
+ * Parts are percent-decoded; an IPv6 address is in brackets. Called by io/config and the command
+ * line.
  */
 #pragma once
 
 #include "base/cleanup.h"
 #include "base/status.h"
 
-/* What was left out is NULL, or 0; a URL that ends in / has the path "". */
+/* Parts that are not given are NULL, or 0; a URL that ends with / has the path "". */
 struct url {
-    char *host; /* always there */
+    char *host; /* never NULL */
     int port;
     char *user;
     char *password;
     char *path;
 };
 
-/* All zero is an empty one. */
+/* Accepts a url that is all zero. Overwrites the password. */
 void url_deinit(struct url *url);
 static inline void url_deinit_p(struct url *url)
 {
@@ -30,8 +31,9 @@ enum {
 };
 
 /**
- * url_parse() - take a URL apart
- * @scheme:  with ://
+ * url_parse() - split a URL into its parts
+ * @scheme:  that it must have, with "://"
+ * @out:     the caller releases it with url_deinit(); empty unless 0 is returned
  * @problem: never quotes the password
  *
  * Return: 0, -ENOMEM, or URL_E_INVALID with @problem set.

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Vitals: counts pulses, judges whether a process is ready, and has the table of the driver's
+ * figures
+ *
+ * See io/vitals.h.
+ */
 #include "io/vitals.h"
 
 #include <inttypes.h>
@@ -6,7 +12,7 @@
 
 #include "base/cleanup.h"
 
-/* ---- the pulse ---- */
+/* ---- pulses ---- */
 
 void pulse_restart(struct pulse *p)
 {
@@ -24,9 +30,9 @@ bool pulse_tick(struct pulse *p, bool expected)
     return p->stall_ms > 0 && p->missed * p->period_ms >= p->stall_ms;
 }
 
-/* ---- ready or not ---- */
+/* ---- readiness ---- */
 
-/* The first reason that has to do with the broker is the one that explains the others. */
+/* Appends only the first reason about the broker, because it explains the others. */
 static void put_broker(const struct vitals *v, struct buf *out)
 {
     if (!v->broker_up)
@@ -85,7 +91,7 @@ static const struct metric metrics[] = {
     {"store_connects", METRIC_COUNTER, AT(store_connects), "connections made to Redis"},
 };
 
-#define OF_THE_STORE 2 /* the last ones */
+#define OF_THE_STORE 2 /* the last two metrics are about the store */
 
 struct metric_set vitals_metrics(bool has_store)
 {

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Workflow files: reads a Workflow message from a libconfig file by the descriptors of its fields
+ *
+ * See io/workflow_file.h.
+ */
 #include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
@@ -12,19 +17,19 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "io/tree.h"
+#include "io/config_tree.h"
 #include "io/workflow_file.h"
 #include "model/change.h"
 #include "model/reflect.h"
 #include "model/workflow.h"
 
-#define NAME_SIZE 64 /* of a field, and its NUL */
+#define NAME_SIZE 64 /* bytes of the name of a field, and its NUL */
 
 typedef ProtobufCFieldDescriptor Field;
 
 /* ---- names ---- */
 
-/* lock_ms is written as lock = "30s". */
+/* Whether a field is written without _ms and as a duration: lock_ms as lock = "30s". */
 static bool is_duration(const Field *field)
 {
     size_t len = strlen(field->name);
@@ -70,7 +75,7 @@ static int unknown_key(const ProtobufCMessageDescriptor *type, const config_sett
 
 static void put_json(struct buf *out, const config_setting_t *node);
 
-/* The shortest of the two that means the same: 0.1, not 0.10000000000000001. */
+/* Writes 15 digits if they mean the same number, else 17: 0.1, not 0.10000000000000001. */
 static void put_json_real(struct buf *out, double value)
 {
     char text[32];
@@ -178,7 +183,7 @@ static bool is_integer(const config_setting_t *node)
            config_setting_type(node) == CONFIG_TYPE_INT64;
 }
 
-/* Negative ones have a meaning of their own in some fields, such as "never". */
+/* A negative integer has a meaning of its own in some fields, such as "never". */
 static int put_duration(int64_t *to, const config_setting_t *node, struct problem *problem)
 {
     const char *text = config_setting_get_string(node);
@@ -219,7 +224,7 @@ static int put_boolean(protobuf_c_boolean *to, const config_setting_t *node,
     return 0;
 }
 
-/* RECOURSE_PARK is written "park"; the first value, …_UNSPECIFIED, cannot be written. */
+/* The value RECOURSE_PARK is written "park"; the first one, …_UNSPECIFIED, cannot be written. */
 static int put_word(int *to, const ProtobufCEnumDescriptor *type, const config_setting_t *node,
                     struct problem *problem)
 {
@@ -262,7 +267,7 @@ static int put_element(void *to, const Field *field, const config_setting_t *nod
         return put_boolean(to, node, problem);
     case PROTOBUF_C_TYPE_ENUM:
         return put_word(to, field->descriptor, node, problem);
-    default: /* a Workflow has no fields of other types: test_workflow_file reads all there are */
+    default: /* a Workflow has no fields of other types: test_workflow_file reads all of them */
         assert(field->type == PROTOBUF_C_TYPE_MESSAGE);
         if (field->descriptor == &drover__v1__payload__descriptor)
             return put_payload(to, node, problem);
@@ -319,7 +324,7 @@ static int put_members(ProtobufCMessage *message, const config_setting_t *group,
     return 0;
 }
 
-/* What was made stands in *to also where it fails: it is freed with all the rest. */
+/* Sets *to also if it fails, so that the message is freed with the one that contains it. */
 static int put_message(void *to, const ProtobufCMessageDescriptor *type,
                        const config_setting_t *node, struct problem *problem)
 {
@@ -337,7 +342,8 @@ static int put_message(void *to, const ProtobufCMessageDescriptor *type,
 
 /* ---- files ---- */
 
-/* steps[3].lock_ms, as workflow_new() says it, to steps.[3].lock, as libconfig and people do. */
+/* Turns a path of workflow_new(), such as steps[3].lock_ms, into one of libconfig: steps.[3].lock.
+ */
 static void put_tree_path(struct buf *out, const char *field)
 {
     size_t len = strlen(field);
@@ -351,7 +357,7 @@ static void put_tree_path(struct buf *out, const char *field)
     }
 }
 
-/* The setting of a path, or the closest around it that was written down. */
+/* Return: the setting of a path; if the file does not have it, the closest one that contains it. */
 static const config_setting_t *locate(const config_t *tree, const char *field)
 {
     CLEANUP(buf_deinit) struct buf path = {0};
@@ -412,7 +418,7 @@ int workflow_file_read(Drover__V1__Workflow **out, const char *path, struct prob
 
 /* ---- single fields of a step ---- */
 
-/* Whether it stands as it is in a file; else it is a text that needs quotes. */
+/* Whether a value can be written in a file as it is; otherwise it is a text and needs quotes. */
 static bool is_literal(const char *value)
 {
     char *end;
@@ -431,7 +437,7 @@ static void put_quoted(struct buf *out, const char *value)
     buf_putc(out, '"');
 }
 
-/* "retry.jitter=0" as a file has it: retry={jitter=0;}; */
+/* Writes a setting as a file has it: "retry.jitter=0" as retry={jitter=0;}; */
 static void put_setting(struct buf *out, const char *setting, const char *equals)
 {
     int depth = 0;
@@ -516,7 +522,7 @@ int workflow_step_read(Drover__V1__Step **out, const char *const *settings, size
 
 /* ---- folders ---- */
 
-/* Return: -EINVAL where it was refused and logged. */
+/* Return: 0; -EINVAL if the file was refused, which was logged; or what @cb has returned. */
 static int read_one(const char *path, workflow_file_cb cb, void *ctx)
 {
     Drover__V1__Workflow *workflow = NULL;

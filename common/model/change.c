@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Changes of one step: merges the fields that a change gives into a step of a definition
+ *
+ * The rules work on any field by its descriptor (model/reflect.h), so that a new field of a Step
+ * needs nothing here. See model/change.h.
+ */
 #include "model/change.h"
 
 #include <errno.h>
@@ -55,7 +61,7 @@ void change_move(Drover__V1__Step *to, Drover__V1__Step *change)
     move_fields(&to->base, &change->base);
 }
 
-/* NULL without memory. */
+/* Return: NULL if memory is out. */
 static Drover__V1__Step *copy_of(const Drover__V1__Step *step)
 {
     CLEANUP(buf_deinit) struct buf encoded = {0};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Change: another lease, wait, heartbeat, policy, actor or action for one step of one job
+ * Changes: another lease, wait, heartbeat, policy, actor or action for one step of one job
  *
- * What that gives is a definition of its own, with the name and the version of the job's and
- * another digest, as a migration makes one.
+ * The result is a definition of its own, with the name and the version of the job's definition and
+ * another digest; so is the result of a migration. The scheduler applies changes (Retry.change),
+ * model/wire checks them, and io/workflow_file makes them of the options --set of `drover retry`.
  */
 #pragma once
 
@@ -15,22 +16,24 @@ enum {
 };
 
 /**
- * change_apply() - put a change into a definition
- * @out:    a new reference, released by the caller
+ * change_apply() - apply a change to one step of a definition
+ * @out:    a new reference, which the caller releases
+ * @from:   the definition that the job has; not changed
  * @step:   the number of the step that is changed
- * @change: what is given in it replaces what the step has; passed wire_check()
+ * @change: the fields that it gives replace those of the step; wire_decode() has checked it
  *
- * Return: 0, -ENOMEM, or CHANGE_E_UNFIT with @problem saying what cannot be.
+ * Return: 0, -ENOMEM, or CHANGE_E_UNFIT; then @problem says what is not possible.
  */
 int change_apply(struct workflow **out, const struct workflow *from, uint32_t step,
                  const Drover__V1__Step *change, struct problem *problem);
 
-/* Whether it gives nothing: what is 0, or an empty text, is not given. */
+/* Whether @change gives no field. A field that is 0 or an empty text is not given. */
 bool change_is_empty(const Drover__V1__Step *change);
 
-/* Moves what a change gives into another one, or into a step: a singular message is merged, all
- * else replaced. What it replaces is @change's then; the caller still frees both. */
+/* Moves the fields that @change gives into @to, a step or another change: a singular message is
+ * merged, every other field is replaced. @change then owns the values that were replaced; the
+ * caller still frees both messages. */
 void change_move(Drover__V1__Step *to, Drover__V1__Step *change);
 
-/* Appends the names of the fields that a change gives, such as "lock_ms,retry.jitter". */
+/* Appends the names of the fields that @change gives to @out, such as "lock_ms,retry.jitter". */
 void change_fields(const Drover__V1__Step *change, struct buf *out);

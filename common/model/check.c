@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Checks of single values of a message, with the path of the field in each problem
+ *
+ * See model/check.h.
+ */
 #include "model/check.h"
 
 #include <inttypes.h>
@@ -11,7 +16,7 @@
 
 #define TIME_MAX_MS INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */
 
-/* Appends @path's own part behind that of its parents; returns how much of @out is used. */
+/* Appends the part of @path itself to those of its parents. Return: the bytes of @out in use. */
 static size_t path_append(const struct path *path, char *out, size_t size)
 {
     size_t used = path->up ? path_append(path->up, out, size) : 0;

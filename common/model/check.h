@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Checks: single values of a message, and where a bad one stands
+ * Checks: single values of a message, and the path of the field that is wrong
  *
- * Every check returns whether the value is good, and otherwise records the problem at @where.
- * Whoever descends into a field links a struct path on his stack; the text, such as
- * "definition.steps[3].after[0]", is only made when there is a problem to tell.
+ * Each check returns whether the value is valid; if it is not, it records the problem with the path
+ * @where. A caller that descends into a field links a struct path on its stack; the text of the
+ * path, such as "definition.steps[3].after[0]", is only made when there is a problem. The limits
+ * are those of docs/PROTOCOL.md. Called by the other files of model.
  */
 #pragma once
 
@@ -19,8 +20,8 @@
 
 struct path {
     const struct path *up; /* NULL at the top */
-    const char *name;      /* the field as in the .proto; "" adds nothing */
-    int64_t index;         /* in a repeated field, else PATH_NO_INDEX */
+    const char *name;      /* of the field, as in the .proto; "" adds nothing to the text */
+    int64_t index;         /* in a repeated field; otherwise PATH_NO_INDEX */
 };
 
 #define PATH(up_, name_) (&(const struct path){(up_), (name_), PATH_NO_INDEX})
@@ -28,38 +29,39 @@ struct path {
 
 /**
  * check_fail() - record a problem at a path
- * @problem: NULL is allowed and records nothing
- * @where:   NULL: the whole
+ * @problem: NULL is allowed: nothing is recorded
+ * @where:   NULL for the whole message
  *
- * Return: false, for a check to end with.
+ * Return: always false, so that a check can end with it.
  */
 bool check_fail(struct problem *problem, const struct path *where, const char *reason, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As id_name_valid(). */
+/* The rule of id_name_valid(). */
 bool check_name(const char *name, const struct path *where, struct problem *problem);
 
-/* Likewise, or empty. */
+/* The rule of id_name_valid(), or empty. */
 bool check_name_if(const char *name, const struct path *where, struct problem *problem);
 
 /* At most @max bytes and no control characters. */
 bool check_text(const char *text, size_t max, const struct path *where, struct problem *problem);
 
-/* Likewise, and not empty. */
+/* At least 1 and at most @max bytes, and no control characters. */
 bool check_text_given(const char *text, size_t max, const struct path *where,
                       struct problem *problem);
 
-/* A moment that may be absent: unix ms up to the year 9999; far beyond that, doubles lose digits.
- */
+/* A time in Unix milliseconds, up to the year 9999; 0 for none. Far beyond that year a double, in
+ * which the store keeps it, loses digits. */
 bool check_time(int64_t value, const struct path *where, struct problem *problem);
 
-/* A duration that may be absent. */
+/* A duration; 0 for none. */
 bool check_not_negative(int64_t value, const struct path *where, struct problem *problem);
 
-/* A value that the .proto names, 0 included. */
+/* A value that the .proto names, including 0. */
 bool check_enum(const ProtobufCEnumDescriptor *type, int value, const struct path *where,
                 struct problem *problem);
 
-/* NULL, or a printable content type and at most @max bytes in all. */
+/* NULL; or a content type without control characters, and at most @max bytes of content type and
+ * data together. */
 bool check_payload(const Drover__V1__Payload *payload, size_t max, const struct path *where,
                    struct problem *problem);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * The list of effects of a step function, with the arena that holds what they point to
+ *
+ * See model/effect.h.
+ */
 #include "model/effect.h"
 
 #include <stdarg.h>
@@ -85,7 +90,7 @@ struct bytes effects_int(struct effects *fx, int64_t i)
     return effects_copy(fx, int_text(i, room));
 }
 
-/* Into what is left of the block, and only where that was too little once more. */
+/* Prints into the rest of the present block; if that is too small, prints again into a new one. */
 const char *effects_printf(struct effects *fx, const char *format, ...)
 {
     size_t room = fx->blocks ? fx->blocks->size - fx->blocks->used : 0;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Effects: what a role machine wants done in the world
+ * Effects: what a machine wants done
  *
- * A machine is a pure step function, event in, effects out. Its driver performs the effects in the
- * order in which they stand, then resets the list. Everything an effect points to lives in the
- * list's arena until that reset, so a machine may build bodies there and forget them.
+ * A machine is a pure step function: an event goes in, effects come out. The driver of the daemon
+ * performs the effects in the order of the list, then resets the list. All that an effect points to
+ * is in the arena of the list and is valid until that reset, so a machine may build bodies there
+ * and need not free them.
  *
- * The structs below are also what the bus and the store speak, so that the simulator's bus and
- * store and the real ones take the same.
+ * The bus and the store use the structs below as well, so that those of the simulator and the real
+ * ones take the same. Called by machines, their drivers and the simulator.
  */
 #pragma once
 
@@ -17,73 +18,76 @@
 
 #include "base/str.h"
 
-/* One delivery. All text NUL-terminated, "" where the property is absent. */
+/* A message that the broker has delivered. All texts are NUL-terminated, and "" if the property is
+ * absent. */
 struct bus_delivery {
-    uint64_t handle; /* for the ack */
+    uint64_t handle; /* id of EFFECT_ACK and EFFECT_REQUEUE */
     int source;
     bool redelivered;
-    bool resent;   /* header drover-resent: there may be another copy, at work already */
-    bool oversize; /* body cut at the limit: only good for a dead letter */
+    bool resent;   /* header drover-resent: an agent may have another copy already */
+    bool oversize; /* the body was cut at the limit: it can only become a dead letter */
     struct bytes body;
-    const char
-        *actor; /* of the task queue that it was read from, or, of replies, as wire_reply_by()
-                   says it of the exchange that they were published to; "" for none */
+    const char *actor; /* of the task queue that it came from; for replies, what wire_reply_by()
+                          returns for the exchange that they were published to; "" for none */
     const char *content_type;
     const char *message_id;
     const char *correlation_id;
     const char *reply_to;
     const char *user_id;
-    const char
-        *traceparent; /* the header; likewise drover-job, drover-step and x-first-death-reason */
-    const char *job;
-    const char *step;
-    const char *died_of; /* why the broker has dead-lettered it: expired, rejected, … */
+    const char *traceparent; /* header traceparent */
+    const char *job;         /* header drover-job */
+    const char *step;        /* header drover-step */
+    const char *died_of;     /* header x-first-death-reason: why the broker has dead-lettered it:
+                                expired, rejected, … */
 };
 
-/* A message to publish. NULL strings are left out. */
+/* A message to publish. A property or header whose string is NULL is left out. */
 struct bus_message {
-    const char *exchange; /* "" is the default exchange: key = queue */
+    const char *exchange; /* "" for the default exchange: the key is the queue */
     const char *key;
     struct bytes body;
     const char *content_type;
-    const char *type; /* full message name, such as "drover.v1.Requests" */
+    const char *type; /* full name of the message, such as "drover.v1.Requests" */
     const char *message_id;
     const char *correlation_id;
     const char *reply_to;
-    const char *traceparent; /* header */
-    const char *job;         /* header drover-job; likewise the next two */
-    const char *step;
-    const char *reason; /* header drover-reason */
-    int64_t attempt;    /* header drover-attempt; 0: none */
-    int64_t ask_after; /* CLOCK_MONOTONIC ms from which on it is not sent for the first time, as who
-                          publishes it is to ask first whether it is wanted still; 0: always */
-    int64_t not_after; /* CLOCK_MONOTONIC ms from which on it is not sent any more; 0: always */
-    const char *sender; /* who has named the key, an address of direct reply-to, and answers for it;
-                           NULL or "": nobody knows */
-    const char *actor;  /* not NULL: the actor's task queue is declared (once a connection)
-                           before the publish, where the bus may declare */
-    bool expires; /* nor delivered from not_after on: AMQP expiration, what is left when sent */
-    bool resent;  /* header drover-resent: it may have been sent before */
-    bool mandatory;
+    const char *traceparent; /* header traceparent */
+    const char *job;         /* header drover-job */
+    const char *step;        /* header drover-step */
+    const char *reason;      /* header drover-reason */
+    int64_t attempt;         /* header drover-attempt; 0 for none */
+    int64_t ask_after;  /* CLOCK_MONOTONIC ms; from then on the bus does not send it for the first
+                           time (BUS_WAITED), so that the machine asks the store first whether it is
+                           still wanted; 0 for no such time */
+    int64_t not_after;  /* CLOCK_MONOTONIC ms; from then on the bus does not send it any more; 0 for
+                           no such time */
+    const char *sender; /* the user that has named the key, an address of direct reply-to, and that
+                           is accountable for it; NULL or "" if unknown */
+    const char *actor;  /* if not NULL, the bus declares the task queue of this actor before the
+                           publish, once in a connection, if it has the right to */
+    bool expires;   /* the broker does not deliver it from not_after on: AMQP expiration, set to the
+                       time that is left when it is sent */
+    bool resent;    /* header drover-resent: it may have been sent before */
+    bool mandatory; /* the broker returns it if no queue takes it */
     bool transient; /* delivery mode 1 */
 };
 
 enum bus_outcome {
-    BUS_CONFIRMED, /* the broker has it, routed */
-    BUS_RETURNED,  /* mandatory and no queue: the broker dropped it */
-    BUS_NACKED,  /* the broker refused it, or did so or returned it when it was sent once more after
-                    a  connection was lost: the broker may have it all the same */
-    BUS_WAITED,  /* ask_after passed, and the broker never saw it */
-    BUS_UNSENT,  /* not_after passed, and the broker never saw it */
-    BUS_EXPIRED, /* not_after passed, and a connection that was lost may have carried it */
+    BUS_CONFIRMED, /* the broker has routed it and is responsible for it */
+    BUS_RETURNED,  /* it is mandatory and no queue took it: the broker has dropped it */
+    BUS_NACKED,    /* the broker refused it; or it refused or returned it when it was sent once more
+                      after a connection was lost: then the broker may have the first copy */
+    BUS_WAITED,    /* ask_after passed, and the broker has never received it */
+    BUS_UNSENT,    /* not_after passed, and the broker has never received it */
+    BUS_EXPIRED,   /* not_after passed, and a connection that was lost may have carried it */
 };
 
 enum store_result {
-    STORE_OK,      /* answer holds what the function returned */
-    STORE_ERROR,   /* the server refused; answer holds one item, its message; nothing was done, or
-                      less than all: repeat when the cause is gone */
-    STORE_OOM,     /* out of memory: refused whole */
-    STORE_UNKNOWN, /* no answer: repeat */
+    STORE_OK,      /* the answer holds what the function returned */
+    STORE_ERROR,   /* the store refused; the answer holds one item, the error message. Nothing or
+                      only a part was done: the caller repeats the call when the cause is gone */
+    STORE_OOM,     /* the store is out of memory and has done nothing */
+    STORE_UNKNOWN, /* no answer: the store may have done it. The caller repeats the call */
 };
 
 struct store_answer {
@@ -92,16 +96,17 @@ struct store_answer {
     uint32_t n;
 };
 
-/* A copy in one piece of memory, which free() frees; NULL where out of memory. */
+/* Return: a copy in one piece of memory, which the caller frees with free(); NULL if out of memory.
+ */
 struct store_answer *store_answer_copy(const struct store_answer *answer);
 
 enum effect_type {
     EFFECT_STORE,   /* call a store function; the answer comes back with the id */
-    EFFECT_PUBLISH, /* publish; the outcome comes back with the id, unless that is 0 */
+    EFFECT_PUBLISH, /* publish a message; the outcome comes back with the id, unless that is 0 */
     EFFECT_ACK,     /* acknowledge the delivery whose handle is the id */
-    EFFECT_REQUEUE, /* give it back instead: the broker delivers it to whoever consumes */
-    EFFECT_CONSUME, /* more deliveries are wanted, or not; what was sent before still arrives */
-    EFFECT_ROLE,    /* what only this role's driver understands */
+    EFFECT_REQUEUE, /* give that delivery back: the broker delivers it again, to any consumer */
+    EFFECT_CONSUME, /* start or stop consuming; what the broker has sent before still arrives */
+    EFFECT_ROLE,    /* an effect of one role, which only its driver knows */
 };
 
 struct effect {
@@ -115,9 +120,9 @@ struct effect {
             int n;
         } store;
         struct bus_message publish;
-        bool wanted;
+        bool wanted; /* EFFECT_CONSUME: start, else stop */
         struct {
-            int what; /* the role's own enum */
+            int what; /* an enum of the role */
             void *object;
         } role;
     };
@@ -135,18 +140,20 @@ struct effects {
 
 void effects_deinit(struct effects *fx);
 
-/* Forgets the effects and their memory; keeps one block for the next turn. */
+/* Removes all effects and frees their memory; keeps one block for the next step. */
 void effects_reset(struct effects *fx);
 
-/* Memory that lives until the reset, aligned for any type. Out of memory aborts: a turn's effects
- * are bounded by the prefetch, and half of them must never be performed. */
+/* Memory in the arena, valid until the reset, aligned for any type. The process aborts if memory is
+ * out: the prefetch bounds the effects of one step, and a driver must never perform only a part of
+ * them. */
 void *effects_alloc(struct effects *fx, size_t len);
 struct bytes effects_copy(struct effects *fx, struct bytes b);
-char *effects_text(struct effects *fx, struct bytes b); /* with a NUL behind */
+char *effects_text(struct effects *fx, struct bytes b); /* followed by a NUL */
 const char *effects_str(struct effects *fx, const char *s);
-struct bytes effects_int(struct effects *fx, int64_t i); /* in decimal, with a NUL behind */
+struct bytes effects_int(struct effects *fx, int64_t i); /* in decimal, followed by a NUL */
 const char *effects_printf(struct effects *fx, const char *format, ...)
     __attribute__((format(printf, 2, 3), nonnull(2)));
 
-/* A new effect at the end, zeroed but for type and id; valid until the next one is added. */
+/* Adds an effect at the end of the list, all zero except type and id. The pointer is valid until
+ * the next effect is added. */
 struct effect *effects_add(struct effects *fx, enum effect_type type, uint64_t id);

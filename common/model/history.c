@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Entries are lines such as "7 1700000000123 dispatched 2 1 2.9f…"; what the words behind an event
- * mean stands in EVENTS.
+ * History entries: turns the lines that the store keeps of a job into HistoryEntry messages
+ *
+ * A line is such as "7 1700000000123 dispatched 2 1 2.9f…": the number of the entry, the time in
+ * Unix ms, the event, and words whose meaning EVENTS says for each event. See model/history.h.
  */
 #include "model/history.h"
 
 #include <string.h>
 
-/* s step, a attempt, t token, g agent, where it is there, d detail: all that is left of the line, w
- * likewise, but its last word may be a step; - passed over. */
+/* The words after each event: s step number, a attempt, t token, g agent (may be missing), d
+ * detail: the rest of the line, w the same, but the last word may be a step number; - a word that
+ * is skipped. */
 static const struct {
     const char *event;
     const char *words;
@@ -30,7 +33,7 @@ static const char *words_of(struct bytes event)
     return "d";
 }
 
-/* The next word of a line; the line goes on behind it. */
+/* Removes the first word from a line. */
 static struct bytes next_word(struct bytes *line)
 {
     const uint8_t *space = line->len > 0 ? memchr(line->data, ' ', line->len) : NULL;
@@ -56,7 +59,7 @@ static void set_detail(struct effects *fx, Drover__V1__HistoryEntry *m, struct b
     m->detail = effects_text(fx, text);
 }
 
-/* "D FAILURE PERMANENT 3" */
+/* A detail that may end with the number of a step, such as "D FAILURE PERMANENT 3". */
 static void set_why(struct effects *fx, Drover__V1__HistoryEntry *m, struct bytes text,
                     const struct workflow *w)
 {
@@ -68,7 +71,8 @@ static void set_why(struct effects *fx, Drover__V1__HistoryEntry *m, struct byte
     set_detail(fx, m, *m->step ? bytes_of(text.data, at) : text);
 }
 
-/* Builds before 42 have written whole tokens, one of which may still be good. */
+/* Builds of the store functions before 42 have written whole tokens, which may still be valid:
+ * those are replaced by their ids. */
 static const char *shown_token(struct effects *fx, struct bytes word)
 {
     const char *token = effects_text(fx, word);

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * JSON: reads and writes proto3's JSON mapping by the descriptors of messages
+ *
+ * jansson parses; the text is scanned before, so that its memory is bounded. Numbers and texts are
+ * written here, because jansson would write numbers in another form. See model/json.h.
+ */
 #include "model/json.h"
 
 #include <assert.h>
@@ -19,9 +25,10 @@
 CLEANUP_DEFINE(json_t *, json_decref)
 
 /*
- * What jansson takes at most for each thing it finds: an object its first hash table, an array its
- * first slots, a member its pair and buckets, a value its node and a slot of a growing array, a
- * string its node and least copy; text its copies.
+ * Bytes that jansson allocates at most for each part of the text: for an object its first hash
+ * table; for an array its first slots; for a member its pair and buckets; for a value its node and
+ * a slot of a growing array; for a string its node and smallest copy; for each byte of text its
+ * copies.
  */
 #define OBJECT_MEMORY ((size_t)288)
 #define ARRAY_MEMORY ((size_t)160)
@@ -30,13 +37,14 @@ CLEANUP_DEFINE(json_t *, json_decref)
 #define STRING_MEMORY ((size_t)64)
 #define TEXT_MEMORY ((size_t)3)
 
-/* A payload is found at most this deep in a message of ours. */
+/* A payload is nested at most this deep in a message of proto/. */
 #define MESSAGE_DEPTH 8
 static_assert(MESSAGE_DEPTH < JSON_DEPTH_MAX, "room for what a payload holds");
 
 /*
- * What a payload may take in its form for people where that doubles it: a control character becomes
- * six, 1e9 twelve. Beyond, base64 says it in fewer, and an input and a result fit one message.
+ * Bytes that a payload may take in its readable form ("json" or "text") if that is more than twice
+ * its data: a control character becomes six bytes, 1e9 becomes twelve. Above this limit it is
+ * written as base64, which takes less, so that an input and a result fit into one message.
  */
 #define FORM_MAX ((size_t)512 << 10)
 static_assert(2 * WIRE_INPUT_MAX + 2 * WIRE_RESULT_MAX + FORM_MAX < WIRE_MESSAGE_MAX,
@@ -45,14 +53,14 @@ static_assert(2 * WIRE_INPUT_MAX + 2 * WIRE_RESULT_MAX + FORM_MAX < WIRE_MESSAGE
 static const char JSON_TYPE[] = "application/json";
 static const char TEXT_TYPE[] = "text/plain; charset=utf-8";
 
-/* ---- before parsing ---- */
+/* ---- scanning before parsing ---- */
 
 struct extent {
     size_t memory; /* an upper bound */
     size_t depth;
 };
 
-/* Goes over the text once, without caring whether it is JSON. */
+/* Scans the text once; whether it is JSON does not matter. */
 static struct extent extent_of(struct bytes text)
 {
     struct extent e = {.memory = VALUE_MEMORY + TEXT_MEMORY * text.len};
@@ -82,7 +90,7 @@ static struct extent extent_of(struct bytes text)
 
 /* ---- parsing ---- */
 
-/* Of allocations while jansson parses: for want of memory it may speak of bad syntax. */
+/* Whether an allocation has failed while jansson parses: jansson may report that as bad syntax. */
 static _Thread_local bool starved;
 
 static void *watched_malloc(size_t size)
@@ -93,8 +101,8 @@ static void *watched_malloc(size_t size)
     return p;
 }
 
-/* jansson wants to be told once, before all that anyone asks of it: for the whole process, in which
- * there may be threads by the time we parse. */
+/* jansson takes its allocators for the whole process, and before any other call. So this runs at
+ * the start: when the first text is parsed the process may have threads. */
 __attribute__((constructor)) static void watch_malloc(void)
 {
     json_set_alloc_funcs(watched_malloc, free);
@@ -108,15 +116,15 @@ static int parse(struct bytes text, size_t flags, json_t **out, json_error_t *er
     return *out ? 0 : starved ? -ENOMEM : JSON_E_SYNTAX;
 }
 
-/* ---- values in ---- */
+/* ---- reading values ---- */
 
 struct reader {
     ProtobufCAllocator *allocator; /* NULL: malloc */
-    struct problem *problem;       /* of the first flaw */
+    struct problem *problem;       /* set by the first flaw */
     bool flawed;
 };
 
-/* Records the first flaw, after which reading goes on. Yields JSON_E_FIELD. */
+/* Records a flaw if it is the first one; reading goes on. Its value is JSON_E_FIELD. */
 #define flaw(reader, where, ...)                                                                   \
     __extension__({                                                                                \
         if (!(reader)->flawed)                                                                     \
@@ -125,11 +133,12 @@ struct reader {
         JSON_E_FIELD;                                                                              \
     })
 
-/* For "%.*s": what is quoted of a stranger's text, without half a character at its end. */
+/* For "%.*s": the beginning of a text that a client has sent, without a part of a character at its
+ * end. */
 #define QUOTED_MAX 64
 #define QUOTED(text) (int)wire_text_fit(text, QUOTED_MAX), text
 
-/* Zeroed. */
+/* Zeroed memory; NULL if memory is out. */
 static void *reader_alloc(struct reader *r, size_t size)
 {
     void *p = r->allocator ? r->allocator->alloc(r->allocator->allocator_data, size) : malloc(size);
@@ -156,7 +165,7 @@ static int text_copy(struct reader *r, char **out, const char *text, size_t len)
     return 0;
 }
 
-/* A number of JSON that is whole and exact. */
+/* Reads a JSON number that is whole and that a double represents exactly. */
 static bool whole_number(const json_t *value, int64_t *out)
 {
     const double exact = 9007199254740992.0; /* 2^53 */
@@ -253,7 +262,8 @@ static int bool_read(struct reader *r, const json_t *value, void *out, const str
     return 0;
 }
 
-/* What all names of an enum begin with: the first is always …UNSPECIFIED. */
+/* Return: the length of the prefix of all names of an enum; its first name always ends with
+ * UNSPECIFIED. */
 static size_t enum_prefix(const ProtobufCEnumDescriptor *type)
 {
     static const char SUFFIX[] = "UNSPECIFIED";
@@ -313,7 +323,7 @@ static int bytes_read(struct reader *r, const json_t *value, void *out, const st
 static int message_read(struct reader *r, json_t *value, const ProtobufCMessageDescriptor *type,
                         ProtobufCMessage **out, const struct path *where);
 
-/* Return: 0; or JSON_E_FIELD after a flaw, or -ENOMEM, and *out is untouched. */
+/* Return: 0; or JSON_E_FIELD after a flaw, or -ENOMEM; then *out is unchanged. */
 static int value_read(struct reader *r, json_t *value, const ProtobufCFieldDescriptor *field,
                       void *out, const struct path *where)
 {
@@ -349,10 +359,10 @@ static int value_read(struct reader *r, json_t *value, const ProtobufCFieldDescr
     case PROTOBUF_C_TYPE_MESSAGE:
         return message_read(r, value, field->descriptor, out, where);
     }
-    abort(); /* those are all */
+    abort(); /* all types are above */
 }
 
-/* ---- messages in ---- */
+/* ---- reading messages ---- */
 
 static int repeated_read(struct reader *r, json_t *value, const ProtobufCFieldDescriptor *field,
                          ProtobufCMessage *message, const struct path *up)
@@ -380,7 +390,7 @@ static int repeated_read(struct reader *r, json_t *value, const ProtobufCFieldDe
     return 0;
 }
 
-/* True where @key is the field's name, as it is or in lowerCamelCase. */
+/* Whether @key is the name of the field, as in the .proto or in lowerCamelCase. */
 static bool name_matches(const char *key, const char *name)
 {
     if (strcmp(key, name) == 0)
@@ -429,7 +439,7 @@ static int field_read(struct reader *r, json_t *value, const ProtobufCFieldDescr
 
 static void json_write(const json_t *value, struct buf *out);
 
-/* How a Payload was given. */
+/* The form in which the JSON has a Payload. */
 enum payload_form {
     PAYLOAD_DATA,
     PAYLOAD_JSON,
@@ -468,11 +478,11 @@ static int payload_read(struct reader *r, const json_t *value, enum payload_form
     return 0;
 }
 
-/* An object on its way into a message. */
+/* The message that an object is read into. */
 struct target {
     ProtobufCMessage *message;
     const struct path *where;
-    uint64_t seen; /* by index of the field */
+    uint64_t seen; /* a bit for each field that was read, by its index in the descriptor */
     enum payload_form form;
 };
 
@@ -481,7 +491,7 @@ static int member_read(struct reader *r, const char *key, json_t *value, struct 
     const ProtobufCMessageDescriptor *type = t->message->descriptor;
     enum payload_form form = payload_form(type, key);
     const ProtobufCFieldDescriptor *field =
-        field_find(type, form == PAYLOAD_DATA ? key : "data"); /* in whose place they stand */
+        field_find(type, form == PAYLOAD_DATA ? key : "data"); /* "json" and "text" replace it */
     uint64_t bit;
 
     if (!field)
@@ -498,7 +508,7 @@ static int member_read(struct reader *r, const char *key, json_t *value, struct 
     return payload_read(r, value, form, (Drover__V1__Payload *)t->message, t->where);
 }
 
-/* The content type that goes without saying with the form the payload was given in. */
+/* Sets the content type that the form of the payload implies, if none is given. */
 static int payload_type_default(struct reader *r, const struct target *t)
 {
     Drover__V1__Payload *payload = (Drover__V1__Payload *)t->message;
@@ -506,7 +516,7 @@ static int payload_type_default(struct reader *r, const struct target *t)
 
     if (t->form == PAYLOAD_DATA || payload->content_type[0] != '\0')
         return 0;
-    if (payload->content_type != protobuf_c_empty_string) /* given, as "" */
+    if (payload->content_type != protobuf_c_empty_string) /* it is given, as "" */
         reader_free(r, payload->content_type);
     payload->content_type = (char *)protobuf_c_empty_string;
     return text_copy(r, &payload->content_type, type, strlen(type));
@@ -561,7 +571,7 @@ int json_to_message(struct bytes text, const ProtobufCMessageDescriptor *descrip
         problem_set(problem, "", "must be at most %d deep", JSON_DEPTH_MAX);
         return JSON_E_SYNTAX;
     }
-    /* \u0000 is for a payload, which may be any value; see value_read() for the rest. */
+    /* A payload may be any value, so \u0000 is allowed here; value_read() refuses it elsewhere. */
     if (parse(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &root, &error) == -ENOMEM)
         return -ENOMEM;
     if (!json_is_object(root)) {
@@ -575,14 +585,14 @@ int json_to_message(struct bytes text, const ProtobufCMessageDescriptor *descrip
     return r.flawed ? JSON_E_FIELD : 0;
 }
 
-/* ---- out ---- */
+/* ---- writing ---- */
 
-/* The shortest text that reads back as the same number. */
+/* Writes the shortest text that reads back as the same number. */
 static void real_write(double value, struct buf *out)
 {
     char text[32];
 
-    if (!isfinite(value)) { /* JSON has no number for it */
+    if (!isfinite(value)) { /* JSON has no such number */
         buf_puts(out, "null");
         return;
     }
@@ -624,7 +634,7 @@ static void json_write_array(const json_t *array, struct buf *out)
     buf_putc(out, ']');
 }
 
-/* As jansson would, but with numbers as people write them. */
+/* Writes a value on one line; unlike jansson, with the shortest form of each number. */
 static void json_write(const json_t *value, struct buf *out)
 {
     switch (json_typeof(value)) {
@@ -742,7 +752,7 @@ static void value_write(const ProtobufCFieldDescriptor *field, const void *value
     }
 }
 
-/* True for a singular field that need not be written. */
+/* Whether a singular field has its default value, so that it is not written. */
 static bool is_default(const ProtobufCFieldDescriptor *field, const void *value)
 {
     static const uint8_t ZERO[sizeof(int64_t)];
@@ -782,8 +792,8 @@ static void repeated_write(const ProtobufCFieldDescriptor *field, const uint8_t 
     buf_putc(out, ']');
 }
 
-/* The data of a payload as a JSON value; NULL where it is none, or more than can be read back.
- * Return: 0 or -ENOMEM. */
+/* Parses the data of a payload. *out is NULL if it is not JSON, or too deep or too large to be read
+ * back. Return: 0 or -ENOMEM. */
 static int payload_json(struct bytes data, json_t **out)
 {
     struct extent extent = extent_of(data);
@@ -820,8 +830,8 @@ bool json_is_type(const char *content_type)
            strncasecmp(content_type + len - strlen(suffix), suffix, strlen(suffix)) == 0;
 }
 
-/* Writes the data in its form for people. Return: false where it has none or takes far more room
- * so; nothing is written. */
+/* Writes the data of a payload in its readable form. Return: false if it has none or is too large
+ * in it (FORM_MAX); then nothing is written. */
 static bool payload_write(const Drover__V1__Payload *payload, struct buf *out)
 {
     const char *content_type = payload->content_type ? payload->content_type : "";
@@ -844,7 +854,7 @@ static bool payload_write(const Drover__V1__Payload *payload, struct buf *out)
     return out->len > start;
 }
 
-/* Return: whether something was written. */
+/* Return: whether the field was written. */
 static bool field_write(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                         struct buf *out)
 {

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Listing: merges the jobs that the partitions find into one page, and computes where the next
+ * begins
+ *
+ * See model/listing.h.
+ */
 #include "model/listing.h"
 
 #include <assert.h>
@@ -11,32 +17,32 @@
 #include "model/status.h"
 #include "model/wire.h"
 
-#define CALLS_MAX 8 /* of one partition for one page: 2000 jobs looked at */
+#define CALLS_MAX 8 /* for one partition and one page: 2000 jobs are checked */
 
-/* A place in the order: newest first, of one moment the greatest id first. */
+/* A place in the order: newest first; of those created in one millisecond the greatest id first. */
 struct place {
     int64_t created;
-    char id[ID_NAME_MAX + 1]; /* "": before all ids */
+    char id[ID_NAME_MAX + 1]; /* "" is before all ids */
 };
 
 struct listed {
     struct place place;
-    struct bytes status; /* encoded JobStatus; owned */
+    struct bytes status; /* encoded JobStatus; owned by the listing */
 };
 
 struct listing {
     const Drover__V1__ListJobs *query;
-    const char *owner; /* NULL: any */
+    const char *owner; /* NULL for any */
     uint32_t limit;
     struct place from;     /* where the page begins */
-    struct place at;       /* how far this partition has looked ... */
-    uint32_t found;        /* ... what it has found ... */
-    unsigned calls;        /* ... and how often it was asked */
-    struct place limit_at; /* nothing beyond is known of every partition */
-    bool more;
-    int64_t since; /* of interest: the query's, or the last of a page that is full already ... */
-    bool pruned;   /* ... and then what is older was not asked for */
-    struct listed *items; /* room for limit + one call's worth */
+    struct place at;       /* the last place that the present partition has checked */
+    uint32_t found;        /* jobs that the present partition has found */
+    unsigned calls;        /* calls of the present partition so far */
+    struct place limit_at; /* if `more`: up to here all partitions were checked */
+    bool more;             /* there may be jobs after limit_at */
+    int64_t since; /* no older jobs are asked for: from the query, or the last job of a full page */
+    bool pruned;   /* since is that of a full page, so there may be older jobs */
+    struct listed *items; /* for twice the limit: a page, and what one partition finds */
     uint32_t n;
 };
 
@@ -70,7 +76,7 @@ struct listing *listing_free(struct listing *l)
     return NULL;
 }
 
-/* ---- where a list goes on: "<created>.<id>" ---- */
+/* ---- the cursor in a query, "<created>.<id>" ---- */
 
 static bool created_read(struct bytes digits, int64_t *out)
 {
@@ -79,7 +85,7 @@ static bool created_read(struct bytes digits, int64_t *out)
     return !padded && bytes_to_i64(digits, out) && *out < INT64_MAX;
 }
 
-/* Only as listing_next() writes it. */
+/* Accepts only the form that listing_next() writes. */
 static bool cursor_read(const char *text, struct place *out)
 {
     size_t digits = strspn(text, "0123456789");
@@ -90,7 +96,7 @@ static bool cursor_read(const char *text, struct place *out)
            stpcpy(out->id, id);
 }
 
-/* Return: false where the query does not say a place that can be. */
+/* Return: false if the cursor of the query is not a valid place. */
 static bool first_place(const Drover__V1__ListJobs *q, struct place *out)
 {
     *out = (struct place){.created = q->before > 0 ? q->before - 1 : INT64_MAX};
@@ -121,7 +127,7 @@ int listing_new(struct listing **out, const Drover__V1__ListJobs *query, const c
     return 0;
 }
 
-/* ---- one partition after the other ---- */
+/* ---- the calls of a partition ---- */
 
 static const char *phase_word(Drover__V1__Phase phase)
 {
@@ -136,7 +142,7 @@ static const char *phase_word(Drover__V1__Phase phase)
     return (size_t)phase < array_size(words) ? words[phase] : "none";
 }
 
-/* Of one class or actor: those that need a person for it. */
+/* A query for a class or an actor means the jobs that need attention because of it. */
 static const char *need_word(const Drover__V1__ListJobs *q)
 {
     static const char *const words[] = {
@@ -194,7 +200,8 @@ static void add(struct listing *l, struct effects *fx, const struct ops_listed *
     item->status = buf_bytes(&encoded);
 }
 
-/* A partition is done with. A page that is full is only bettered by what is as new as its last. */
+/* After the last call of a partition. Once the page is full, only jobs that are as new as its last
+ * one can still change it, so the other partitions are asked for those only. */
 static void merge(struct listing *l)
 {
     qsort(l->items, l->n, sizeof(*l->items), by_place);
@@ -210,7 +217,7 @@ static void merge(struct listing *l)
     }
 }
 
-/* Takes what one call has found. Return: whether the partition is to be asked again. */
+/* Takes the jobs that one call has found. Return: whether this partition must be asked again. */
 static bool take_found(struct listing *l, struct effects *fx, const struct ops_list *found)
 {
     struct place last = {.created = found->last};
@@ -245,9 +252,9 @@ int listing_take(struct listing *l, struct effects *fx, struct ops_reader *r)
     return 0;
 }
 
-/* ---- the end ---- */
+/* ---- the page ---- */
 
-/* Keeps what is sure: nothing newer than it can turn up any more. */
+/* Keeps the jobs of the page before which no partition can have another one. */
 static void keep_sure(struct listing *l)
 {
     uint32_t sure = 0;
@@ -258,7 +265,7 @@ static void keep_sure(struct listing *l)
         sure++;
     if (sure == l->limit && (sure < l->n || l->pruned))
         l->more = true;
-    if (sure == l->limit && sure > 0) /* the page is full: go on behind its last */
+    if (sure == l->limit && sure > 0) /* the page is full: the next one begins after its last job */
         l->limit_at = l->items[sure - 1].place;
     cut(l, sure);
 }
@@ -270,7 +277,7 @@ void listing_page(struct listing *l, struct effects *fx, Drover__V1__Answer *m)
     m->n_jobs = l->n;
     for (uint32_t i = 0; i < l->n; i++) {
         m->jobs[i] = ops_unpack(&drover__v1__job_status__descriptor, l->items[i].status);
-        assert(m->jobs[i]); /* it is our own */
+        assert(m->jobs[i]); /* add() has encoded it */
     }
 }
 

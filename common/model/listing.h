@@ -2,15 +2,18 @@
 /*
  * Listing: one page of jobs, newest first, gathered from all partitions
  *
- * One partition after the other is asked for its newest jobs, and what they find is merged, newest
- * first; once a page is full, the others only for what is newer than its last. A partition that
- * looked at many without finding enough is asked a few times only; how far it has looked then
- * bounds the whole page, because what it has not seen may be newer than what others have found.
- * Such a page is short, and says where the next one begins.
+ * The caller asks one partition after the other for its newest jobs, and the listing merges what
+ * they find, newest first. Once a page is full, the other partitions are asked only for jobs that
+ * are newer than its last one. A partition that checks many jobs without finding enough is asked a
+ * few times only; the place that it has reached then bounds the whole page, because the jobs that
+ * it has not checked may be newer than those of other partitions. Such a page is short, and says
+ * where the next one begins.
  *
  *     listing_new()
  *     for each partition:  do listing_call(), listing_take()  while that returns 1
- *     listing_page(), listing_end()
+ *     listing_page(), listing_next(), listing_end()
+ *
+ * Called by the scheduler, which answers ListJobs, and by the command line.
  */
 #pragma once
 
@@ -21,26 +24,32 @@
 
 struct listing;
 
-/* @query: kept; @owner: whose jobs to list, kept; NULL: all. Return: 0, -ENOMEM, or 1 where
- * query->after is none of ours. */
+/**
+ * listing_new() - begin a page
+ * @query: must stay valid until listing_free(); wire_decode() has checked it
+ * @owner: only jobs of this user, NULL for all; must stay valid until listing_free()
+ *
+ * Return: 0, -ENOMEM, or 1 if query->after is not a cursor that listing_next() has made.
+ */
 int listing_new(struct listing **out, const Drover__V1__ListJobs *query, const char *owner);
 
-/* Accepts NULL; returns NULL. */
+/* Accepts NULL. Return: NULL. */
 struct listing *listing_free(struct listing *l);
 CLEANUP_DEFINE(struct listing *, listing_free)
 
-/* Asks a partition: appends the store call. */
+/* Appends the store call that asks @partition. @id: of the effect. */
 void listing_call(const struct listing *l, struct effects *fx, uint64_t id, uint32_t partition);
 
-/* Takes what it has answered. Return: 0: the partition is done with; 1: it is to be asked again;
- * -EPROTO. */
+/* Takes the answer to listing_call(). Return: 0 if this partition needs no further call, 1 if it
+ * must be asked again, -EPROTO if the answer is not valid. */
 int listing_take(struct listing *l, struct effects *fx, struct ops_reader *r);
 
-/* All partitions were asked: sets m->jobs, for listing_end(). */
+/* Sets m->jobs and m->n_jobs after all partitions were asked; listing_end() frees them. */
 void listing_page(struct listing *l, struct effects *fx, Drover__V1__Answer *m);
 
-/* Says where the next page begins, behind the first m->n_jobs, which may have become fewer. */
+/* Sets m->next, if there is another page: it begins after the first m->n_jobs jobs. The caller may
+ * have lowered m->n_jobs so that the answer fits a message. */
 void listing_next(struct listing *l, struct effects *fx, Drover__V1__Answer *m);
 
-/* Frees what listing_page() has made. */
+/* Frees the jobs that listing_page() has made, also those beyond m->n_jobs. */
 void listing_end(struct listing *l, Drover__V1__Answer *m);

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Migration: arranges a newer definition by the step numbers of the one that a job has
+ *
+ * Also decides which steps differ, and how. See model/migration.h.
+ */
 #include "model/migration.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what makes a step another one ---- */
+/* ---- comparing steps ---- */
 
 static bool payload_same(const Drover__V1__Payload *a, const Drover__V1__Payload *b)
 {
@@ -49,7 +54,7 @@ static bool numbers_same(const uint32_t *a, uint32_t n_a, const uint32_t *b, uin
     return n_a == n_b && (n_a == 0 || memcmp(a, b, n_a * sizeof(*a)) == 0);
 }
 
-/* Dependents are left out: who waits for a step is their matter. */
+/* Dependents are not compared: a dependency belongs to the step that waits. */
 enum migration_how migration_how(const struct workflow_step *a, const struct workflow_step *b)
 {
     bool same = work_same(&a->forward, &b->forward) && a->has_revert == b->has_revert &&
@@ -70,10 +75,10 @@ static bool step_same(const struct workflow_step *a, const struct workflow_step 
 /* ---- numbers ---- */
 
 /**
- * places_assign() - which step of the newer version stands at each number
- * @places: room for as many as it has steps
+ * places_assign() - decide which step of the newer version gets each number
+ * @places: set to the index in @to of the step at each number; to->n_steps long
  *
- * Return: whether each stands where it did.
+ * Return: whether each step of @to keeps the number that it has there.
  */
 static bool places_assign(const struct workflow *from, const struct workflow *to, uint32_t *places)
 {
@@ -87,7 +92,7 @@ static bool places_assign(const struct workflow *from, const struct workflow *to
     for (uint32_t i = 0; i < to->n_steps; i++) {
         uint32_t old = workflow_find(from, bytes_str(to->steps[i].name));
 
-        if (old == WORKFLOW_NONE || old >= to->n_steps) { /* new, or its number is gone */
+        if (old == WORKFLOW_NONE || old >= to->n_steps) { /* new, or its number is out of range */
             while (places[free_place] != WORKFLOW_NONE)
                 free_place++;
             places[free_place] = i;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Migration: a newer version of a definition, for a job that is under way with another one
+ * Migration: a newer version of a definition, for a job in progress that has another version
  *
- * A job names its steps by number, in its records, tokens and history. So the steps that are in
- * both versions keep their numbers, and the others take what is free; what that gives is a
- * definition of its own, with the name and the version of the newer one. Steps that are not what
- * they were, in anything that a dispatch goes by or in what they wait for, differ. The store sees
- * to it that none of them is in flight, that what those of other work may have done is undone
- * before, and that those which are gone were not even sent.
+ * Records, tokens and history of a job name its steps by number. So the steps that are in both
+ * versions keep their numbers, and the others get the numbers that are free. The result is a
+ * definition of its own, with the name and the version of the newer one. A step *differs* if
+ * something that a dispatch of it uses, or its dependencies, have changed. A step is *gone* if its
+ * number is another step's, or none's, in the result. The store makes sure that no step that
+ * differs is in flight, that one which becomes other work and may have taken effect is first
+ * undone, and that one which is gone was never sent.
+ *
+ * Called by the scheduler, for Migrate and for a Retry that changes its step.
  */
 #pragma once
 
@@ -22,31 +25,32 @@ enum {
 
 enum migration_how {
     MIGRATION_OTHER = ' ', /* other work */
-    MIGRATION_ANEW = '!',  /* likewise, and by the person's word also where it may have been done */
-    MIGRATION_TERMS = 't', /* the same work: its lease, wait, heartbeat or policy are others */
+    MIGRATION_ANEW = '!', /* other work, also if the step may have taken effect: Retry.begin_anew */
+    MIGRATION_TERMS = 't', /* the same work with another lease, wait, heartbeat or policy */
 };
 
-/* How a step differs from another one: MIGRATION_OTHER or MIGRATION_TERMS. */
+/* Return: MIGRATION_OTHER if the steps are different work, otherwise MIGRATION_TERMS, also if they
+ * are equal. */
 enum migration_how migration_how(const struct workflow_step *from, const struct workflow_step *to);
 
-/* Steps that may differ: one store call looks at them all. */
+/* Steps that may differ: one store call checks them all. */
 #define MIGRATION_DIFFERING_MAX 1000
 
 struct migration {
-    struct workflow *arranged; /* owned; the very one it came from where no step had to move */
-    uint32_t *differing;       /* numbers of the old version; owned */
-    char *hows;                /* of each of them, see enum migration_how; owned */
+    struct workflow *arranged; /* owned; a reference to @to itself if no step had to move */
+    uint32_t *differing;       /* their numbers in the old version; owned */
+    char *hows;                /* an enum migration_how for each of them; owned */
     uint32_t n_differing;
-    uint32_t n_gone; /* so many of them, the first, are in no step's place any more */
+    uint32_t n_gone; /* the first n_gone of them are gone */
 };
 
 /**
  * migration_plan() - arrange a newer version by the numbers of an older one
- * @from: what the job has now
- * @to:   what it is to have: of the same name
+ * @from: the definition that the job has
+ * @to:   the definition that it is to have; must have the same name
  *
- * Return: 0, -ENOMEM, or MIGRATION_E_UNFIT with @problem saying why it cannot be. On 0 the caller
- * releases @out.
+ * Return: 0, -ENOMEM, or MIGRATION_E_UNFIT; then @problem says why it is not possible. On 0 the
+ * caller releases @out with migration_deinit().
  */
 int migration_plan(struct migration *out, const struct workflow *from, struct workflow *to,
                    struct problem *problem);

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Policies: checks Policy messages and merges those of undo, step and workflow with the defaults
+ *
+ * See model/policy.h.
+ */
 #include "model/policy.h"
 
 #include <inttypes.h>
 
-/* 0 (not given) or a duration. */
+/* A duration in ms, or 0: not given. */
 static bool duration_check(int64_t ms, const struct path *where, struct problem *problem)
 {
     return (ms >= 0 && ms <= POLICY_DURATION_MAX_MS) ||
@@ -72,7 +77,7 @@ bool policy_check(const Drover__V1__Policy *message, const struct path *where,
             check_enum(recourse, (int)m->on_exhausted, PATH(where, "on_exhausted"), problem));
 }
 
-/* Lays what @m gives over @out. */
+/* Replaces in @out each value that @m gives. */
 static void policy_overlay(struct policy *out, const Drover__V1__Policy *m)
 {
     if (!m)

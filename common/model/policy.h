@@ -2,8 +2,9 @@
 /*
  * Policy: when and how often a failed step is tried again
  *
- * A Policy message says only what somebody wanted otherwise. What is not given there is inherited:
- * a revert's from its step's, a step's from its workflow's, a workflow's from the defaults here.
+ * A Policy message holds only the values that differ from what is inherited: an undo inherits from
+ * its step, a step from its workflow, a workflow from the defaults below (docs/PROTOCOL.md lists
+ * them). Called by model/workflow and model/wire; the agent and the command line read the limits.
  */
 #pragma once
 
@@ -28,13 +29,13 @@
 #define POLICY_SILENCE_INTERVAL_MS (3600 * POLICY_SECOND_MS)
 #define POLICY_LOCK_MS (60 * POLICY_SECOND_MS)
 
-/* A lease shorter than the broker's and the store's round trips would only ever expire. */
+/* A lease that is shorter than the round trips to broker and store would always expire. */
 #define POLICY_LOCK_MIN_MS INT64_C(100)
 
 /* The longest lease, wait, backoff or park interval. */
 #define POLICY_DURATION_MAX_MS (30 * POLICY_DAY_MS)
 
-#define POLICY_COUNT_MAX 1000000 /* attempts, expiries: finite, and far from the field's width */
+#define POLICY_COUNT_MAX 1000000 /* attempts, expiries: far below the maximum of their fields */
 #define POLICY_COEFFICIENT_MAX 100.0
 #define POLICY_NON_RETRYABLE_MAX 64
 
@@ -46,7 +47,7 @@ static_assert(POLICY_LOCK_MIN_MS <= POLICY_LOCK_MS, "default lease in range");
 static_assert(POLICY_LOCK_MS <= POLICY_DURATION_MAX_MS, "default lease in range");
 static_assert(POLICY_MAXIMUM_ATTEMPTS <= POLICY_COUNT_MAX, "default attempts in range");
 
-/* A policy with nothing left open. */
+/* A policy in which every value is set. */
 struct policy {
     int64_t initial_interval_ms;
     double backoff_coefficient;  /* 1 to POLICY_COEFFICIENT_MAX */
@@ -55,22 +56,24 @@ struct policy {
     uint32_t maximum_expiries;
     double jitter;               /* 0 to 1 */
     int64_t park_interval_ms;    /* or POLICY_PARK_NEVER */
-    int64_t silence_interval_ms; /* likewise */
+    int64_t silence_interval_ms; /* or POLICY_PARK_NEVER */
     Drover__V1__Recourse on_permanent;
     Drover__V1__Recourse on_exhausted;
-    char *const *non_retryable; /* points into the message it came from; names by id_name_valid() */
+    char *const *non_retryable; /* error classes; owned by the message that gave them */
     size_t n_non_retryable;
 };
 
-/* A Policy as somebody wrote it; NULL is good: nothing given. Else @problem names the field. */
+/* Checks a Policy of a definition. NULL is valid: it gives nothing. If it returns false @problem
+ * names the field. */
 bool policy_check(const Drover__V1__Policy *message, const struct path *where,
                   struct problem *problem);
 
 /**
- * policy_resolve() - merge, the more particular over the more general, over the defaults
- * @workflow, @step, @revert: passed policy_check(); NULL where not given
+ * policy_resolve() - merge policies over the defaults: @revert over @step over @workflow
+ * @out: points into the messages for its error classes, so it is valid as long as they are
+ * @workflow, @step, @revert: policy_check() has accepted them; NULL if not given
  *
- * An initial interval longer than an inherited maximum raises the maximum to it.
+ * If the initial interval is longer than an inherited maximum, the maximum becomes as long.
  */
 void policy_resolve(struct policy *out, const Drover__V1__Policy *workflow,
                     const Drover__V1__Policy *step, const Drover__V1__Policy *revert);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reflection: the fields of a message, whatever its type
+ * Reflection: reads the fields of a message of any type by its descriptor
  *
- * The layout that protobuf-c documents for its descriptors, in one place.
+ * Only this file knows the memory layout that protobuf-c documents for its descriptors. Called by
+ * the other files of model and by io/workflow_file.
  */
 #pragma once
 
@@ -17,21 +18,23 @@ static inline bool reflect_is_oneof(const ProtobufCFieldDescriptor *field)
     return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-/* The member of a singular field, or the pointer to the elements of a repeated one. */
+/* Where the message holds the value of a singular field, or the pointer to the elements of a
+ * repeated one. */
 static inline void *reflect_member(const ProtobufCMessage *message,
                                    const ProtobufCFieldDescriptor *field)
 {
     return (uint8_t *)message + field->offset;
 }
 
-/* The count of a repeated field (size_t), or which field of a oneof is set (uint32_t). */
+/* Where the message holds the count of a repeated field (size_t), or the number of the field of a
+ * oneof that is set (uint32_t). */
 static inline void *reflect_quantifier(const ProtobufCMessage *message,
                                        const ProtobufCFieldDescriptor *field)
 {
     return (uint8_t *)message + field->quantifier_offset;
 }
 
-/* Bytes that one element takes in its message or array. */
+/* Bytes that one value takes in its message or array. */
 static inline size_t reflect_size(ProtobufCType type)
 {
     switch (type) {
@@ -55,10 +58,11 @@ static inline size_t reflect_size(ProtobufCType type)
 }
 
 /**
- * reflect_elements() - what a field holds
- * @elements: the first of the elements, reflect_size() apart
+ * reflect_elements() - the values of a field
+ * @elements: set to the first value; each takes reflect_size() bytes
  *
- * Return: how many; 0 for an absent message or an unset field of a oneof, 1 for any other singular.
+ * Return: the number of values; 0 for an absent message or an unset field of a oneof, 1 for any
+ * other singular field.
  */
 static inline size_t reflect_elements(const ProtobufCMessage *message,
                                       const ProtobufCFieldDescriptor *field, void **elements)

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Reply addresses: accepts queues of clients and well-formed addresses of direct reply-to
+ *
+ * See model/reply_to.h.
+ */
 #include <stdint.h>
 #include <string.h>
 
@@ -7,18 +12,19 @@
 #include "model/reply_to.h"
 #include "model/wire.h"
 
-/* Of the external term format (erl_ext_dist). */
+/* Tags of Erlang's external term format (its manual page erl_ext_dist). */
 enum {
     TERM_VERSION = 131,
-    TERM_PID = 103,    /* an atom, 9 bytes */
-    TERM_NEW_PID = 88, /* an atom, 12 bytes */
-    TERM_ATOM = 100,   /* two bytes of length */
-    TERM_ATOM_UTF8 = 118,
-    TERM_SMALL_ATOM = 115, /* one */
-    TERM_SMALL_ATOM_UTF8 = 119,
+    TERM_PID = 103,             /* followed by an atom and 9 bytes */
+    TERM_NEW_PID = 88,          /* followed by an atom and 12 bytes */
+    TERM_ATOM = 100,            /* with two bytes of length */
+    TERM_ATOM_UTF8 = 118,       /* with two bytes of length */
+    TERM_SMALL_ATOM = 115,      /* with one byte of length */
+    TERM_SMALL_ATOM_UTF8 = 119, /* with one byte of length */
 };
 
-/* Return: the bytes of an atom with its head, 0 where there is none. */
+/* Return: the size in bytes of an atom with its head; 0 if there is none, or it has no '@' as the
+ * name of a node must have. */
 static size_t atom_size(const uint8_t *at, size_t len)
 {
     size_t head, size;
@@ -42,7 +48,7 @@ static size_t atom_size(const uint8_t *at, size_t len)
     return size > 0 && head + size <= len && memchr(at + head, '@', size) ? head + size : 0;
 }
 
-/* A process, and where its node's name is. */
+/* A decoded Erlang process, and the atom in it that names its node. */
 struct process {
     uint8_t term[WIRE_REPLY_TO_MAX];
     struct bytes node;

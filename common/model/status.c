@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Status: turns what the store has of a job and its steps into JobStatus and StepStatus messages
+ *
+ * See model/status.h; the letters of a step's record are explained at the head of its section in
+ * common/store/drover.lua.
+ */
 #include "model/status.h"
 
 #include <stdio.h>
@@ -38,6 +44,7 @@ Drover__V1__Outcome status_outcome(struct bytes word)
     return (Drover__V1__Outcome)word_of(word, words, array_size(words));
 }
 
+/* The letters of the store: A ACTIVE, U UNKNOWN, D DISABLED. */
 static Drover__V1__State state_of(struct bytes letter)
 {
     if (bytes_is(letter, "A"))
@@ -47,7 +54,7 @@ static Drover__V1__State state_of(struct bytes letter)
     return DROVER__V1__STATE__STATE_DISABLED;
 }
 
-/* The record in one word for people; the machine never reads it back. @back: the job goes there. */
+/* The state that StepStatus shows for a record; no machine reads it. @back: the job goes back. */
 static Drover__V1__StepState wording(const struct ops_step_record *r, bool back)
 {
     switch (r->state) {
@@ -72,8 +79,8 @@ static Drover__V1__StepState wording(const struct ops_step_record *r, bool back)
                            : DROVER__V1__STEP_STATE__STEP_STATE_SKIPPED;
 }
 
-/* Its name, or nothing, stands between an @ and the note; there is no @ where a scheduler of a
- * build before 46 has kept it. */
+/* Splits "agent note" behind the '@', where the name of the agent may be empty. Records that a
+ * scheduler of a build before 46 has made have no '@'. */
 static void take_agent(Drover__V1__StepStatus *m)
 {
     char *end = strchr(m->note, ' ');
@@ -103,7 +110,7 @@ static void set_progress(struct effects *fx, Drover__V1__StepStatus *m, struct b
     }
 }
 
-/* What the step is sent for, or will be. */
+/* The terms of the dispatch that is in flight, or of the next one. */
 static void set_terms(Drover__V1__StepStatus *m, const struct workflow_dispatch *d)
 {
     m->actor = (char *)d->actor;
@@ -112,8 +119,8 @@ static void set_terms(Drover__V1__StepStatus *m, const struct workflow_dispatch 
     m->heartbeat_ms = d->heartbeat_ms;
 }
 
-/* Timers of a way that the job has left are void, though its walk has not come to the step yet: the
- * library's record_of(). */
+/* A timer of a direction that the job has left is void, also before the walk has reached the step.
+ * The same rule is record_of() in drover.lua. */
 static void drop_timer(struct ops_step_record *r, uint32_t since)
 {
     if (r->since < since && r->state != 'R') {
@@ -167,7 +174,7 @@ static void set_step(struct effects *fx, Drover__V1__StepStatus *m, const struct
     m->result = ops_payload(from->result);
 }
 
-/* "since who why" */
+/* "since who why": the time in Unix ms, the person or "-", and the reason. */
 static void set_hold(struct effects *fx, Drover__V1__JobStatus *m, struct bytes held)
 {
     char *text = effects_text(fx, held);
@@ -259,7 +266,7 @@ static Drover__V1__Need need_of(struct bytes word)
                                    : DROVER__V1__NEED__NEED_UNSPECIFIED;
 }
 
-/* NULL for nothing. */
+/* Return: NULL if the job needs nothing. */
 static Drover__V1__Attention *attention_of(struct effects *fx, struct bytes text)
 {
     struct ops_attention of;

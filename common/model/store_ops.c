@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Store operations: encodes the arguments of store functions and decodes their answers
+ *
+ * The order of arguments and answers is that of the functions in common/store/drover.lua. See
+ * model/store_ops.h.
+ */
 #include "model/store_ops.h"
 
 #include <assert.h>
@@ -9,7 +15,7 @@
 
 #include "model/migration.h"
 
-#define CHUNK 500 /* numbers in one piece of a list of dependents; the library's CHUNK */
+#define CHUNK 500 /* numbers in one piece of a list of dependents; CHUNK of drover.lua */
 
 /* ---- arguments ---- */
 
@@ -95,7 +101,7 @@ static char recourse_letter(Drover__V1__Recourse recourse)
     }
 }
 
-/* What the library's TERMS reads. */
+/* The text that TERMS of drover.lua reads. */
 static const char *terms(struct effects *fx, const struct workflow_dispatch *d)
 {
     const struct policy *p = &d->policy;
@@ -112,7 +118,7 @@ static const char *terms(struct effects *fx, const struct workflow_dispatch *d)
                           (int)non_retryable.len, non_retryable.data);
 }
 
-/* The line that the library's STEP_LINE reads. */
+/* The line that STEP_LINE of drover.lua reads. */
 static const char *step_line(struct effects *fx, const struct workflow_step *step)
 {
     struct bytes take = numbers(fx, step->take, step->n_take);
@@ -126,7 +132,7 @@ static const char *step_line(struct effects *fx, const struct workflow_step *ste
         step->name ? step->name : "", step->forward.actor ? step->forward.actor : "");
 }
 
-/* Pieces of a list of dependents beyond the first stand in fields of their own: "17/1". */
+/* Pieces of a list of dependents after the first are in fields of their own: "17/1". */
 static uint32_t further_pieces(uint32_t n)
 {
     return n > CHUNK ? (n - 1) / CHUNK : 0;
@@ -153,7 +159,7 @@ static void put_step(struct args *a, const char *field, const struct workflow_st
     }
 }
 
-/* What concerns the job as a whole, in the field "job". */
+/* The terms of the job as a whole are in the field "job". */
 static void put_job(struct args *a, const struct workflow *w)
 {
     put_str(a, "job");
@@ -196,7 +202,7 @@ bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struc
 
 /* ---- submit, record, drive, steer ---- */
 
-/* Whose job it must be, or else it is as if it were not there. */
+/* The user whose job it must be; otherwise the store answers as if there were no such job. */
 static void put_owner(struct args *a, const char *owner)
 {
     put_str(a, owner ? owner : "");
@@ -216,7 +222,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     put_str(&a, op->definition);
     put_str(&a, op->workflow);
     put_flag(&a, op->redelivered);
-    put_str(&a, op->fresh);
+    put_str(&a, op->nonce);
     put_str(&a, op->by);
     put_str(&a, op->active ? "A" : "D");
     put_int(&a, op->start_at);
@@ -243,7 +249,7 @@ void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struc
     emit(&a, id, partition, "submit");
 }
 
-/* What an agent calls itself, as a word of the history. */
+/* The name that an agent gives itself, without spaces, so that it is one word of the history. */
 static const char *one_word(struct effects *fx, const char *name)
 {
     char *word = effects_text(fx, bytes_str(name));
@@ -254,7 +260,7 @@ static const char *one_word(struct effects *fx, const char *name)
     return word;
 }
 
-#define RECORD_ARGS 14 /* of each */
+#define RECORD_ARGS 14 /* arguments of each report */
 
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n)
@@ -269,7 +275,7 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
         put_str(&a, r->job);
         put_str(&a, r->token);
         put_flag(&a, r->redelivered);
-        put_str(&a, r->fresh);
+        put_str(&a, r->nonce);
         put_int(&a, r->jitter);
         put(&a, r->result);
         put(&a, r->error);
@@ -284,12 +290,12 @@ void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char 
 }
 
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n)
+               const char *nonce, const char *by, bool again, const uint32_t *steps, uint32_t n)
 {
     struct args a = args_new(fx, 4 + (int)n);
 
     put_str(&a, job);
-    put_str(&a, fresh);
+    put_str(&a, nonce);
     put_str(&a, by);
     put_int(&a, again);
     for (uint32_t i = 0; i < n; i++)
@@ -298,12 +304,12 @@ void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *
 }
 
 void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                const char *fresh, const char *by, const char *const *tokens, uint32_t n)
+                const char *nonce, const char *by, const char *const *tokens, uint32_t n)
 {
     struct args a = args_new(fx, 4 + (int)n);
 
     put_str(&a, job);
-    put_str(&a, fresh);
+    put_str(&a, nonce);
     put_str(&a, by);
     put_int(&a, (int64_t)id);
     for (uint32_t i = 0; i < n; i++)
@@ -334,7 +340,7 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct
     put_int(&a, (int64_t)op->if_seq);
     put_str(&a, op->reason);
     put_str(&a, op->by);
-    put_str(&a, op->fresh);
+    put_str(&a, op->nonce);
     put_flag(&a, op->redelivered);
     put_str(&a, op->definition);
     put_owner(&a, op->owner);
@@ -354,7 +360,7 @@ void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct
         put_str(&a, op->to->full_name);
         put_int(&a, op->n_gone);
         put_steps(&a, fx, op);
-    } else { /* retry; the others do not look at it */
+    } else { /* retry; the other commands ignore these arguments */
         put(&a, BYTES_EMPTY);
         put_steps(&a, fx, op);
     }
@@ -453,7 +459,7 @@ bool ops_about(const char *function, const struct bytes *args, int n, int i, str
     return true;
 }
 
-/* ---- reading ---- */
+/* ---- reading answers ---- */
 
 struct ops_reader ops_reader(const struct store_answer *answer)
 {
@@ -500,7 +506,8 @@ static bool get_flag(struct ops_reader *r)
     return bytes_is(get(r), "1");
 }
 
-/* A count of things of at least @width items each: never more than there are items for. */
+/* A count of elements of at least @width items each; bad if the answer has fewer items than that.
+ */
 static uint32_t get_count(struct ops_reader *r, uint32_t width)
 {
     uint32_t n = get_u32(r);
@@ -560,7 +567,7 @@ static enum ops_code get_code(struct ops_reader *r)
     return OPS_BAD;
 }
 
-/* Takes the next word off a text. */
+/* Removes the first word from a text. */
 static struct bytes next_word(struct bytes *rest)
 {
     struct bytes word = {.data = rest->data};
@@ -572,8 +579,8 @@ static struct bytes next_word(struct bytes *rest)
     return word;
 }
 
-/* The words of an item, @n of them, are read like items; close_words() then tells the item's reader
- * whether they were good. */
+/* Opens an item of @n words, which are then read like items; close_words() reports to the reader of
+ * the item whether they were valid. */
 static struct ops_reader open_words(struct ops_reader *r, struct bytes *words, uint32_t n)
 {
     struct ops_reader w = {.items = words};
@@ -602,7 +609,7 @@ static void read_alert(struct ops_reader *r, struct ops_alert *out)
     close_words(r, &w);
 }
 
-static void read_alerts(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+static void read_alerts(struct ops_reader *r, struct effects *fx, struct ops_transition *out)
 {
     out->alerts = effects_alloc(fx, out->n_alerts * sizeof(*out->alerts));
     for (uint32_t i = 0; i < out->n_alerts; i++)
@@ -644,8 +651,8 @@ static void read_request(struct ops_reader *r, struct ops_request *out)
     close_words(r, &w);
 }
 
-/* What all requests carry. */
-static void read_data(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+/* Reads the data that all requests of an answer carry. */
+static void read_data(struct ops_reader *r, struct effects *fx, struct ops_transition *out)
 {
     struct bytes words[3];
     struct ops_reader w;
@@ -662,7 +669,7 @@ static void read_data(struct ops_reader *r, struct effects *fx, struct ops_drive
     out->results = read_results(r, fx, out->n_results);
 }
 
-static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_transition *out)
 {
     if (out->n_requests == 0)
         return;
@@ -672,12 +679,12 @@ static void read_requests(struct ops_reader *r, struct effects *fx, struct ops_d
     read_data(r, fx, out);
 }
 
-int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven *out)
+int ops_read_transition(struct ops_reader *r, struct effects *fx, struct ops_transition *out)
 {
     struct bytes words[10], steps;
     struct ops_reader w;
 
-    *out = (struct ops_driven){.code = get_code(r)};
+    *out = (struct ops_transition){.code = get_code(r)};
     out->definition = get(r);
     w = open_words(r, words, array_size(words));
     out->now = get_ms(&w);
@@ -689,7 +696,7 @@ int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven 
     out->steps_heard = bytes_is(steps, "2");
     out->open = get_u32(&w);
     out->steps = get_u32(&w);
-    out->mark = (uint64_t)get_ms(&w);
+    out->watermark = (uint64_t)get_ms(&w);
     out->n_alerts = (uint32_t)get_int(&w, r->left);
     out->n_requests = (uint32_t)get_int(&w, r->left);
     close_words(r, &w);
@@ -735,8 +742,8 @@ void ops_inspect_job(struct effects *fx, uint64_t id, uint32_t partition, const 
     emit(&a, id, partition, "inspect");
 }
 
-void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                        uint64_t seq, int64_t limit, const uint32_t *steps, uint32_t n)
+void ops_inspect_notification(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                              uint64_t seq, int64_t limit, const uint32_t *steps, uint32_t n)
 {
     uint32_t tried = n < OPS_BUDGET ? n : OPS_BUDGET;
     struct args a = args_new(fx, 4 + (int)tried);
@@ -750,7 +757,7 @@ void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, con
     emit(&a, id, partition, "inspect");
 }
 
-/* Of a job's data, what an event of it is told by. */
+/* Reads the data of a job that an event of it needs: labels, addresses, trace header, format. */
 static void read_told_by(struct ops_reader *r, struct ops_job *out)
 {
     out->labels = get(r);
@@ -760,11 +767,11 @@ static void read_told_by(struct ops_reader *r, struct ops_job *out)
     out->json = bytes_is(get(r), "json");
 }
 
-/* The library's JOB_FIELDS and DATA_FIELDS, so many. */
+/* The number of JOB_FIELDS and DATA_FIELDS of drover.lua. */
 #define JOB_FIELDS 35
 static void read_job_fields(struct ops_reader *r, struct ops_job *out)
 {
-    struct bytes back; /* the error of what has decided on the way back: that goes before */
+    struct bytes back; /* the error of the failure on the way back, if there is one */
 
     out->definition = get(r);
     out->current = get(r);
@@ -801,7 +808,7 @@ static void read_job_fields(struct ops_reader *r, struct ops_job *out)
         out->error = back;
 }
 
-/* Return: 0, 1 for UNKNOWN, -EPROTO. */
+/* Return: 0 for FOUND, 1 for UNKNOWN, otherwise -EPROTO. */
 static int read_found(struct ops_reader *r)
 {
     struct bytes word = get(r);
@@ -833,7 +840,7 @@ void ops_inspect_jobs(struct effects *fx, uint64_t id, uint32_t partition, const
     emit(&a, id, partition, "inspect");
 }
 
-/* "+inf": any time. */
+/* A time of creation; "+inf" for any. */
 static int64_t get_place(struct ops_reader *r)
 {
     if (r->left == 0 || !bytes_is(*r->items, "+inf"))
@@ -952,7 +959,7 @@ int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out)
     return result_of(r);
 }
 
-int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *out)
+int ops_read_notification(struct ops_reader *r, struct effects *fx, struct ops_job *out)
 {
     int found = read_found(r);
 
@@ -964,8 +971,8 @@ int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *ou
     out->workflow = get(r);
     out->submitter = get(r);
     read_told_by(r, out);
-    out->notices = get_u32(r);
-    out->outcome = get(r); /* as it was when that turn ended */
+    out->notifications = get_u32(r);
+    out->outcome = get(r); /* from here on: as it was when that turn ended */
     out->phase = get(r);
     out->turn = get_u32(r);
     out->updated = get_ms(r);
@@ -1066,7 +1073,7 @@ int ops_read_step_record(struct bytes text, struct ops_step_record *out)
     return text.len == 0 ? 0 : -EPROTO;
 }
 
-/* "-" stands for none. */
+/* A word that may be "-" for none. */
 static struct bytes next_name(struct bytes *text)
 {
     struct bytes word = next_word(text);
@@ -1095,27 +1102,28 @@ int ops_read_failure(struct bytes text, struct ops_failure *out)
     if (!next_letter(&text, &out->asked))
         return -EPROTO;
     out->reason = next_word(&text);
-    (void)next_word(&text); /* its number, and the class: for the store alone */
+    (void)next_word(&text); /* the step's number and the class: only the store uses them */
     (void)next_word(&text);
     return out->reason.len > 0 && text.len == 0 ? 0 : -EPROTO;
 }
 
-/* ---- the rest ---- */
+/* ---- notifications, alert causes, watermarks, suspects, Progress, step events, supervision ----
+ */
 
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
-                     const struct op_notice *notices, int n)
+                     const struct op_notification *notifications, int n)
 {
     struct args a = args_new(fx, 2 * n);
 
     for (int i = 0; i < n; i++) {
-        put_str(&a, notices[i].job);
-        put_int(&a, (int64_t)notices[i].seq);
+        put_str(&a, notifications[i].job);
+        put_int(&a, (int64_t)notifications[i].seq);
     }
     emit(&a, id, partition, "settle_owed");
 }
 
 void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,
-              enum ops_cause what, const char *fresh)
+              enum ops_cause what, const char *nonce)
 {
     static const char *const words[] = {
         [OPS_CAUSE_ASK] = "ask",
@@ -1126,7 +1134,7 @@ void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *c
 
     put_str(&a, cause);
     put_str(&a, words[what]);
-    put_str(&a, fresh);
+    put_str(&a, nonce);
     emit(&a, id, partition, "told");
 }
 
@@ -1142,21 +1150,21 @@ void ops_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t t
     emit(&a, id, partition, "told");
 }
 
-void ops_mark(struct effects *fx, uint64_t id, uint32_t partition, const char *run,
-              const char *fresh, const char *const *jobs, int n)
+void ops_watermark(struct effects *fx, uint64_t id, uint32_t partition, const char *run,
+                   const char *nonce, const char *const *jobs, int n)
 {
     struct args a = args_new(fx, 2 + n);
 
     put_str(&a, run);
-    put_str(&a, fresh);
+    put_str(&a, nonce);
     for (int i = 0; i < n; i++)
         put_str(&a, jobs[i]);
     emit(&a, id, partition, "mark");
 }
 
-int ops_read_marked(struct ops_reader *r, struct effects *fx, struct ops_marked *out)
+int ops_read_watermark(struct ops_reader *r, struct effects *fx, struct ops_watermark_answer *out)
 {
-    *out = (struct ops_marked){.now = get_ms(r)};
+    *out = (struct ops_watermark_answer){.now = get_ms(r)};
     out->id = get(r);
     out->count = (uint64_t)get_ms(r);
     out->began = (uint64_t)get_ms(r);
@@ -1168,7 +1176,7 @@ int ops_read_marked(struct ops_reader *r, struct effects *fx, struct ops_marked 
 }
 
 void ops_suspect(struct effects *fx, uint64_t id, uint32_t partition, const char *digest,
-                 const char *life, enum ops_suspect what)
+                 const char *incarnation, enum ops_suspect what)
 {
     static const char *const words[] = {
         [OPS_SUSPECT_BEGIN] = "begin",
@@ -1178,7 +1186,7 @@ void ops_suspect(struct effects *fx, uint64_t id, uint32_t partition, const char
     struct args a = args_new(fx, 3);
 
     put_str(&a, digest);
-    put_str(&a, life);
+    put_str(&a, incarnation);
     put_str(&a, words[what]);
     emit(&a, id, partition, "suspect");
 }

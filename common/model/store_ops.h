@@ -2,13 +2,19 @@
 /*
  * Store operations: the C side of common/store/drover.lua
  *
- * ops_*() append one EFFECT_STORE to a list of effects, with the arguments in the order in which
- * the function of that name reads them. read_*() take an answer apart in the order in which the
- * function wrote it. Both directions are flat lists of strings; this file and the Lua file are the
- * only two that know their order.
+ * ops_<function>() appends one EFFECT_STORE to @fx, with the arguments in the order in which the
+ * store function of that name reads them. @id: of the effect, under which the answer comes back;
+ * @partition: of the job. Texts and bytes that an operation points to must be valid until the
+ * effect is performed, except where a comment says otherwise.
  *
- * Views in what is read point into the answer and live as long as it does; arrays live in the list
- * of effects that was passed along.
+ * ops_read_<answer>() decodes an answer in the order in which the store function wrote it. It
+ * returns 0, or -EPROTO if the answer is not one of this library, except where a comment says
+ * otherwise. Members `struct bytes` of the result point into the answer and are valid as long as it
+ * is; arrays are in the memory of @fx.
+ *
+ * Calls and answers are flat lists of strings. Only these two files and drover.lua know their
+ * order; the head of each function in drover.lua has it. Called by the scheduler, the supervisor,
+ * the simulator, and the command line for the subcommands that read the store.
  */
 #pragma once
 
@@ -21,32 +27,32 @@
 #include "model/effect.h"
 #include "model/workflow.h"
 
-/* Steps that one call touches at most; the library's BUDGET. */
+/* Steps that one call touches at most; BUDGET of drover.lua. */
 #define OPS_BUDGET 250
 
-/* How a store function answered; every role treats what it does not know as OPS_BAD. */
+/* The code of an answer. A code that this build does not know is OPS_BAD. */
 enum ops_code {
-    OPS_BAD, /* not an answer of ours: another library, or a bug */
+    OPS_BAD, /* not an answer of this library: another build, or a bug */
     OPS_CREATED,
     OPS_ALREADY,
     OPS_CONFLICT,
-    OPS_EXPIRED, /* a Submit that comes when its complete_by has passed; nothing is recorded */
+    OPS_EXPIRED, /* the complete_by of a Submit has passed; nothing is recorded */
     OPS_RECORDED,
     OPS_DRIVEN,
     OPS_DONE,
     OPS_UNCHANGED,
     OPS_STALE,
-    OPS_BEGUN,       /* a request that came back, and an agent has begun it; not recorded */
-    OPS_OTHER_STEP,  /* a reply that names another step of the job than its token; not recorded */
-    OPS_NAME_TAKEN,  /* a definition that came along has the name of a registered workflow */
-    OPS_TOO_FAR,     /* a start_at beyond the horizon */
-    OPS_TOO_MANY,    /* its owner has as many jobs, or takes as many bytes, as it may */
-    OPS_OTHER_ACTOR, /* a reply that the agents of another actor have sent; not recorded */
+    OPS_BEGUN,       /* a request came back although an agent has begun it; not recorded */
+    OPS_OTHER_STEP,  /* a reply names another step of the job than its token; not recorded */
+    OPS_NAME_TAKEN,  /* the definition in a Submit has the name of a registered workflow */
+    OPS_TOO_FAR,     /* the start_at of a Submit is beyond the horizon */
+    OPS_TOO_MANY,    /* the owner has as many jobs, or takes as many bytes, as it may */
+    OPS_OTHER_ACTOR, /* agents of another actor have sent the reply; not recorded */
     OPS_DATA_FULL,   /* input and results of the job would exceed 64 MiB; not recorded */
     OPS_SUPERSEDED,
     OPS_WRONG_STATE,
     OPS_UNSUPPORTED,
-    OPS_MOVED, /* the job has another definition by now: what was read of it is old */
+    OPS_MOVED, /* the job has another definition by now: the caller starts over */
     OPS_UNKNOWN_JOB,
     OPS_UNKNOWN_WORKFLOW,
     OPS_UNKNOWN_DEFINITION,
@@ -60,99 +66,105 @@ const char *ops_code_name(enum ops_code code);
 /**
  * ops_define() - store a piece of a definition
  * @piece:      0 for the first; each holds up to OPS_BUDGET steps
- * @registered: findable by name, or only the definition of an inline job
+ * @registered: whether it can be found by name; else it is the definition that one Submit carries
  *
- * Return: true where this is the last piece. The answer is one word: DEFINED, MORE or CONFLICT.
+ * The answer is one word: DEFINED, MORE or CONFLICT.
+ *
+ * Return: true if this is the last piece.
  */
 bool ops_define(struct effects *fx, uint64_t id, uint32_t partition, const struct workflow *w,
                 uint32_t piece, bool registered);
 
-/* ---- submit, record, drive, steer: they answer alike ---- */
+/* ---- submit, record, drive, unsent, steer: answered by a transition ---- */
 
 struct op_submit {
     const char *job;
-    const char *digest;     /* of the submission */
-    const char *definition; /* digest of an inline definition, or "" */
+    const char *digest;     /* of the content of the Submit */
+    const char *definition; /* digest of the definition that the Submit carries, or "" */
     const char *workflow;   /* "name" or "name@version", or "" */
-    bool redelivered;
-    const char *fresh; /* nonce: the tokens that this call mints are derived from it */
-    const char *by;
-    bool active; /* desired state */
-    int64_t start_at;
-    int64_t complete_by;
-    const char *events; /* "job", "step" or "reply" */
+    bool redelivered;       /* requests that are in flight are answered once more */
+    const char *nonce;      /* the tokens of this call are made of it */
+    const char *by;         /* the scheduler that calls */
+    bool active;            /* desired state: ACTIVE, else DISABLED */
+    int64_t start_at;       /* Unix ms; 0 for at once */
+    int64_t complete_by;    /* Unix ms; 0 for no deadline */
+    const char *events;     /* "job", "step" or "reply" */
     uint32_t priority;
     const char *reply_to;
     const char *correlation;
     struct bytes input;  /* encoded Payload, empty for none */
-    struct bytes labels; /* a Submit with nothing but labels, empty for none */
-    struct bytes index;  /* the labels as ops_label() writes them, one behind the other */
+    struct bytes labels; /* encoded Submit with only labels, empty for none */
+    struct bytes index;  /* the labels as ops_label() appends them */
     const char *traceparent;
-    const char *submitter; /* the user that has sent it, as the broker says; "" for none */
-    const char *owner;     /* whose a job of this id must be, to be the same; NULL: any */
-    int64_t horizon;       /* ms from now on in which it must start; 0: any */
-    int64_t most_jobs;     /* that the owner may have in the partition; 0: any number */
-    int64_t most_bytes;    /* likewise, that they take */
-    bool json;             /* answer in JSON */
+    const char *submitter; /* the user that has sent the Submit, as the broker says; "" for none */
+    const char *owner;     /* a job with this id is the same one only if it is this user's; NULL for
+                              any user */
+    int64_t horizon;       /* ms from now in which start_at must be; 0 for no limit */
+    int64_t most_jobs;     /* of the owner in this partition; 0 for no limit */
+    int64_t most_bytes; /* that the jobs of the owner in this partition may take; 0 for no limit */
+    bool json;          /* events of the job are JSON */
 };
 
 /* The label by which the jobs of one user are found. No label of a message has this name. */
 #define OPS_OWNER_LABEL ""
 
-/* Appends a label to a list of them, as the store finds jobs by them. */
+/* Appends a label to @out in the form by which the store indexes jobs. */
 void ops_label(struct buf *out, const char *name, const char *value);
 
+/* The answer is for ops_read_transition(): CREATED or ALREADY, or why the Submit is refused. */
 void ops_submit(struct effects *fx, uint64_t id, uint32_t partition, const struct op_submit *op);
 
-/* What a record says of a dispatch. */
+/* What a report to `record` says of a dispatch. */
 enum op_kind {
-    OP_ACTIVE = 'A', /* achieved that state */
-    OP_DISABLED = 'D',
-    OP_TRANSIENT = 'T', /* failures */
-    OP_PERMANENT = 'P',
-    OP_UNSENDABLE = 'L', /* likewise: the request is too large, and nobody has had it */
-    OP_DEFERRED = 'F',
-    OP_UNSTARTED = 'N',  /* nobody took the request in time */
-    OP_REJECTED = 'J',   /* an agent rejected it, or a limit of its queue threw it out */
-    OP_UNSENT = 'S',     /* it could not be sent in time: likewise, but no alert about agents */
-    OP_UNROUTABLE = 'X', /* no queue took it */
-    OP_REFUSED = 'K',    /* the broker refused it, or no queue took it when it was sent again */
+    OP_ACTIVE = 'A',     /* reply: the step is ACTIVE */
+    OP_DISABLED = 'D',   /* reply: the step is DISABLED */
+    OP_TRANSIENT = 'T',  /* reply: a failure that may pass */
+    OP_PERMANENT = 'P',  /* reply: a permanent failure */
+    OP_UNSENDABLE = 'L', /* a permanent failure: the request is too large, so no agent had it */
+    OP_DEFERRED = 'F',   /* reply: DEFER */
+    OP_UNSTARTED = 'N',  /* the request came back: no agent took it within `wait` */
+    OP_REJECTED = 'J',   /* an agent rejected the request, or a limit of its queue removed it */
+    OP_UNSENT = 'S',     /* the request was not sent in time: as OP_UNSTARTED, but no alert */
+    OP_UNROUTABLE = 'X', /* no queue took the request */
+    OP_REFUSED = 'K',    /* the broker refused it, or no queue took it when it was sent once more */
 };
 
-/* "ACTIVE" and so on; NULL where there is no such one. */
+/* Return: "ACTIVE" and so on; NULL if there is no such kind. */
 const char *op_kind_name(char kind);
 
 struct op_record {
     enum op_kind kind;
     const char *job;
     const char *token;
-    bool redelivered;
-    char fresh[NONCE_LEN + 1];
-    uint32_t jitter;     /* 0 to 999 999: how much of the jitter to add */
+    bool redelivered; /* the requests that followed are answered once more */
+    char nonce[NONCE_LEN + 1];
+    uint32_t jitter;     /* 0 to 999 999 millionths: the part of the jitter that is added */
     struct bytes result; /* encoded Payload */
     struct bytes error;  /* encoded Error */
-    const char *class;
-    int64_t retry_after;
-    const char *step;  /* as the reply names it; NULL: no reply */
-    const char *actor; /* whose agents have sent it, as the broker says; NULL or "": it does not */
-    const char *agent; /* the one that has sent it, as it calls itself; NULL: nobody knows */
-    bool no_effect;    /* proven: no run under this key has taken effect, nor ever will */
+    const char *class;   /* of the error */
+    int64_t retry_after; /* ms; 0 for what the policy says */
+    const char *step;    /* the name in the reply; NULL if it is no reply */
+    const char *actor; /* whose agents have sent it, as the broker proves; NULL or "" if unknown */
+    const char *agent; /* the name that the agent gives itself; NULL if unknown */
+    bool no_effect;    /* it is proven that no run under this key has taken or will take effect */
 };
 
-/* All of one partition. The answers stand one behind the other, in the same order. */
+/* @by: the scheduler that calls. @records: all of jobs of @partition. The answer has one transition
+ * for each of them, in the same order. */
 void ops_record(struct effects *fx, uint64_t id, uint32_t partition, const char *by,
                 const struct op_record *const *records, int n);
 
-/* @again: the same call was made before without an answer: requests of the named steps that are in
- * flight are asked for once more. */
+/* Drives a job on. @again: the same call was made before and got no answer, so the requests of the
+ * named steps that are in flight are answered once more. @steps: those that expire has named. */
 void ops_drive(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-               const char *fresh, const char *by, bool again, const uint32_t *steps, uint32_t n);
+               const char *nonce, const char *by, bool again, const uint32_t *steps, uint32_t n);
 
-/* These requests were never sent, and have waited for so long that they are asked for again: as
- * many as the answer has are to be sent. @id: greater than that of any earlier call of this
- * process: the store tells a call that is carried out late by it. @tokens: at most OPS_BUDGET. */
+/* Asks whether requests that have waited in the scheduler and were never sent are still wanted; the
+ * scheduler then sends those that are in the answer. @id: greater than that of any earlier call of
+ * this process, because the store recognises by it a call that is carried out late. @tokens: at
+ * most OPS_BUDGET. */
 void ops_unsent(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                const char *fresh, const char *by, const char *const *tokens, uint32_t n);
+                const char *nonce, const char *by, const char *const *tokens, uint32_t n);
 
 struct op_steer {
     const char *job;
@@ -160,42 +172,44 @@ struct op_steer {
     const char *command_id;
     int64_t issued_at;
     uint64_t if_seq;
-    const char *reason; /* who gives the command, one word, and why: "me@here too slow" */
-    const char *by;
-    const char *fresh;      /* nonce: the tokens that this call mints are derived from it */
-    bool redelivered;       /* what the same command has caused may not have been sent */
-    const char *definition; /* digest of the one by which steps were numbered, "" where none are */
-    const char *owner;      /* whose job it must be, or else it is unknown; NULL: any */
-    int64_t most_bytes;     /* that the owner's jobs may take of the partition; 0: any number */
+    const char *reason;     /* who gives the command, one word, and why: "me@here too slow" */
+    const char *by;         /* the scheduler that calls */
+    const char *nonce;      /* the tokens of this call are made of it */
+    bool redelivered;       /* requests that the same command has caused are answered once more */
+    const char *definition; /* digest of the definition that the step numbers are of; "" if the
+                               command names no steps */
+    const char *owner;      /* the job is UNKNOWN_JOB if it is not this user's; NULL for any user */
+    int64_t most_bytes; /* that the jobs of the owner in this partition may take; 0 for no limit */
     const uint32_t
         *steps;       /* retry: none for all; change, resolve: one; migrate: those that differ */
     uint32_t n_steps; /* at most OPS_BUDGET; migrate: MIGRATION_DIFFERING_MAX */
-    const char *hows; /* change, migrate: of each step, see enum migration_how */
+    const char *hows; /* change, migrate: an enum migration_how for each step */
     char state;       /* resolve: A or D; else 0 */
     struct bytes payload;      /* encoded: arguments of a change, result of a resolve */
-    const struct workflow *to; /* change, migrate: what the job is to have; else NULL */
+    const struct workflow *to; /* change, migrate: the definition that the job gets; else NULL */
     const char *what;          /* change: the fields that it gives, for the history; else NULL */
-    uint32_t n_gone;           /* migrate: so many of the steps, the first, are no more */
+    uint32_t n_gone;           /* migrate: the first n_gone of the steps are gone */
 };
 
+/* Carries out a command. The answer is for ops_read_transition(), then ops_read_refusal(). */
 void ops_steer(struct effects *fx, uint64_t id, uint32_t partition, const struct op_steer *op);
 
-/* One dispatch to publish. */
+/* A dispatch to publish. */
 struct ops_request {
     uint32_t step;
-    bool active;  /* desired by this dispatch */
-    char current; /* A, D or U: known of the step before */
+    bool active;  /* what the dispatch asks for: ACTIVE, else DISABLED */
+    char current; /* A, D or U: the state of the step before the dispatch */
     uint32_t turn;
     uint32_t attempt;
     struct bytes token;
-    int64_t locked_until;
-    int64_t wait; /* ms it may wait for an agent */
+    int64_t locked_until; /* Unix ms */
+    int64_t wait;         /* ms that the request may stand in its queue */
     uint32_t failures;
     uint32_t expiries;
-    bool again;            /* was sent before: somebody may be at work on it */
-    uint32_t forward_turn; /* of the work that an undo takes back */
-    struct bytes last_error;
-    struct bytes arguments; /* those that a person gave it since; empty: the definition's */
+    bool again;              /* it was sent before: an agent may have begun it */
+    uint32_t forward_turn;   /* the turn of the forward action that an undo takes back */
+    struct bytes last_error; /* encoded Error */
+    struct bytes arguments;  /* that a person has given; empty for those of the definition */
 };
 
 struct ops_result {
@@ -204,24 +218,24 @@ struct ops_result {
 };
 
 struct ops_alert {
-    uint32_t step; /* or WORKFLOW_NONE: of the job as a whole */
-    bool back;     /* of its undo */
+    uint32_t step; /* WORKFLOW_NONE if it is about the job as a whole */
+    bool back;     /* it is about the undo of the step */
     struct bytes reason;
-    uint64_t seq; /* of the job's history; of PARKED and DEADLINE, under which it is owed */
+    uint64_t seq; /* of its history entry; PARKED and DEADLINE are in the outbox under it */
 };
 
-struct ops_driven {
+struct ops_transition {
     enum ops_code code;
-    struct bytes definition; /* digest; empty where the job is not known */
-    int64_t now;
-    uint64_t seq;     /* of the last thing recorded of the job */
-    uint64_t settled; /* seq of the settling that this call made, 0 for none */
-    bool more;        /* drive again when these requests are confirmed */
-    bool step_events; /* each request is told on drover.events */
-    bool steps_heard; /* its client is told of what ops_step_events() reads */
-    uint32_t open;
+    struct bytes definition; /* digest; empty if there is no such job */
+    int64_t now;             /* the clock of the store, Unix ms */
+    uint64_t seq;            /* of the last history entry of the job */
+    uint64_t settled;        /* seq of the notification, if this call has ended a turn; else 0 */
+    bool more;               /* the budget is used up: drive when these requests are confirmed */
+    bool step_events;        /* publish an event for each request on drover.events */
+    bool steps_heard;        /* ops_step_events() has events for the client */
+    uint32_t open;           /* steps that are not where the job wants them */
     uint32_t steps;
-    uint64_t mark; /* of the partition, after what this call accepted or settled; 0: nothing */
+    uint64_t watermark; /* of the partition, if this call has moved it; else 0 */
     struct ops_alert *alerts;
     uint32_t n_alerts;
     struct ops_request *requests;
@@ -234,40 +248,40 @@ struct ops_driven {
     uint32_t n_results;
 };
 
-/* For people: what a call is about, without anything that a job carries. */
+/* What a call is about, for logs; without payloads. */
 struct ops_about {
     struct bytes job;
-    int64_t step;      /* its number, -1 where it is about none */
-    struct bytes what; /* what is reported, commanded, or asked; empty where the function says it */
-    struct bytes other; /* what is no job: a cause of alerts, the digest of a message */
+    int64_t step;       /* its number; -1 for none */
+    struct bytes what;  /* what is reported, commanded or asked; empty if the function says it */
+    struct bytes other; /* an alert cause or the digest of a message, if it is about no job */
 };
 
-/* The number of its step, which a token begins with; -1 where it is none. */
+/* Return: the number of the step, with which a token begins; -1 if it is not a token. */
 int64_t ops_token_step(struct bytes token);
 
-/* What logs and people see of a token: the step and a digest, with which nobody can answer. As the
- * library's token_id() has it. */
+/* Return: the form of a token that logs and people see: the step and a digest, with which no reply
+ * is possible. token_id() of drover.lua makes the same. */
 const char *ops_token_id(struct effects *fx, const char *token);
 
-/* @i: a record has several. Return: false where there is no such one. */
+/* Describes the arguments of a call. @i: of the reports of a record, or of the notifications of a
+ * settle_owed; 0 for other functions. Return: false if there is no i-th. */
 bool ops_about(const char *function, const struct bytes *args, int n, int i, struct ops_about *out);
 
-/* Where reading stands in an answer. */
+/* The position in an answer. */
 struct ops_reader {
-    const struct bytes *items;
+    const struct bytes *items; /* the next one */
     uint32_t left;
-    bool bad;
+    bool bad; /* an item was missing or not valid */
 };
 
 struct ops_reader ops_reader(const struct store_answer *answer);
 
-/* Return: 0, or -EPROTO where the answer is not one of ours. */
-int ops_read_driven(struct ops_reader *r, struct effects *fx, struct ops_driven *out);
+int ops_read_transition(struct ops_reader *r, struct effects *fx, struct ops_transition *out);
 
-/* What follows in the answer to a command: why it is refused, "-" where it is not. */
+/* The part of an answer to steer that follows the transition. */
 struct ops_refusal {
-    char why[24];
-    uint32_t step; /* or WORKFLOW_NONE */
+    char why[24];  /* why the command is refused; "-" if it is not */
+    uint32_t step; /* because of which; WORKFLOW_NONE for none */
 };
 
 int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out);
@@ -276,25 +290,27 @@ int ops_read_refusal(struct ops_reader *r, struct ops_refusal *out);
 
 void ops_inspect_definition(struct effects *fx, uint64_t id, uint32_t partition,
                             const char *digest);
-/* @owner: whose job it must be, or else it is unknown; NULL: any. So it is below. */
+/* @from, @count: numbers of the steps to read. @with_data: also input, results and errors. @owner:
+ * the job is unknown if it is not this user's; NULL for any user. */
 void ops_inspect_job(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                      uint32_t from, uint32_t count, bool with_data, const char *owner);
 
-/* @seq:   of the settling that is to be told
- * @steps: whose results to read, up to @limit bytes in all; the first OPS_BUDGET are tried. */
-void ops_inspect_notice(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
-                        uint64_t seq, int64_t limit, const uint32_t *steps, uint32_t n);
+/* @seq:   of the notification
+ * @limit: bytes of results in all
+ * @steps: whose results to read; only the first OPS_BUDGET are read */
+void ops_inspect_notification(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
+                              uint64_t seq, int64_t limit, const uint32_t *steps, uint32_t n);
 
 struct ops_step {
     uint32_t step;
-    struct bytes record;   /* empty: untouched */
+    struct bytes record;   /* for ops_read_step_record(); empty if no call has touched the step */
     struct bytes error;    /* encoded Error */
     struct bytes progress; /* "token limit fraction[@agent] note" */
     struct bytes result;   /* encoded Payload */
-    struct bytes agent;    /* that has answered last */
+    struct bytes agent;    /* the one that has answered last */
 };
 
-/* A queue that hears of a job, as its submitter has named it. */
+/* Where events of a job go, as its client has asked. */
 struct ops_address {
     struct bytes reply_to, correlation;
 };
@@ -307,42 +323,45 @@ struct ops_job {
     uint32_t n, open;
     int64_t created, updated, start_at, complete_by;
     struct bytes locked_by;
-    uint32_t notices; /* tries of the notice so far */
-    uint32_t since;   /* the turn in which it was turned; 0: never */
+    uint32_t notifications; /* how often its notification was asked for again */
+    uint32_t since;         /* the turn that its last change of direction began; 0 if never */
     struct bytes cause, ending;
-    struct bytes failure;   /* what has decided that it does not succeed, or is not taken back:
+    struct bytes failure;   /* because of which it does not get where it was to go: for
                                ops_read_failure() */
-    struct bytes error;     /* ... and the encoded Error of that step */
-    struct bytes attention; /* what a person is needed for: "kind since step actor class" */
-    uint32_t parked;        /* steps */
-    int64_t next_try;       /* of the whole job; 0: none */
+    struct bytes error;     /* encoded Error of that failure */
+    struct bytes attention; /* what it needs a person for: for ops_read_attention() */
+    uint32_t parked;        /* number of parked steps */
+    int64_t next_try;       /* of the whole job, Unix ms; 0 for none */
     struct bytes waits_for; /* numbers of steps that are undone before a change is carried out */
-    uint32_t failures;      /* of the whole job */
+    uint32_t failures;      /* how often a failure has kept the job from where it was to go */
     struct bytes workflow, submitter, labels, reply_to, correlation, traceparent;
-    bool json;
-    struct bytes held; /* since when it is on hold, who has put it there, and why */
+    bool json;         /* events of the job are JSON */
+    struct bytes held; /* "since who why" of its hold */
     struct bytes input;
-    struct ops_step *steps; /* inspect job */
+    struct ops_step *steps; /* only of ops_read_job() */
     uint32_t n_steps;
-    struct bytes failed; /* inspect notice: numbers of steps, with spaces between; of an alert
-                            that of its step, and whether it is of its undo, or nothing */
-    struct ops_result *results; /* likewise; an empty payload did not fit */
+    struct bytes failed; /* only of ops_read_notification(): numbers of the steps that have failed,
+                            separated by spaces; for an alert that of its step and whether it is
+                            about the undo, or nothing */
+    struct ops_result *results; /* only of ops_read_notification(); an empty payload did not fit */
     uint32_t n_results;
-    struct ops_address *earlier; /* likewise: before `reply_to`, the newest first */
+    struct ops_address *earlier; /* only of ops_read_notification(): the addresses before
+                                    `reply_to`, newest first */
     uint32_t n_earlier;
 };
 
-/* Jobs created at `before` with an id below `before_id`, or earlier; newest first. */
+/* A query for jobs that were created at `before` and have an id below `before_id`, or that were
+ * created earlier; newest first. */
 struct op_list {
-    int64_t before; /* INT64_MAX: any time */
+    int64_t before; /* Unix ms; INT64_MAX for any time */
     const char *before_id;
-    int64_t since;
-    uint32_t limit;
+    int64_t since;        /* Unix ms: no jobs that were created earlier */
+    uint32_t limit;       /* jobs */
     const char *phase;    /* "" for any */
     const char *workflow; /* "name" or "name@version", "" for any */
     const char *needs;    /* "any", "parked", "deadline", "ended"; "" for all jobs */
-    const char *class;    /* of the error that it needs a person for, "" for any */
-    const char *actor;    /* likewise */
+    const char *class;    /* of the error because of which it needs attention, "" for any */
+    const char *actor;    /* of the step because of which it needs attention, "" for any */
     const char *const *labels;
     const char *const *values;
     size_t n_labels;
@@ -358,35 +377,36 @@ struct ops_listed {
 
 struct ops_list {
     int64_t now;
-    bool more; /* beyond `last` */
-    int64_t last;
-    struct bytes last_id;
+    bool more;            /* there may be more jobs after `last` */
+    int64_t last;         /* creation time of the last job that was checked */
+    struct bytes last_id; /* its id */
     struct ops_listed *jobs;
     uint32_t n;
 };
 
 int ops_read_list(struct ops_reader *r, struct effects *fx, struct ops_list *out);
 
+/* @from: number of the first entry wanted. @limit: entries. @owner: as of ops_inspect_job(). */
 void ops_inspect_history(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                          uint64_t from, uint32_t limit, const char *owner);
 
 struct ops_history {
     struct bytes definition; /* digest */
-    uint64_t first;          /* of what is kept */
-    bool more;               /* there are entries behind these */
+    uint64_t first;          /* number of the oldest entry that the store still keeps */
+    bool more;               /* there are entries after these */
     struct bytes *entries;   /* "seq time event …" */
     uint32_t n;
 };
 
-/* Return: 0, 1 where there is no such job, or -EPROTO. */
+/* Return: 0, 1 if there is no such job, or -EPROTO. */
 int ops_read_history(struct ops_reader *r, struct effects *fx, struct ops_history *out);
 
-/* Those whose "name@version" comes behind @after. */
+/* Registered workflows whose "name@version" is greater than @after, in the order of their names. */
 void ops_inspect_workflows(struct effects *fx, uint64_t id, uint32_t partition, const char *after,
                            uint32_t limit);
 
 struct ops_workflow {
-    struct bytes name; /* with its version */
+    struct bytes name; /* "name@version" */
     struct bytes digest;
     uint32_t steps;
 };
@@ -399,30 +419,31 @@ struct ops_workflows {
 
 int ops_read_workflows(struct ops_reader *r, struct effects *fx, struct ops_workflows *out);
 
-/* By "name" (the newest) or "name@version"; answers like ops_inspect_definition(). */
+/* @name: "name" for the newest version, or "name@version". The answer is for ops_read_definition().
+ */
 void ops_inspect_workflow(struct effects *fx, uint64_t id, uint32_t partition, const char *name);
 
-/* Return: 0, 1 where there is no such job, or -EPROTO. */
+/* Return: 0, 1 if there is no such job, or -EPROTO. */
 int ops_read_job(struct ops_reader *r, struct effects *fx, struct ops_job *out);
-int ops_read_notice(struct ops_reader *r, struct effects *fx, struct ops_job *out);
+int ops_read_notification(struct ops_reader *r, struct effects *fx, struct ops_job *out);
 
-/* Return: 0 and the stored bytes, 1 where there is no such definition, or -EPROTO. */
+/* Return: 0 with the encoded Workflow in @out, 1 if there is no such definition, or -EPROTO. */
 int ops_read_definition(struct ops_reader *r, struct bytes *out);
 
-/* A message as the store keeps it, for protobuf_c_message_free_unpacked(…, NULL). Out of memory
- * aborts, as with effects: what is sent without it would be something else. Return: NULL for empty
- * or broken bytes. */
+/* Unpacks a message that the store keeps; the caller frees it with
+ * protobuf_c_message_free_unpacked(…, NULL). The process aborts if memory is out, because a message
+ * without this part would say something else. Return: NULL if the bytes are empty or not valid. */
 void *ops_unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes encoded);
 Drover__V1__Payload *ops_payload(struct bytes encoded);
 
-/* A step's record in the job, see the Lua file. */
+/* The record of a step; drover.lua and docs/ARCHITECTURE.md (The store) explain it. */
 struct ops_step_record {
-    char current; /* A, D, U; in flight: what was known before */
-    char asked;
-    char state; /* W, R, B, M, P, F */
+    char current; /* A, D, U; while in flight: what it was before */
+    char asked;   /* A, D: by the last dispatch */
+    char state;   /* W, R, B, M, P, F */
     uint32_t turn, attempt;
     char token[64];
-    int64_t till;
+    int64_t till; /* `until`, Unix ms: R LockedUntil, B and P the next try */
     uint32_t failures, expiries, waiting, unstarted;
     uint32_t since, forward; /* turns */
 };
@@ -430,119 +451,128 @@ struct ops_step_record {
 /* Return: 0 or -EPROTO. */
 int ops_read_step_record(struct bytes text, struct ops_step_record *out);
 
-/* What has decided that a job does not get to where it was to go: "name asked reason number class"
- * of a step, or with "-" for what there is none of; behind a bar what has decided that it is not
- * taken back, which goes before. */
+/* The failure because of which a job does not get where it was to go: "name asked reason number
+ * class" of a step, with "-" for each that there is none of. If the job could not be taken back
+ * either, the failure of the way back follows a '|', and that one is read. */
 struct ops_failure {
     struct bytes step;   /* its name; empty for none */
-    char asked;          /* of it: A, D */
+    char asked;          /* A, D: what the step was asked for */
     struct bytes reason; /* PERMANENT, EXHAUSTED, DEATHS, DEADLINE */
 };
 
 /* Return: 0 or -EPROTO. */
 int ops_read_failure(struct bytes text, struct ops_failure *out);
 
-/* What a person is needed for: ops_job.attention. */
+/* What a job needs a person for (ops_job.attention): "kind since step actor class". */
 struct ops_attention {
-    struct bytes kind; /* parked, deadline, ended */
-    int64_t since;
-    struct bytes step, actor, class; /* empty where there is none */
+    struct bytes kind;               /* parked, deadline, ended */
+    int64_t since;                   /* Unix ms */
+    struct bytes step, actor, class; /* empty for none */
 };
 
 /* Return: 0 or -EPROTO. */
 int ops_read_attention(struct bytes text, struct ops_attention *out);
 
-/* ---- the rest ---- */
+/* ---- notifications, alert causes, dead letters ---- */
 
-struct op_notice {
+struct op_notification {
     const char *job;
     uint64_t seq;
 };
 
+/* Deletes notifications from the outbox, after the broker has confirmed their events. */
 void ops_settle_owed(struct effects *fx, uint64_t id, uint32_t partition,
-                     const struct op_notice *notices, int n);
+                     const struct op_notification *notifications, int n);
 
-/* What is said of a cause of alerts. */
+/* What a scheduler says to the store about an alert cause. */
 enum ops_cause {
-    OPS_CAUSE_ASK,  /* is it news? then whoever asks is to tell, within a minute */
-    OPS_CAUSE_TOLD, /* the alert is confirmed */
-    OPS_CAUSE_OVER, /* the next one is news again */
+    OPS_CAUSE_ASK,  /* asks whether the cause is new; if so, it must publish an alert in a minute */
+    OPS_CAUSE_TOLD, /* the broker has confirmed the alert */
+    OPS_CAUSE_OVER, /* the cause has ended: the next alert is new again */
 };
 
-/* @fresh: of whoever asks, so that he may ask again. */
+/* @nonce: of the operation that asks, so that it may repeat the call and get the same answer. */
 void ops_told(struct effects *fx, uint64_t id, uint32_t partition, const char *cause,
-              enum ops_cause what, const char *fresh);
+              enum ops_cause what, const char *nonce);
 
-/* drover.dead has `there` messages, of which the caller has put `own` there since it said so last.
- */
+/* Reports that drover.dead has @there messages, and that the scheduler which calls has put @own
+ * into it since its last such call. */
 void ops_letters(struct effects *fx, uint64_t id, uint32_t partition, uint64_t there, uint64_t own);
 
-/* Return: whether what was asked about is news. */
+/* Return: whether the cause is new, so that the caller must publish the alert. */
 bool ops_read_told(struct ops_reader *r);
 
-/* Return: how many messages are news, and the caller's to tell. */
+/* Return: the number of dead letters that no scheduler has put there and no alert has reported; the
+ * caller must publish an alert about them. */
 uint64_t ops_read_letters(struct ops_reader *r);
 
-/* What a process tells of a message that was delivered before. */
+/* ---- suspects ---- */
+
+/* What a scheduler records about a suspect. */
 enum ops_suspect {
-    OPS_SUSPECT_BEGIN, /* it is about to deal with it */
-    OPS_SUSPECT_BACK,  /* the message goes to somebody else, but this process lives */
-    OPS_SUSPECT_END,   /* it was dealt with */
+    OPS_SUSPECT_BEGIN, /* it begins to read the message */
+    OPS_SUSPECT_BACK,  /* it is alive, and the broker gives the message to another scheduler */
+    OPS_SUSPECT_END,   /* the message is handled: removes what all incarnations have recorded */
 };
 
-/* @digest: of the body. @life: of the process; another one after each start, in hex. */
+/* @digest: of the body of the message. @incarnation: of the process that calls, in hex. */
 void ops_suspect(struct effects *fx, uint64_t id, uint32_t partition, const char *digest,
-                 const char *life, enum ops_suspect what);
+                 const char *incarnation, enum ops_suspect what);
 
-/* Return: the lives that have begun it and did not tell how that ended, the caller's among them; 0:
- * nothing is noted, as one of them has begun it just now: ask again. */
+/* Return: the number of incarnations that are recorded as having begun the message, including the
+ * caller's; 0 if nothing was recorded, because two others are and one of them began it less than
+ * 200 ms ago: the caller asks again. */
 uint32_t ops_read_suspect(struct ops_reader *r);
 
-/**
- * ops_mark() - what a partition shows of how far it had come
- * @run:   of the server that answers
- * @fresh: the mark's id, where it has none yet
- * @jobs:  ids of jobs that ought to be there, at most OPS_BUDGET
- */
-void ops_mark(struct effects *fx, uint64_t id, uint32_t partition, const char *run,
-              const char *fresh, const char *const *jobs, int n);
+/* ---- rollback check ---- */
 
-struct ops_marked {
+/**
+ * ops_watermark() - read the watermark of a partition
+ * @run:   run id of the server that answers
+ * @nonce: becomes the id of the watermark if the partition has none yet
+ * @jobs:  ids of jobs that must be there, at most OPS_BUDGET
+ */
+void ops_watermark(struct effects *fx, uint64_t id, uint32_t partition, const char *run,
+                   const char *nonce, const char *const *jobs, int n);
+
+struct ops_watermark_answer {
     int64_t now;
-    struct bytes id;    /* another one: it was lost whole, and made anew */
-    uint64_t count;     /* of what was accepted, and of what was settled */
-    uint64_t began;     /* what it was when the server's run began */
-    struct bytes *gone; /* of the jobs, in the same order */
+    struct bytes id;    /* of the watermark; if it is another one, the partition was lost */
+    uint64_t count;     /* the watermark: jobs that were accepted plus turns that have ended */
+    uint64_t began;     /* the watermark when this run of the server was first met */
+    struct bytes *gone; /* those of the jobs that are not there, in the same order */
     uint32_t n_gone;
 };
 
-int ops_read_marked(struct ops_reader *r, struct effects *fx, struct ops_marked *out);
+int ops_read_watermark(struct ops_reader *r, struct effects *fx, struct ops_watermark_answer *out);
 
-/* @agent:   which one, as it calls itself; "": it does not
- * @elapsed: ms since the agent got the request, 0: it does not say.
- * @actor:   whose agents have sent it, as the broker says; "": it does not
- * Answers: code, wanted, locked_until, now. */
+/* ---- Progress and step events ---- */
+
+/* @fraction: of the work that is done, 0 to 1
+ * @agent:    the name that the agent gives itself; "" if it gives none
+ * @elapsed:  ms since the agent received the request; 0 if it does not say
+ * @actor:    whose agents have sent the Progress, as the broker proves; "" if unknown */
 void ops_renew(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                const char *token, double fraction, const char *agent, const char *note,
                int64_t elapsed, const char *actor);
 
-/* Evidence: the request of this token left its queue while it could be delivered. Answers a code.
- */
+/* Records evidence: the request of this token left its queue before its wait was over. The answer
+ * is a code. */
 void ops_taken(struct effects *fx, uint64_t id, uint32_t partition, const char *job,
                const char *token);
 
 struct ops_renewed {
     bool known;       /* the token is in flight */
-    bool other_actor; /* it is, and the agents of another actor have sent this */
-    bool wanted;
+    bool other_actor; /* the token is in flight, but agents of another actor have sent this */
+    bool wanted;      /* the attempt is still wanted */
     int64_t locked_until;
     int64_t now;
-    bool begins; /* ops_step_events() has this to tell */
+    bool begins; /* it is the first Progress, and ops_step_events() has an event for it */
 };
 
 int ops_read_renewed(struct ops_reader *r, struct ops_renewed *out);
 
-/* What has happened at the steps of a job since this was asked last: each is answered once. */
+/* Reads the events of the steps of a job since the last such call: each is answered once. */
 void ops_step_events(struct effects *fx, uint64_t id, uint32_t partition, const char *job);
 
 struct ops_step_event {
@@ -550,9 +580,9 @@ struct ops_step_event {
     int64_t at;
     struct bytes event; /* dispatched, began, done, undone, failed or parked */
     uint32_t attempt;
-    bool back;          /* of its undo */
-    struct bytes agent; /* empty where there is none */
-    struct bytes step;
+    bool back;          /* it is about the undo of the step */
+    struct bytes agent; /* its name; empty for none */
+    struct bytes step;  /* its name */
     struct bytes error; /* encoded, without details; empty for none */
 };
 
@@ -568,44 +598,53 @@ struct ops_step_events {
     uint32_t n;
 };
 
-/* Return: 0, -ENOENT where nobody wants to hear of it any more, or -EPROTO. */
+/* Return: 0, -ENOENT if no client wants these events any more, or -EPROTO. */
 int ops_read_step_events(struct ops_reader *r, struct effects *fx, struct ops_step_events *out);
 
-/* @lease: ms; 0 gives the lead up. Answers LEADS or FOLLOWS. */
+/* ---- calls of supervisors ---- */
+
+/* Asks for the lead of a partition. @who: the supervisor. @lease: ms; 0 gives the lead up. */
 void ops_lead(struct effects *fx, uint64_t id, uint32_t partition, const char *who, int64_t lease);
 
 struct ops_leading {
     bool leads;
-    int64_t until;
+    int64_t until; /* Unix ms: the end of the lead that was granted, or of another supervisor's */
     int64_t now;
 };
 
 int ops_read_leading(struct ops_reader *r, struct ops_leading *out);
 
-/* What a supervisor knows of the store's clock, in store time; all 0: nothing. */
+/* What a supervisor knows of the store's clock, in the time of the store (Unix ms); 0 if unknown.
+ */
 struct op_clock {
-    int64_t latest; /* what it can show by now; past that it has jumped, and nothing is looked at */
-    int64_t since;  /* when that was first known */
-    /* the last jump ahead that it has seen: */
-    int64_t jump;  /* ms, at most; 0: none */
-    int64_t after; /* it was not before ... */
-    int64_t at;    /* ... nor after */
+    int64_t latest; /* the clock can show at most this now; if it shows more it has jumped, and
+                       expire checks no job */
+    int64_t since;  /* since when the supervisor has watched the clock */
+    int64_t jump;   /* the last jump ahead that it has seen: ms, at most; 0 for none */
+    int64_t after;  /* that jump was not before this time */
+    int64_t at;     /* and not after this time */
 };
 
-/* Makes the last of these, an expire, sweep or forget, answer as it would, and change nothing. */
+/* Turns the last call in @fx, an expire, sweep or forget, into a dry run: the answer is the same,
+ * and nothing is changed. */
 void ops_look(struct effects *fx);
 
-/* @skip: of what is due, which after that was looked at is due no more; usually 0.
- * @hold: how many times its length a lease may be past before it is given up; usually 0. */
+/* @skip:  entries at the heads of the indexes `due` and `owed` to pass over; a dry run needs it
+ *         because what it has checked stays there. Otherwise 0
+ * @limit: entries of each index to check
+ * @hold:  expire treats a lease as over only when this many times its length have passed since its
+ *         end; usually 0 */
 void ops_expire(struct effects *fx, uint64_t id, uint32_t partition, uint32_t skip, uint32_t limit,
                 uint32_t hold, const struct op_clock *clock);
 
 struct ops_due {
     struct bytes job;
-    uint32_t expired; /* so many of the steps have; the others are only named */
-    uint32_t *steps;
+    uint32_t expired; /* number of the steps whose dispatch has expired */
+    uint32_t *steps;  /* all that are to be driven */
     uint32_t n;
 };
+
+/* A notification in the outbox. */
 
 struct ops_owed {
     struct bytes job;
@@ -614,9 +653,9 @@ struct ops_owed {
 
 struct ops_expired {
     int64_t now;
-    int64_t head; /* when the next job is due, 0 for none */
-    bool more;    /* call again at once */
-    bool back;    /* the clock has stepped back: sweep */
+    int64_t head; /* when the next job is due, Unix ms; 0 for none */
+    bool more;    /* the supervisor calls again at once */
+    bool back;    /* the clock has gone back: the supervisor sweeps */
     struct ops_due *due;
     uint32_t n_due;
     struct ops_owed *owed;
@@ -625,33 +664,35 @@ struct ops_expired {
 
 int ops_read_expired(struct ops_reader *r, struct effects *fx, struct ops_expired *out);
 
+/* Deletes jobs that ended more than @retention ms ago, at most @limit. */
 void ops_forget(struct effects *fx, uint64_t id, uint32_t partition, int64_t retention,
                 uint32_t limit);
 
 struct ops_forgotten {
-    uint32_t jobs;
-    bool more;
-    uint32_t parked, deadline, ended; /* jobs that need a person for that */
+    uint32_t jobs;                    /* that were deleted */
+    bool more;                        /* the supervisor calls again at once */
+    uint32_t parked, deadline, ended; /* jobs in the partition that need attention, by kind */
 };
 
 int ops_read_forgotten(struct ops_reader *r, struct ops_forgotten *out);
 
-#define OPS_SWEEP_CURSOR (ID_NAME_MAX + 128) /* bytes, with a NUL */
+#define OPS_SWEEP_CURSOR (ID_NAME_MAX + 128) /* bytes, including a NUL */
 
-/* @cursor: "" begins a round. */
+/* Checks one unfinished job. @cursor: of the last answer; "" begins a round. */
 void ops_sweep(struct effects *fx, uint64_t id, uint32_t partition, const char *cursor);
 
 struct ops_swept {
-    char cursor[OPS_SWEEP_CURSOR]; /* where to go on; "": the round is over */
+    char cursor[OPS_SWEEP_CURSOR]; /* for the next call; "" if the round is over */
     struct bytes job;
-    const struct bytes
-        *mended; /* in the job: "due", "open", "count:…", or the number of a step; "torn", why */
+    const struct bytes *mended; /* what was corrected in the job: "due", "open", "count:…" or the
+                                   number of a step; or "torn" and why, if the job is corrupt */
     uint32_t n_mended;
 };
 
 int ops_read_swept(struct ops_reader *r, struct ops_swept *out);
 
-/* ---- what drivers need ---- */
+/* ---- copies ---- */
 
-/* A deep copy of an answer, so that it can be read later; free() releases it. NULL: no memory. */
+/* Return: a deep copy of the rest of an answer, to be read later; the caller frees it with free().
+ * NULL if memory is out. */
 struct store_answer *ops_answer_copy(const struct ops_reader *rest);

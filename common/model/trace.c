@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Trace: formats deliveries, effects, outcomes, store calls and runs of handlers as events
+ *
+ * See model/trace.h.
+ */
 #include "model/trace.h"
 
 #include <stdio.h>
@@ -16,7 +21,7 @@
         (fn)(ctx, event, fields_ + 1, (int)(sizeof(fields_) / sizeof(fields_[0])) - 1);            \
     } while (0)
 
-/* A field that is there only where there is something to say. */
+/* The value of a field that is left out if it is empty. */
 static const char *if_any(const char *s)
 {
     return s && *s ? s : NULL;
@@ -87,9 +92,9 @@ void trace_outcome(enum bus_outcome outcome, trace_fn *fn, void *ctx)
         trace_event("outcome", fn, ctx, LOG_S("outcome", names[outcome]));
 }
 
-/* ---- the store ---- */
+/* ---- store calls ---- */
 
-/* Text for a field; NULL for none. */
+/* The text of a field, in @out; NULL, which leaves the field out, if it is empty. */
 static const char *text(struct bytes b, char *out, size_t size)
 {
     if (b.len == 0)
@@ -98,7 +103,7 @@ static const char *text(struct bytes b, char *out, size_t size)
     return out;
 }
 
-/* The word that an answer begins with. */
+/* The first word of an answer, or what came instead of an answer. */
 static const char *first_word(const struct store_answer *answer, char *out, size_t size)
 {
     static const char *const failures[] = {
@@ -127,12 +132,12 @@ static void trace_record(const struct bytes *args, int n, const struct store_ans
 {
     struct ops_reader r = ops_reader(answer);
     struct ops_about about;
-    struct ops_driven driven;
+    struct ops_transition transition;
 
     for (int i = 0; ops_about("record", args, n, i, &about); i++) {
-        if (ops_read_driven(&r, fx, &driven))
+        if (ops_read_transition(&r, fx, &transition))
             return;
-        trace_about("record", &about, ops_code_name(driven.code), fn, ctx);
+        trace_about("record", &about, ops_code_name(transition.code), fn, ctx);
     }
 }
 
@@ -160,7 +165,7 @@ static void trace_expire(const struct store_answer *answer, struct effects *fx, 
                     LOG_I("owed", expired.owed[i].seq));
 }
 
-/* Again and again, by the clock. */
+/* Whether daemons make this call again and again by a timer. */
 static bool is_periodic(const char *function)
 {
     static const char *const functions[] = {"expire", "forget", "lead", "mark", "sweep"};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Trace: what a machine hears and does, as events of the log
+ * Trace: the events and effects of a machine, as events of the log
  *
- * The daemons log them at level debug; the simulator tells them in the same words, behind the time
- * and the name of a simulated process. They name jobs, steps, queues and messages, and say nothing
- * of what these carry.
+ * Drivers and the agent log them at level debug; the simulator prints the same words after the time
+ * and the name of a simulated process. They name jobs, steps, queues and messages, and contain no
+ * payloads.
  */
 #pragma once
 
@@ -12,28 +12,27 @@
 #include "drover/v1/task.pb-c.h"
 #include "model/effect.h"
 
-/* Takes one event; all is valid during the call only. */
+/* Takes one event. Its texts and fields are valid during the call only. */
 typedef void trace_fn(void *ctx, const char *event, const struct log_field *fields, int n);
 
-/* The handle of a delivery is that of its ack. */
+/* A delivery; its handle is also in the events ack and requeue. */
 void trace_delivery(const struct bus_delivery *d, trace_fn *fn, void *ctx);
 
-/* A publish, an ack and the like. Not a store call, which is told with its answer, nor what is the
- * role's own. */
+/* An effect, except EFFECT_STORE, which trace_call() reports with its answer, and EFFECT_ROLE. */
 void trace_effect(const struct effect *e, trace_fn *fn, void *ctx);
 
-/* Nothing of a publish that the broker confirmed. */
+/* The outcome of a publish, unless the broker has confirmed it. */
 void trace_outcome(enum bus_outcome outcome, trace_fn *fn, void *ctx);
 
-/* A store call, an event for each thing that it is about: each report of a record, each job that an
- * expire finds. What comes again and again, and finds nothing, is not told. @answer: NULL where
- * there is none yet. */
+/* A store call: one event for each thing that it is about, such as each report of a record and each
+ * job that an expire finds. Periodic calls that find nothing make no event. @answer: NULL if there
+ * is none yet. */
 void trace_call(const char *function, const struct bytes *args, int n,
                 const struct store_answer *answer, trace_fn *fn, void *ctx);
 
-/* A run of a handler. @event: start, stop or end. @result: how it ended; NULL where it has not. */
+/* A run of a handler. @event: start, stop or end. @result: how it ended; NULL while it runs. */
 void trace_run(const char *event, const Drover__V1__StepRequest *request, const char *result,
                trace_fn *fn, void *ctx);
 
-/* As text: the event, and its fields behind it. */
+/* Appends an event as text: its name, followed by its fields. */
 void trace_print(struct buf *out, const char *event, const struct log_field *fields, int n);

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Wire: decodes and encodes message bodies within bounds, and checks them by the rules of the
+ * protocol
+ *
+ * See model/wire.h.
+ */
 #include "model/wire.h"
 
 #include <errno.h>
@@ -31,12 +37,12 @@ static const ProtobufCMessageDescriptor *const DESCRIPTORS[WIRE_TYPES] = {
 
 /* ---- memory ---- */
 
-/* What one decoding may hold at a time. What it keeps is freed with plain free(). */
+/* The memory that one decoding may hold at a time. What remains of it is freed with free(). */
 struct budget {
     ProtobufCAllocator allocator;
-    size_t left;
-    bool spent;  /* asked for more than it had */
-    bool failed; /* the system had no more */
+    size_t left; /* bytes */
+    bool spent;  /* the decoding has asked for more than was left */
+    bool failed; /* malloc() has failed */
 };
 
 static void *budget_alloc(void *data, size_t size)
@@ -113,7 +119,7 @@ size_t wire_text_fit(const char *text, size_t max)
 static bool plain_check(const ProtobufCMessage *message, const struct path *where,
                         struct problem *problem);
 
-/* One value of a field: sound text, a finite number, a sound message. */
+/* One value of a field: text must be UTF-8, a number finite, a message valid in the same sense. */
 static bool value_check(ProtobufCType type, const void *value, const struct path *where,
                         struct problem *problem)
 {
@@ -131,7 +137,8 @@ static bool value_check(ProtobufCType type, const void *value, const struct path
     }
 }
 
-/* What protobuf-c lets through and proto3 or arithmetic does not. Messages nest 4 deep at most. */
+/* Checks what protobuf-c accepts but proto3 or arithmetic does not. Messages nest at most 4 deep.
+ */
 static bool plain_check(const ProtobufCMessage *message, const struct path *where,
                         struct problem *problem)
 {
@@ -200,7 +207,7 @@ static bool workflow_ref_check(const char *ref, const struct path *where, struct
            check_fail(problem, where, "must be a name, or a name@version with a version from 1");
 }
 
-/* Jobs are found by "name=value", which is to mean one label only. */
+/* The store finds jobs by "name=value", which must mean one label only. */
 static bool label_name_check(const char *name, const struct path *where, struct problem *problem)
 {
     if (!check_text_given(name, WIRE_LABEL_NAME_MAX, where, problem))
@@ -270,7 +277,7 @@ static bool submit_check(const Drover__V1__Submit *m, struct problem *problem)
            check_text(m->traceparent, WIRE_TRACEPARENT_MAX, PATH(NULL, "traceparent"), problem);
 }
 
-/* Numbers and policies are checked with the definition that they are put into. */
+/* Numbers and policies are checked with the definition that results, in change_apply(). */
 static bool change_check(const Drover__V1__Step *m, const struct path *where,
                          struct problem *problem)
 {
@@ -345,8 +352,8 @@ static bool list_check(const Drover__V1__ListJobs *m, const struct path *where,
            check_text(m->after, WIRE_CURSOR_MAX, PATH(where, "after"), problem);
 }
 
-static bool catalog_check(const Drover__V1__ListWorkflows *m, const struct path *where,
-                          struct problem *problem)
+static bool list_workflows_check(const Drover__V1__ListWorkflows *m, const struct path *where,
+                                 struct problem *problem)
 {
     return (!*m->workflow || workflow_ref_check(m->workflow, PATH(where, "workflow"), problem)) &&
            check_text(m->after, WIRE_CURSOR_MAX, PATH(where, "after"), problem);
@@ -370,7 +377,7 @@ static bool command_check(const Drover__V1__Control *m, struct problem *problem)
     case DROVER__V1__CONTROL__COMMAND_LIST_JOBS:
         return list_check(m->list_jobs, PATH(NULL, "list_jobs"), problem);
     case DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS:
-        return catalog_check(m->list_workflows, PATH(NULL, "list_workflows"), problem);
+        return list_workflows_check(m->list_workflows, PATH(NULL, "list_workflows"), problem);
     default:
         return true;
     }
@@ -382,7 +389,7 @@ bool wire_about_no_job(const Drover__V1__Control *m)
            m->command_case == DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS;
 }
 
-/* Asking, or asking again, does no harm: these need no command_id. */
+/* Whether a command changes nothing when it is repeated: then it needs no command_id. */
 static bool command_repeatable(const Drover__V1__Control *m)
 {
     return m->command_case == DROVER__V1__CONTROL__COMMAND_QUERY ||
@@ -410,7 +417,7 @@ static bool given_check(bool given, const char *field, struct problem *problem)
     return given || check_fail(problem, PATH(NULL, field), "must be given");
 }
 
-/* Those that only clients read stay open to values of a newer server. */
+/* Messages that only clients read may have enum values of a newer server. */
 static bool message_check(const struct wire_message *m, struct problem *problem)
 {
     switch (m->type) {
@@ -431,7 +438,7 @@ static bool message_check(const struct wire_message *m, struct problem *problem)
     case WIRE_PROGRESS_ANSWERS:
         return given_check(m->progress_answers->n_answers > 0, "answers", problem);
     }
-    abort(); /* those are all */
+    abort(); /* all types are above */
 }
 
 /* ---- items of a batch ---- */
@@ -490,7 +497,7 @@ static bool error_check(const Drover__V1__Error *m, const struct path *where,
            check_not_negative(m->retry_after_ms, PATH(where, "retry_after_ms"), problem);
 }
 
-/* The size of a result is no matter of form: see wire_reply_result_fits(). */
+/* A result that is too large does not make a reply invalid: see wire_reply_result_fits(). */
 static bool reply_check(const Drover__V1__StepReply *m, const struct path *where,
                         struct problem *problem)
 {
@@ -582,7 +589,8 @@ size_t wire_payload_size(const Drover__V1__Payload *payload)
 
 /* ---- properties ---- */
 
-/* Puts @text, owned or protobuf-c's empty string, in the place of a field's. */
+/* Replaces the text of a field. @text: the message then owns it; or the empty string of protobuf-c.
+ */
 static void text_put(char **field, char *text)
 {
     if (*field != (char *)protobuf_c_empty_string)
@@ -611,7 +619,7 @@ static char **reply_to_of(const struct wire_message *m)
                                      : NULL;
 }
 
-/* What the field says, or else the property. */
+/* Checks the field reply_to, or the property if the field is empty. */
 static bool reply_to_allowed(const struct wire_message *m, const struct wire_properties *properties)
 {
     char **field = reply_to_of(m);
@@ -624,7 +632,7 @@ static bool reply_to_allowed(const struct wire_message *m, const struct wire_pro
     return property[0] == '\0' || reply_to_property_valid(property);
 }
 
-/* Checked before all other fields. Empties a reply_to that is not allowed, so that the rejection is
+/* Runs before all other checks. Empties a reply_to that is not allowed, so that the rejection is
  * not sent there. */
 static bool reply_to_check(const struct wire_message *m, bool allowed, struct problem *problem)
 {
@@ -645,7 +653,8 @@ static int properties_apply(const struct wire_message *m, const struct wire_prop
         r = text_default(&m->submit->job_id, p->message_id);
         if (r == 0)
             r = text_default(&m->submit->reply_to, p->reply_to);
-        /* Whoever adds trace headers to all his messages must not have his jobs refused for it. */
+        /* A client may add trace headers to all messages: an invalid one is ignored, not refused.
+         */
         if (r == 0 && p->traceparent && wire_utf8_valid(bytes_str(p->traceparent)) &&
             check_text(p->traceparent, WIRE_TRACEPARENT_MAX, NULL, NULL))
             r = text_default(&m->submit->traceparent, p->traceparent);
@@ -751,7 +760,7 @@ int wire_decode(enum wire_type type, struct bytes body, const struct wire_proper
         r = properties_apply(out, properties);
     if (r != 0)
         return r;
-    /* The first problem is told; the reply_to is judged in any case. */
+    /* @problem is the first problem; the reply_to is checked in any case. */
     if (!reply_to_check(out, allowed, decoded == 0 ? problem : NULL) || decoded != 0)
         return WIRE_E_INVALID;
     return message_check(out, problem) ? 0 : WIRE_E_INVALID;

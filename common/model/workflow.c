@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Definitions: checks a Workflow message and derives from it numbers, graph, policies and digest
+ *
+ * See model/workflow.h.
+ */
 #include "model/workflow.h"
 
 #include <assert.h>
@@ -10,33 +15,33 @@
 
 #include "model/check.h"
 
-/* What a workflow owns besides what it shows. */
+/* A workflow with what it owns; callers see only `shown`. */
 struct owner {
     struct workflow shown;
     unsigned references;
     Drover__V1__Workflow *message;
     struct buf canonical;
     struct workflow_step *steps;
-    uint32_t *numbers; /* behind after, dependents, take, roots and sinks */
-    uint32_t *table;   /* step numbers + 1 by hash of their name, open addressing; 0 is free */
+    uint32_t *numbers; /* memory of after, dependents, take, roots and sinks */
+    uint32_t *table;   /* step number + 1 by hash of the name, open addressing; 0 is free */
     uint32_t mask;     /* slots of the table - 1 */
 };
 
-/* A dependency while it is sorted: its name moves along. */
+/* A dependency, sorted together with its name. */
 struct link {
     uint32_t step;
     char *name;
 };
 
-/* What is only needed while a workflow is made. */
+/* Needed only while a workflow is made. */
 struct builder {
     struct owner *owner;
     const struct path *where;
     struct problem *problem;
-    uint32_t *marks;    /* a number for each step */
-    uint32_t *queue;    /* likewise */
+    uint32_t *marks;    /* one for each step */
+    uint32_t *queue;    /* step numbers, at most one for each step */
     struct link *links; /* as many as the longest list of dependencies */
-    uint32_t *next;     /* of owner->numbers, not yet given out */
+    uint32_t *next;     /* first unused element of owner->numbers */
 };
 
 static void builder_deinit_p(struct builder *b)
@@ -99,7 +104,7 @@ static bool revert_check(const Drover__V1__Revert *m, const struct path *where,
            policy_check(m->retry, PATH(where, "retry"), problem);
 }
 
-/* All of a step that can be judged without looking at others. */
+/* Checks all of a step that does not depend on other steps. */
 static bool step_check(const Drover__V1__Step *m, const struct path *where, struct problem *problem)
 {
     if (m->take_none && m->n_take > 0)
@@ -125,7 +130,7 @@ static uint32_t name_hash(struct bytes name)
     return hash;
 }
 
-/* The slot that holds @name, or the free one where it belongs. */
+/* Return: the slot that holds @name, or the free one for it. */
 static uint32_t *table_slot(const struct owner *o, struct bytes name)
 {
     uint32_t slot = name_hash(name) & o->mask;
@@ -165,7 +170,7 @@ static int names_index(struct builder *b)
     return 0;
 }
 
-/* What is wrong with step @i is told with its name: people know it by that, not by its number. */
+/* Adds the name of step @i to the reason of a problem, because people know a step by its name. */
 static int step_judged(struct builder *b, size_t i, int r)
 {
     if (r == WORKFLOW_E_INVALID && b->problem) {
@@ -187,12 +192,13 @@ static int link_compare(const void *a, const void *b)
 }
 
 /**
- * links_resolve() - turn a list of names into step numbers and sort both
- * @names:  in the message, put in order
- * @from:   what a step's mark must be to be named: each may be named once
- * @to:     what its mark then is; 0 as @from: any mark but @to will do
+ * links_resolve() - turn a list of names into step numbers, and sort both
+ * @names: of the message; sorted in place
+ * @from:  the mark that a named step must have; 0 for any mark except @to
+ * @to:    the mark that a named step gets, so that it cannot be named twice
+ * @step:  path of the step that has the list
  *
- * Return: the numbers, NULL with the problem set.
+ * Return: the numbers; NULL if there is a problem, which is then set.
  */
 static const uint32_t *links_resolve(struct builder *b, char **names, size_t n, uint32_t from,
                                      uint32_t to, const struct path *step, const char *field)
@@ -231,7 +237,7 @@ static int step_link(struct builder *b, uint32_t i)
     struct workflow_step *s = &b->owner->steps[i];
     Drover__V1__Step *m = b->owner->message->steps[i];
     const struct path *where = PATH_AT(b->where, "steps", i);
-    uint32_t in_after = 2 * i + 1, in_take = 2 * i + 2; /* no other step's marks */
+    uint32_t in_after = 2 * i + 1, in_take = 2 * i + 2; /* marks that only this step uses */
 
     s->n_after = (uint32_t)m->n_after;
     s->after = links_resolve(b, m->after, m->n_after, 0, in_after, where, "after");
@@ -253,7 +259,7 @@ static int step_link(struct builder *b, uint32_t i)
     return 0;
 }
 
-/* Bounds the lists before anything is sized by them. */
+/* Checks the number of dependencies before memory is allocated by it. */
 static int edges_count(struct builder *b, size_t *longest)
 {
     const Drover__V1__Workflow *m = b->owner->message;
@@ -281,7 +287,8 @@ static int edges_count(struct builder *b, size_t *longest)
     return 0;
 }
 
-/* Turns `after` around. Going through the steps in order keeps each list ascending. */
+/* Derives the dependents from `after`. Each list is ascending because the steps are read in order.
+ */
 static void dependents_fill(struct builder *b)
 {
     struct owner *o = b->owner;
@@ -321,7 +328,7 @@ static void ends_fill(struct builder *b)
     o->shown.n_sinks = (uint32_t)(b->next - o->shown.sinks);
 }
 
-/* Some step that @step waits for and that is itself never ready. */
+/* Return: a step that @step waits for and that never becomes ready itself. */
 static uint32_t stuck_before(const struct builder *b, uint32_t step)
 {
     const struct workflow_step *s = &b->owner->steps[step];
@@ -329,7 +336,7 @@ static uint32_t stuck_before(const struct builder *b, uint32_t step)
 
     while (b->marks[s->after[k]] == 0) {
         k++;
-        assert(k < s->n_after); /* or it would have become ready */
+        assert(k < s->n_after); /* otherwise @step would have become ready */
     }
     return s->after[k];
 }
@@ -341,7 +348,7 @@ static void cycle_problem(const struct builder *b)
 
     while (b->marks[on] == 0)
         on++;
-    /* After n steps back along stuck ones the walk must be going round. */
+    /* After n moves back along steps that are never ready the walk is on a cycle. */
     for (uint32_t i = 0; i < w->n_steps; i++)
         on = stuck_before(b, on);
     before = stuck_before(b, on);
@@ -350,7 +357,7 @@ static void cycle_problem(const struct builder *b)
                w->steps[on].name, w->steps[before].name);
 }
 
-/* Kahn's algorithm: take away what waits for nothing, until nothing is left or all is stuck. */
+/* Kahn's algorithm: removes steps that wait for nothing until none is left, or only cycles are. */
 static int cycle_check(struct builder *b)
 {
     const struct workflow *w = &b->owner->shown;
@@ -385,7 +392,7 @@ static int graph_build(struct builder *b)
     b->marks = calloc(n, sizeof(*b->marks));
     b->queue = calloc(n, sizeof(*b->queue));
     b->links = calloc(longest + 1, sizeof(*b->links));
-    /* after, take and dependents each at most the edges; roots and sinks each at most the steps */
+    /* after, take and dependents: at most one for each edge; roots and sinks: one for each step */
     o->numbers = calloc(3 * (size_t)o->shown.n_edges + 2 * n, sizeof(*o->numbers));
     if (!b->marks || !b->queue || !b->links || !o->numbers)
         return -ENOMEM;
@@ -401,9 +408,9 @@ static int graph_build(struct builder *b)
     return cycle_check(b);
 }
 
-/* ---- resolution ---- */
+/* ---- inherited values and defaults ---- */
 
-/* The first that is given. */
+/* Return: the first of the values that is given, that is, not 0. */
 static int64_t first_ms(int64_t a, int64_t b, int64_t c, int64_t otherwise)
 {
     return a ? a : b ? b : c ? c : otherwise;
@@ -484,9 +491,9 @@ static void head_resolve(struct owner *o)
     w->steps = o->steps;
 }
 
-/* ---- making ---- */
+/* ---- canonical form, memory, making and releasing ---- */
 
-/* What was read and checked is never longer than it was. */
+/* The canonical form is never longer than the encoding that was decoded and checked. */
 static int canonical_make(struct owner *o)
 {
     int r = wire_encode(&o->message->base, false, &o->canonical);
@@ -499,13 +506,13 @@ static int canonical_make(struct owner *o)
     return 0;
 }
 
-/* What a block of its own takes besides what is in it. */
+/* Bytes that an allocated block takes besides its content. */
 #define BLOCK ((size_t)24)
 
-/* Of a message within another, with the texts that it has. */
+/* Bytes of a nested message, with the blocks of its texts. */
 #define MEMORY_OF(message) ((message) ? sizeof(*(message)) + 2 * BLOCK : 0)
 
-/* A text is in the canonical form and in a block of its own; so is a list, and a step's message. */
+/* Texts, lists and the message of a step are in the canonical form and in blocks of their own. */
 static size_t memory_of_step(const struct owner *o, const Drover__V1__Step *s)
 {
     size_t memory = sizeof(*o->steps) + sizeof(*o->table) + 2 * sizeof(*o->numbers) + sizeof(s) +
@@ -527,7 +534,7 @@ static size_t memory_of(const struct owner *o)
     return memory;
 }
 
-/* Everything about o->message: checks it and derives what is shown. */
+/* Checks o->message and derives all that is shown. */
 static int owner_build(struct owner *o, const struct path *where, struct problem *problem)
 {
     __attribute__((cleanup(builder_deinit_p))) struct builder b = {

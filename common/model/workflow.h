@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Workflow: a definition of steps, proven sound and ready for use
+ * Workflow: a definition that was checked and numbered
  *
- * Immutable once made, and counted by reference (one thread). Steps are numbered in the order they
- * were written; every place in the store and in the machines uses these numbers.
+ * It is immutable and counts its references (for one thread). Steps are numbered in the order in
+ * which they were written; the store and the machines use these numbers everywhere.
  *
- * The canonical form is the Workflow message encoded again: what is not given stays not given, so
- * that a new default does not change old digests; `after` and `take` are in step order; fields this
- * build does not know are dropped. Its digest names the definition.
+ * The canonical form is the Workflow message encoded again: a field that was not given is not given
+ * there either, so that a new default does not change old digests; `after` and `take` are in the
+ * order of the steps; fields that this build does not know are dropped. The digest of the canonical
+ * form names the definition.
+ *
+ * Called by the scheduler, the command line, io/workflow_file and the other files of model.
  */
 #pragma once
 
@@ -34,21 +37,22 @@ enum {
 
 #define WORKFLOW_NONE UINT32_MAX /* no such step */
 
-/* What a request for a step carries in one direction, nothing left open. */
+/* The values of a request for a step in one direction, with inherited ones and defaults filled in.
+ */
 struct workflow_dispatch {
     const char *actor;
     const char *action;
-    const Drover__V1__Payload *arguments; /* NULL where none */
+    const Drover__V1__Payload *arguments; /* NULL for none */
     int64_t lock_ms;
     int64_t wait_ms;
-    int64_t heartbeat_ms; /* 0: none asked for; else at most lock_ms */
+    int64_t heartbeat_ms; /* at most lock_ms; 0 for none */
     struct policy policy;
 };
 
 struct workflow_step {
     const char *name;
     struct workflow_dispatch forward;
-    struct workflow_dispatch revert; /* as forward where !has_revert; never sent then */
+    struct workflow_dispatch revert; /* if !has_revert: a copy of forward that is never sent */
     bool has_revert;
     bool waive_revert;
     uint32_t n_after;
@@ -56,21 +60,21 @@ struct workflow_step {
     uint32_t n_take;
     const uint32_t *after;      /* ascending */
     const uint32_t *dependents; /* ascending */
-    const uint32_t *take;       /* ascending, part of after: whose results a request carries */
+    const uint32_t *take; /* ascending, part of after: steps whose results a request carries */
 };
 
 struct workflow {
-    const Drover__V1__Workflow *message; /* the canonical one; all names point into it */
-    const char *name;                    /* "" where unnamed; then version is 0 */
+    const Drover__V1__Workflow *message; /* in canonical form; all names point into it */
+    const char *name;                    /* "" if it has no name; then version is 0 */
     uint32_t version;
-    char full_name[WIRE_WORKFLOW_REF_MAX + 1]; /* "name@version", "" where unnamed */
+    char full_name[WIRE_WORKFLOW_REF_MAX + 1]; /* "name@version", "" if it has no name */
     char digest[ID_DIGEST_LEN + 1];
     struct bytes canonical;
-    size_t memory;              /* bytes that all of it takes, about: within a third of it */
-    int64_t complete_within_ms; /* 0: no bound */
+    size_t memory;              /* bytes that all of it takes, accurate to a third */
+    int64_t complete_within_ms; /* 0 for no deadline */
     Drover__V1__Recourse on_deadline;
     uint32_t tries;
-    int64_t tries_interval_ms; /* 0: none */
+    int64_t tries_interval_ms; /* 0 for no pause */
     double tries_coefficient;  /* 1 to POLICY_COEFFICIENT_MAX */
     bool compensation_expected;
     uint32_t n_steps;
@@ -78,19 +82,20 @@ struct workflow {
     uint32_t n_roots;
     uint32_t n_sinks;
     const struct workflow_step *steps;
-    const uint32_t *roots; /* steps that wait for none, ascending */
-    const uint32_t *sinks; /* steps that none waits for, ascending */
+    const uint32_t *roots; /* steps without dependencies, ascending */
+    const uint32_t *sinks; /* steps without dependents, ascending */
 };
 
 /**
- * workflow_new() - prove a definition sound
+ * workflow_new() - check and number a definition
  * @definition: not kept
- * @field:      where it stands in its document, for @problem: "" or such as "definition"
+ * @field:      its path in the message that contains it, for @problem; "" if there is none
  *
- * Refuses: no or more than WIRE_STEPS_MAX steps, more than WIRE_EDGES_MAX dependencies, names that
- * are missing, doubled or break id_name_valid(), a dependency that is unknown, doubled, the step
- * itself or on a cycle, a `take` that is not in `after`, values out of range, arguments over
- * WIRE_INPUT_MAX, a canonical form over WIRE_MESSAGE_MAX, a name without a version or the reverse.
+ * Refused are: no steps or more than WIRE_STEPS_MAX, more than WIRE_EDGES_MAX dependencies, names
+ * that are missing, not unique or against id_name_valid(), a dependency that is unknown, named
+ * twice, the step itself or on a cycle, a `take` that is not in `after`, values out of range,
+ * arguments over WIRE_INPUT_MAX, a canonical form over WIRE_MESSAGE_MAX, a name without a version
+ * or the reverse.
  *
  * Return: 0 with one reference for the caller, -ENOMEM, or WORKFLOW_E_INVALID with @problem set.
  */
@@ -99,17 +104,17 @@ int workflow_new(struct workflow **out, const Drover__V1__Workflow *definition, 
 
 /**
  * workflow_new_from_bytes() - the same, from an encoded Workflow such as the store keeps
- *
- * Checked like any other; the bytes are not kept.
+ * @encoded: checked like any other definition; not kept
  */
 int workflow_new_from_bytes(struct workflow **out, struct bytes encoded, const char *field,
                             struct problem *problem);
 
+/* Adds a reference. Return: @w. */
 struct workflow *workflow_ref(struct workflow *w);
 
-/* Returns NULL; accepts NULL. */
+/* Releases one reference. Accepts NULL. Return: NULL. */
 struct workflow *workflow_unref(struct workflow *w);
 CLEANUP_DEFINE(struct workflow *, workflow_unref)
 
-/* The number of a step, WORKFLOW_NONE where there is none of that name. */
+/* Return: the number of the step of that name; WORKFLOW_NONE if there is none. */
 uint32_t workflow_find(const struct workflow *w, struct bytes name);

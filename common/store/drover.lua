@@ -1,88 +1,107 @@
 #!lua name=drover1
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The store functions: every transition of every job, atomic, one partition a call.
+-- The store functions. Each transition of a job is one call of one of them. A call is atomic, and
+-- touches one partition.
 --
--- KEYS[1] is the key prefix of the partition with its hash tag, such as "drover:{p3}:". Arguments and
--- answers are flat lists of strings; common/model/store_ops.h is their other side, in the same order.
+-- KEYS[1] is the key prefix of the partition with its hash tag, such as "drover:{p3}:". Arguments
+-- and answers are flat lists of strings; common/model/store_ops.h is the C side, in the same order.
 --
--- Rules. Validate before the first write: a function is isolated, not rolled back. Read the clock
--- once. Tokens and random fractions come from the caller. Every function may be repeated. No call
--- touches more than BUDGET steps; what is left over stands in the job's cursor, the job is due
--- soon, and the answer says more.
+-- Rules. A function checks before its first write: Redis isolates a call, but does not roll it
+-- back. It reads the clock once. Nonces, from which tokens are made, and random fractions come from
+-- the caller. Every function may be repeated. No call touches more than BUDGET steps. The job's
+-- cursor keeps the work that is left; then the job is due soon, and the answer says `more`.
 --
--- Contents, each behind a heading `---- … ----`: definitions · steps · jobs · steps and jobs move ·
--- the cursor · a job goes on · answers · the clock · define and submit · record · renew · expire · drive ·
--- commands · change and migrate · steer · settle_owed and lead · inspect · told · step events · mark · suspect · forget · sweep ·
--- look · registration
+-- Each registered function has a call line: its name, its arguments, "->", its answer. `x…` stands
+-- for any number of x, `n × (x y)` for the number n, then n times x and y; if it has a name
+-- (n_alerts), the number stands earlier. "As a transition" is what put_transition() writes.
 --
--- Keys of a partition (p = KEYS[1]):
+-- Letters. Of states, A is ACTIVE, D is DISABLED, U is UNKNOWN; of directions and dispatches, A is
+-- forward and the forward action, D is back and the undo. States of a step: W at rest or waiting, R
+-- in flight, B backing off, M recovery requested, P parked, F failed for good. Pieces of the
+-- cursor: r roots, t turn, w after a hold, y Retry of all steps, l end of the job.
+--
+-- Contents, each behind a heading `---- … ----`: definitions · steps · jobs · transitions of steps
+-- and jobs · the cursor · driving a job · answers · the clock · define and submit · record · renew
+-- · expire · drive · commands · change and migrate · steer · settle_owed and lead · inspect · told
+-- · step events · mark · suspect · forget · sweep · look · registration
+--
+-- Keys of a partition (p = KEYS[1]); docs/OPERATIONS.md, "A job's record", has the fields of a job
+-- and of its data:
 --   p job:<id>      hash   the job; a field for each step, by number, absent until first touched;
---                          b<step>: a dispatch of it may have been begun, though nobody can tell, see is_begun();
---                          k<step>: the turn in which it was parked, see add_parked()
---   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors, a<step> arguments from a
---                          person; change: a command that waits, see change;
---                          p<step> the last Progress and t<step> the token of a request that left its
---                          queue, see has_evidence(); c<step> the token of a request that was sent once
---                          more, u<step> that of one that had waited, see unsent() …
---   p hist:<id>     list   "seq time event …", numbered, capped
---   p def:<digest>  hash   a definition; n, blob, refs, what drive needs of each step, and x<name>, its number
+--                          b<step>: a dispatch of it may have been begun, without proof, see
+--                          is_begun(); k<step>: the turn in which it was parked, see add_parked()
+--   p data:<id>     hash   input, labels, reply_to …; r<step> results, e<step> last errors, a<step>
+--                          arguments from a person; change: a command that waits, see `change`;
+--                          p<step> the last Progress and t<step> the token of a request that left
+--                          its queue, see has_evidence(); c<step> the token of a request that was
+--                          sent once more, u<step> that of one that had waited, see unsent() …
+--   p hist:<id>     list   the history: "seq time event …", numbered, of bounded length
+--   p def:<digest>  hash   a definition: n, blob, refs, what drive needs of each step, and x<name>,
+--                          the number of the step of that name
 --   p workflows     hash   name@version -> digest, name -> newest version
 --   p defs          zset   definitions that no job uses yet, by the time they came
---   p due           zset   unfinished jobs by a lower bound of their earliest moment of interest
---   p open          zset   unfinished jobs by creation; p settled: the others by the time they ended
---   p jobs          zset   all jobs by creation, for people; so are p failed: those in ERROR,
---                          p w:<name>: those of a workflow, p l:<name>=<value>: those with a label
---   p needs         zset   jobs that need a person by creation; p needs:<kind>: those of a kind
---   p owed          zset   "<job> <seq>" notices, by the time to look after them: how a turn has ended,
---                          what a person is to know of a job
---   p told          hash   "<reason> <actor>" -> until when the same alert is no news, and who is telling it;
---                          letters: what is known of drover.dead, see unknown_letters()
---   p suspects      hash   digest of a message that came again -> "<time> <life> …" that have begun it
+--   p due           zset   unfinished jobs, by a lower bound of when `expire` must look
+--   p open          zset   unfinished jobs, by creation; p settled: the others, by when they ended
+--   p jobs          zset   all jobs by creation, for people; likewise p failed: those in ERROR,
+--                          p w:<name>: those of a workflow, p l:<name>=<value>: those with a label;
+--                          p l:=<user>: those of an owner
+--   p needs         zset   jobs that need attention, by creation; p needs:<kind>: those of a kind
+--   p owed          zset   the outbox: "<job> <seq>" of each notification (the end of a turn, or an
+--                          alert about a job), by the time at which the supervisor asks for it
+--   p told          hash   alert cause, "<reason> <actor>" or another text -> until when it is
+--                          known, and the nonce of the scheduler that is about to publish it;
+--                          letters: see unknown_letters()
+--   p suspects      hash   digest of a suspect -> "<time> <incarnation> …" that have begun it
 --   p leader        string "<supervisor> <until> <lease>"
---   p clock         string "<seen> <quiet until> <steps back> <jumped at> <by> <swept>", see watch_clock()
---   p supervisors   hash   those that are alive, leading or not -> "<until> <lease>"
---   p users         hash   user -> bytes that its jobs take, where jobs have owners: see cost_of()
---   p mark          hash   counts what was accepted and what was settled: one that shows less than
---                          somebody remembers went back in time
+--   p clock         string "<seen> <quiet until> <steps back> <jumped at> <by> <swept>", see
+--                          watch_clock()
+--   p supervisors   hash   supervisors that are alive, leading or not -> "<until> <lease>"
+--   p users         hash   user -> bytes that its jobs take, if jobs have owners: see cost_of()
+--   p mark          hash   count: the watermark, of accepted jobs and ended turns; id, run and
+--                          began: see mark(). A lower count than one that a scheduler remembers
+--                          shows that the store went back
 
 local BUILD = 46
-local FORMAT = '3'               -- of definitions; others are stored again
+local FORMAT = '3'               -- of definitions; a scheduler stores those of another format again
 
-local BUDGET = 250               -- steps touched in one call, about 3 ms
-local CHUNK = 500                -- numbers in one piece of a list of dependents
-local CLOCK_AHEAD = 300000       -- ms: so far may the clock of a sender be ahead of ours
-local CACHED_STEPS = 20000       -- steps of definitions kept parsed
-local HISTORY_MIN = 1000         -- entries kept of a job, or four for each step
-local NAMED_AGAIN = 5000         -- ms after which a lost Recover is asked for again
-local CONTINUED = 1000           -- ms in which whoever left a cursor goes on with it
-local DAY = 86400000             -- ms; the longest wait for silence to end, or before another run of a job
-local SWEEP_BOUND = 600000       -- ms; every unfinished job is looked at this often
-local WAIT_SLACK = 1000          -- ms by which an unstarted request may come back early
-local AT_ONCE = 10               -- ms; a shorter deferral is none
-local COMMANDS_KEPT = 16         -- of a job, with their answers
-local EARLIER_KEPT = 4           -- addresses of a job before its last one
-local TRIES_MAX = 1000           -- of a job, as its workflow can say
-local SILENT = '?'               -- in place of a token: see the record of a step
-local ROUND = '!'                -- likewise: it was parked by silence, and is to be tried once
-local NO_STEP = 4294967295       -- where an alert or an answer is about none
-local FAILED_BYTES = 1000        -- of the list of steps that failed for good
+local BUDGET = 250               -- steps that one call may touch, about 3 ms
+local CHUNK = 500                -- step numbers in one piece of a list of dependents
+-- ms by which the clock of the sender of a command may be ahead of the store's
+local CLOCK_AHEAD = 300000
+local CACHED_STEPS = 20000       -- steps of definitions that are kept parsed
+local HISTORY_MIN = 1000         -- history entries kept of a job, or four for each step
+local NAMED_AGAIN = 5000         -- ms after which a lost Recover, or Notify, is asked for again
+local CONTINUED = 1000           -- ms in which the scheduler that left a cursor drives the job on
+local DAY = 86400000             -- ms; the longest silence interval, or wait between two runs
+local SWEEP_BOUND = 600000       -- ms; `expire` looks at each unfinished job at least this often
+local WAIT_SLACK = 1000          -- ms by which a request may come back before its wait is over
+local AT_ONCE = 10               -- ms; a shorter deferral of a first attempt needs no timer
+local COMMANDS_KEPT = 16         -- commands of a job that are kept with their answers
+local EARLIER_KEPT = 4           -- addresses kept of a job besides that of its last Submit
+local TRIES_MAX = 1000           -- runs of a job: the most that a workflow can allow
+local NO_EVIDENCE = '?'               -- in place of a token: see the record of a step
+local SILENCE_OVER = '!'                -- likewise: the silence interval is over, and one dispatch is due
+local NO_STEP = 4294967295       -- in an alert or an answer that is about no step
+local FAILED_BYTES = 1000        -- of the list of steps that have failed for good
 local DATA_MAX = 67108864        -- bytes of input and results of a job: 64 MiB
-local WAIT_CAP = 3600000         -- ms; the longest doubled wait for an agent
-local PAGE_BYTES = 1048576       -- of errors and results in one page of a job's steps
-local TELLING = 60000            -- ms that whoever is to tell of a cause has for that
-local TOLD = 7200000             -- ms after its last sign that a cause counts as over
-local TOLD_LOOKED_AT = 10        -- causes that a new one makes be looked at, whether they are over
-local UNUSED_DEFINITION = 3600000 -- ms a definition may wait for its first job
-local QUIET = 60000              -- ms after a jump of the clock in which nothing expires: a default lease
-local CLOCK_NOTED = 10000        -- ms between two notes of what the clock shows
-local CLOCK_STEP = 2000          -- ms by which it may go back unnoticed
-local SUSPECTED = 3600000        -- ms after somebody has begun a message that it is suspected
-local SUSPECT_LIVES = 200        -- ms after it in which who lives has said so
-local NOTICE_TRIES = 5           -- then it is a dead letter: see scheduler/notice.c
-local NOTICE_WAITS = {300000, 1200000, 2100000} -- ms between tries: with the first two five an hour
+local WAIT_CAP = 3600000         -- ms; the longest doubled wait of a request
+local PAGE_BYTES = 1048576       -- of errors and results in one page of the steps of a job
+local CAUSE_CLAIMED = 60000            -- ms in which a scheduler is to publish the alert of a new cause
+local TOLD = 7200000             -- ms after the last sign of a cause in which it counts as known
+local CAUSES_CHECKED = 10        -- known causes that are checked for their end when a new one comes
+local UNUSED_DEFINITION = 3600000 -- ms that a definition may wait for its first job
+local QUIET = 60000              -- ms after a jump of the clock without expiries: a default lease
+local CLOCK_NOTED = 10000        -- ms after which `expire` records again what the clock shows
+local CLOCK_STEP = 2000          -- ms by which the clock may go back unnoticed
+local SUSPECTED = 3600000        -- ms that an incarnation which has begun a suspect is recorded
+local SUSPECT_ALIVE = 200        -- ms after an incarnation began a suspect in which it may be alive
+local NOTIFICATION_TRIES = 5           -- then a notification is a dead letter: scheduler/notification.c
+-- ms between tries of a notification. With the first two tries that makes five in an hour.
+local NOTIFICATION_WAITS = {300000, 1200000, 2100000}
 
--- While a library is loaded, Redis offers no standard library: these are set at the first call.
+-- Redis offers no standard library while it loads a library: set_up() fills these at the first
+-- call.
 local floor, min, max, format, match, gmatch, sub, concat, call
 
 local function set_up()
@@ -92,9 +111,10 @@ local function set_up()
   call = redis.call
 end
 
--- An integer below 2^53 as text: tostring would turn milliseconds into 1.7e+12. Formatting a number costs as
--- much as a small redis.call, so small ones are kept, large ones for as long as they are likely to come again,
--- and put together of two pieces that are kept: those of times have their first digits in common.
+-- An integer below 2^53 as text: tostring would turn milliseconds into 1.7e+12. To format a number
+-- costs as much as a small redis.call. So the texts of small numbers are kept for good, those of
+-- large ones for as long as the numbers are likely to come again. The text of a large number is put
+-- together of two kept pieces: times have their first digits in common.
 local int
 do
 
@@ -133,14 +153,15 @@ int = function(number)
   elseif number >= SMALL then
     return recent[number] or large(number)
   end
-  text = format('%.0f', number) -- below 0, too
+  text = format('%.0f', number) -- negative numbers as well
   small[number] = number > -SMALL and text or nil
   return text
 end
 
 end
 
--- The number that a text is, or nil. Reading one costs as much; those of up to three digits are kept.
+-- The number that a text stands for, or nil. To read one costs as much; numbers of up to three
+-- digits are kept.
 local num
 do
 
@@ -166,7 +187,8 @@ end
 
 ---- definitions ----
 
--- Immutable, and named by their content, so a parsed one may be kept for ever.
+-- A definition never changes, and its name is the digest of its content, so a parsed one may be
+-- kept for good.
 
 local cache, cached_steps = {}, 0
 
@@ -178,14 +200,17 @@ local function numbers(text)
   return list
 end
 
--- What a dispatch goes by, in either direction:
--- lock wait heartbeat initial coefficient longest attempts expiries jitter park
---      on_permanent on_exhausted: P(ark) C(ompensate) F(ail)|non_retryable
--- That of a revert ends with |actor, unless a build before 42 has stored it.
+-- The terms of a dispatch, in either direction:
+--   lock wait heartbeat initial coefficient longest attempts expiries jitter park
+--       on_permanent on_exhausted silence|non_retryable
+-- on_permanent and on_exhausted are letters without a space between them: P(ark), C(ompensate),
+-- F(ail). The terms of a revert end with |actor, unless a build before 42 has stored them.
 local TERMS = '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%-?%d+) (%u)(%u) ?(%d*)|([^|]*)'
 
--- The terms of going forward|n_after n_dependents revert waived|take|after|dependents|name|actor
--- Builds before 36 have stored no name, those before 42 no actor, those before 46 no interval of silence.
+-- A step of a definition: the terms of its forward action, then
+--   |n_after n_dependents revert waived|take|after|dependents|name|actor
+-- revert and waived are digits without a space between them. Builds before 36 have stored no name,
+-- those before 42 no actor, those before 46 no silence interval.
 local STEP_LINE = TERMS .. '|(%d+) (%d+) (%d)(%d)|([%d ]*)|([%d ]*)|([%d ]*)|?([^|]*)|?(%S*)$'
 
 local function terms(lock, wait, heartbeat, initial, coefficient, longest, attempts, expiries,
@@ -227,7 +252,8 @@ local function definition(p, digest)
   return def
 end
 
--- Where these were too many, all others are forgotten.
+-- Counts steps that are about to be parsed. If there would be too many, the cache forgets all that
+-- it has.
 local function count_cached(def, count)
   if cached_steps + count > CACHED_STEPS then
     cache, cached_steps = {[def.key] = def}, 0
@@ -236,7 +262,7 @@ local function count_cached(def, count)
   cached_steps = cached_steps + count
 end
 
--- Step i of a definition; 'r' is the step before all roots.
+-- Step i of a definition. Step 'r' stands before all roots: they are its dependents.
 local function step_of(def, i)
   local step = def.steps[i]
   if step then
@@ -251,14 +277,14 @@ local function step_of(def, i)
   return def.steps[i]
 end
 
--- Whether a name is that of another step than i. False for a definition that a build before 36 has stored: it has no
--- names yet.
+-- Whether `name` is the name of another step than i. False if a build before 36 has stored the
+-- definition: it has no names yet.
 local function is_other_step(def, i, name)
   local own = step_of(def, i).name
   return own ~= '' and own ~= name and call('HGET', def.key, 'x' .. name)
 end
 
--- Reads in one call what is missing of the listed steps.
+-- Reads in one call those of the listed steps that are not parsed yet.
 local function prefetch(def, list)
   local missing = 0
   for k = 1, #list do
@@ -281,7 +307,7 @@ local function prefetch(def, list)
   end
 end
 
--- The terms of one direction of step i.
+-- The terms of step i for one direction: asked is A or D.
 local function terms_of(def, i, asked)
   local step = step_of(def, i)
   if asked == 'A' then
@@ -293,13 +319,16 @@ local function terms_of(def, i, asked)
   return step.revert
 end
 
--- Whether an answer came from the agents of another actor than the one that the step was sent to.
+-- Whether a message came from the agents of another actor than the one that the step was sent to.
+-- False if the broker does not say whose agents they are, or a build before 42 has stored the
+-- definition.
 local function is_other_actor(job, i, rec, actor)
   local own = actor and actor ~= '' and terms_of(job.def, i, rec.asked).actor
   return own and own ~= '' and own ~= actor
 end
 
--- The piece of a step's list of dependents in which offset lies, and where the piece begins.
+-- The piece of the list of dependents of step i that contains `offset`, and the offset at which the
+-- piece begins.
 local function dependents_at(def, i, offset)
   local step = step_of(def, i)
   local piece = floor(offset / CHUNK)
@@ -312,24 +341,31 @@ end
 
 ---- steps ----
 
--- A step's record, as text a person can read in the job:
---   current asked state turn attempt token until failures expiries waiting unstarted [since forward]
--- current  A(CTIVE) D(ISABLED) U(NKNOWN); in flight it is UNKNOWN, and the record keeps what it was,
---          because a request that never reached a queue sets it back
--- asked    what the last dispatch asked for
--- state    W at rest or waiting   R in flight: the token is good until it is answered or withdrawn
---          B backing off   M marked by expire, to be driven   P parked   F failed for good
--- turn     of the work that the last dispatch is a try of: part of its idempotency key
--- token    of the dispatch in flight, or of the last one that was answered; '-' none, '?' none, and there is no
---          evidence that an agent had the last one, '!' none, and a silence is over, see silence_ends()
--- until    R: LockedUntil   B: the next try   P: likewise, 0 for none
---          M: when it is named again
--- unstarted  dispatches in a row that no agent is known to have begun: they came back, or their LockedUntil
---          passed without evidence; each doubles the wait of the next
--- waiting  neighbours that must come first and have not: dependencies where the job goes forward,
---          dependents where it goes back
--- since    the turn in which `waiting` was counted, see the job's epoch; left out in the first
--- forward  turn of the last dispatch that asked for ACTIVE: what an undo takes back
+-- The record of a step, as text that a person can read in the job:
+--   current asked state turn attempt token until failures expiries waiting unstarted
+--   [since forward]
+-- current    A(CTIVE) D(ISABLED) U(NKNOWN). In flight it is UNKNOWN; the record keeps what was
+--            known before, because a request that reached no queue leaves the step so
+-- asked      what the last dispatch asked for: A the forward action, D the undo
+-- state      W at rest, or waiting   R in flight: the token is valid until it is answered or
+--            withdrawn   B backing off   M recovery requested: `expire` has found the step due, and
+--            a scheduler is to drive it   P parked   F failed for good
+-- turn       of the work that the last dispatch was an attempt of: part of its idempotency key
+-- attempt    number of the last dispatch; begins again only if a migration replaces the step
+-- token      of the dispatch in flight, or of the last one that was answered. '-': withdrawn, or
+--            never any; '?': withdrawn, without evidence that an agent had the request; '!': none,
+--            and the silence interval is over, see silence_ends()
+-- until      R: LockedUntil   B: the next attempt   P: likewise, 0 for none   M: when `expire`
+--            names the step again
+-- failures   failures that agents have reported of this work
+-- expiries   expiries of this work
+-- waiting    neighbours that must come first and have not: dependencies if the job goes forward,
+--            dependents if it goes back
+-- unstarted  dispatches in a row that no agent is known to have begun: they came back, or their
+--            LockedUntil passed without Progress; each doubles the wait of the next
+-- since      the turn in which `waiting` was counted, see the job's epoch; left out, and `forward`
+--            with it, if it is 1 and `forward` is `turn`
+-- forward    turn of the last dispatch that asked for A: an undo takes back the work of that turn
 
 local RECORD = '^([ADU]) ([AD]) ([WRBMPF]) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) ?(%d*) ?(%d*)$'
 
@@ -341,7 +377,8 @@ local function parse_record(text, step)
   local current, asked, state, turn, attempt, token, till, failures, expiries, waiting, unstarted,
     since, forward = match(text, RECORD)
   if not current then
-    error('the record of a step says ' .. sub(text:gsub('%.[%w_-]+', '.'), 1, 100), 0) -- without its token
+    -- without its token
+    error('the record of a step says ' .. sub(text:gsub('%.[%w_-]+', '.'), 1, 100), 0)
   end
   turn = num(turn)
   return {current = current, asked = asked, state = state, turn = turn, attempt = num(attempt),
@@ -357,58 +394,65 @@ local function record_text(rec)
   return rec.since == 1 and rec.forward == rec.turn and text or text .. ' ' .. int(rec.since) .. ' ' .. int(rec.forward)
 end
 
--- In flight, or with a timer: there is a moment at which somebody must look.
+-- Whether a step counts as busy: it is in flight, backing off, recovery is requested, or it is
+-- parked.
 local function under_way(state)
   return state == 'R' or state == 'B' or state == 'M' or state == 'P'
 end
 
--- The same of a record that is not parsed: it begins "X X S".
+-- The same for a record that is not parsed: it begins with current, asked and state, a letter each.
 local function has_moment(text)
   return text and under_way(sub(text, 5, 5))
 end
 
 ---- jobs ----
 
--- What a call changes is collected in the loaded job and written by save(), in one HSET.
+-- A call collects what it changes in the loaded job; save() writes all of it in one HSET.
 
--- As a Submit makes it: what stands in DEFAULTS is only written to the table of a job that has it otherwise.
+-- A job as a Submit makes it. The table of a job gets a field of DEFAULTS only if its value is
+-- another one.
 local job_new
 do
 
 local DEFAULTS = {__index = {
   hold = '', outcome = '',
-  since = 1,       -- the turn in which the job was turned to where it goes
-  epoch = 1,       -- the turn since which all is counted anew: `since`, or later a migration
-  cause = '',      -- why it goes back: REQUESTED, CANCELLED, FAILURE
-  ending = '',     -- why it is to end as it is, once nothing is in flight
-  failed = '',     -- steps that nobody will try again, by number, as far as there is room
-  stuck_do = 0, stuck_undo = 0, -- how many they are
+  since = 1,       -- the turn in which the job was turned to its present direction
+  epoch = 1,       -- since this turn all steps are counted anew: `since`, or a later migration
+  cause = '',      -- why it was turned: REQUESTED, CANCELLED, FAILURE, TRY
+  ending = '',     -- why it is to end FAILED, once nothing is in flight
+  failed = '',     -- numbers of steps that have failed for good, as far as there is room
+  stuck_do = 0, stuck_undo = 0, -- how many these are: forward actions, undos
   started = false, -- it had a start_at, and has begun
   start_at = 0, complete_by = 0,
-  events = '',     -- step: what is sent is told on drover.events; reply: what happens at steps, to reply_to
-  late = false,    -- the last turn whose forward work the deadline has bounded: it has passed; see late.mark()
+  -- step: each dispatch is an event on drover.events; reply: what happens at steps is sent to
+  -- reply_to
+  events = '',
+  -- the last turn whose forward work the deadline has bounded, if the deadline has passed; see
+  -- deadline.mark_passed()
+  late = false,
   scan = false, scan_changed = false, had_cursor = false,
-  settled = 0,     -- seq of the notice that this call owes
-  marked = 0,      -- the partition's mark after what this call accepted or settled
-  next_try = 0,    -- it was taken back, and goes forward again then; 0: it does not
+  settled = 0,     -- seq of the end of a turn that this call records
+  watermark = 0,      -- the partition's watermark after what this call accepted or ended
+  next_try = 0,    -- it was taken back, and goes forward again at this time; 0: it does not
   parked = 0,      -- steps that are parked, or tried again since, see add_parked()
-  attention = '',  -- why a person is needed: "kind since step actor class", see attend()
-  acknowledged = false, -- a person knows
-  waits_for = '',  -- steps that are undone before a change is carried out, by number, see change
+  attention = '',  -- why the job needs a person: "kind since step actor class", see update_attention()
+  acknowledged = false, -- a person has acknowledged that
+  waits_for = '',  -- numbers of steps that are undone before a change is carried out, see change
 }}
 
--- `budget` is what the call may touch, shared by the jobs of one call. What every call sets stands here, though it
--- is set again: a table that is made as large as it will be need not grow.
+-- `budget` is how many steps the call may touch; the jobs of one call share it. Fields that every
+-- call sets stand here, although they are set again: a table that is made with all its fields need
+-- not grow.
 job_new = function(p, id, now, def, n, budget)
   return setmetatable({
     p = p, id = id, key = p .. 'job:' .. id, now = now, def = def, n = n,
     desired = 'A', phase = 'PROCESSING', turn = 1, seq = 0, bytes = 0,
     open = n,        -- steps that are not where the job wants them
-    busy = 0,        -- steps in flight or with a timer
+    busy = 0,        -- steps in flight, backing off, parked, or with recovery requested
     was_busy = 0, due = now + SWEEP_BOUND, due_changed = false, step_text = false,
-    plain = false,   -- it has no field that few jobs have
-    bare = false,    -- nor labels, nor a traceparent
-    spreads = {},    -- the cursor: work that did not fit into a call, see drive()
+    plain = false,   -- no field of RARE was ever set
+    bare = false,    -- nor has its data labels or a traceparent
+    spreads = {},    -- the cursor: work that did not fit into a call, see below
     changed = {bytes = nil, due = nil, busy = nil, locked_by = nil},
     records = {}, history = {nil, nil}, dispatched = {}, alerts = {},
     budget = budget or {left = BUDGET},
@@ -427,8 +471,9 @@ end
 local load, is_rare
 do
 
--- Fields that most jobs never have: as long as `plain` says so (1; 2: and neither labels nor a traceparent among
--- the data) they are not asked for, because to look for what is not there costs Redis more than to find what is.
+-- Fields that most jobs never have. As long as `plain` says so (1; or 2: the data has neither
+-- labels nor a traceparent either) load() does not read them, because to look for a field that is
+-- absent costs Redis more than to find one.
 local RARE = {'hold', 'cursor', 'scan', 'outcome', 'start_at', 'events', 'since', 'cause', 'ending', 'failed',
   'complete_by', 'late', 'stuck', 'epoch', 'started', 'parked', 'attention', 'acknowledged', 'next_try', 'waits_for'}
 is_rare = {}
@@ -462,7 +507,7 @@ local function load_rare(job)
     local offset, least = match(h[3], '^(%d+) (%d+)$')
     if tonumber(offset) < job.n then
       job.scan = {offset = tonumber(offset), least = tonumber(least)}
-    else -- it has migrated to fewer steps: it is looked at anew
+    else -- it has migrated to fewer steps: the scan begins anew
       job.scan_changed = true
     end
   end
@@ -472,7 +517,8 @@ local STEPS_MAX = 10000
 local MOST, MOST_TURNS = 2 ^ 53, 2 ^ 31
 local PHASES = {PENDING = true, PROCESSING = true, PROCESSED = true, ERROR = true}
 
--- nil: no such job. It is torn where it cannot be read: an error that says why.
+-- Reads a job. Return: nil if there is no such job. A job that cannot be read is corrupt (TORN):
+-- load() raises an error that says why.
 load = function(p, id, now, step_field, budget)
   local h = call('HMGET', p .. 'job:' .. id, 'def', 'desired', 'phase', 'turn', 'open', 'due', 'seq', 'n',
     'bytes', 'busy', 'plain', step_field)
@@ -509,9 +555,10 @@ end
 
 end
 
--- f(...), which works on one job of several; false, and what is wrong, where that job is torn: edited by hand, or by a
--- bug, so that no call can read it. It must not stop the others. What else fails is raised again.
-local function unless_torn(f, ...)
+-- Calls f(...), which works on one job of several. Return: true and what f returns; or false and
+-- what is wrong if that job is corrupt: a person has edited it, or a bug has, and no call can read
+-- it. Such a job must not stop the others. Any other error is raised again.
+local function try_job(f, ...)
   local good, first, second = pcall(f, ...)
   local wrong = not good and (type(first) == 'table' and first.err or first)
   if wrong and type(first) == 'table' and not match(wrong, '^WRONGTYPE') and not match(wrong, '^ERR .-value is not')
@@ -521,9 +568,10 @@ local function unless_torn(f, ...)
   return good, good and first or wrong, second
 end
 
--- Adds to a counter; one that is no number, or below 0, counts from here.
+-- Adds to a counter. One that is no number, or gets below 0, begins again, at 0 or at what is
+-- added.
 local function count_up(key, field, by)
-  local good, count = unless_torn(call, 'HINCRBY', key, field, by)
+  local good, count = try_job(call, 'HINCRBY', key, field, by)
   if not good or count < 0 then
     count = max(by, 0)
     call('HSET', key, field, int(count))
@@ -531,7 +579,7 @@ local function count_up(key, field, by)
   return count
 end
 
-local function note(job, event, a, b, c, d)
+local function add_history(job, event, a, b, c, d)
   local seq, history = job.seq + 1, job.history
   local head = int(seq) .. ' ' .. int(job.now) .. ' ' .. event
   job.seq = seq
@@ -542,8 +590,8 @@ local function note(job, event, a, b, c, d)
     or head
 end
 
--- Somebody must look at this job at time t at the latest.
-local function touch(job, t)
+-- `expire` must look at this job at time t at the latest.
+local function lower_due(job, t)
   if job.scan then
     job.scan.least = min(job.scan.least, t)
     job.scan_changed = true
@@ -558,46 +606,49 @@ local function finished(job)
   return job.phase == 'PROCESSED' or job.phase == 'ERROR'
 end
 
--- Whether anything may be sent for this job.
-local function moving(job)
+-- Whether requests may be sent for this job.
+local function can_dispatch(job)
   return job.phase == 'PROCESSING' and job.hold == '' and job.ending == ''
 end
 
--- Whether the cursor can be worked off now: where nothing may be sent, what does not only send.
-local function unfinished(job)
+-- Whether work of the cursor can be done now. While no request may be sent, walks that only send
+-- stay: w and y, and t if the job is to end.
+local function has_cursor_work(job)
   local work = job.spreads[1]
   return work and job.phase == 'PROCESSING'
-    and (moving(job) or work.from ~= 'w' and work.from ~= 'y' and (work.from ~= 't' or job.ending == ''))
+    and (can_dispatch(job) or work.from ~= 'w' and work.from ~= 'y' and (work.from ~= 't' or job.ending == ''))
 end
 
--- Has job[name] changed, in the store as well.
+-- Sets job[name], and has save() write it.
 local function set(job, name, value)
   job[name] = value
   job.changed[name] = type(value) == 'number' and int(value) or value
 end
 
--- The deadline of a job.
-local late = {}
+-- The deadline of a job (complete_by).
+local deadline = {}
 
--- The deadline has passed: it has bounded what was sent in these turns. The store has one more; builds before 46 had 1
--- and bounded nothing.
-function late.mark(job, turn)
+-- Records that the deadline has passed, and that it has bounded the forward work of the turns up to
+-- this one. The store has the turn plus 1; builds before 46 stored 1, and bounded nothing.
+function deadline.mark_passed(job, turn)
   job.late, job.changed.late = turn, int(turn + 1)
 end
 
--- Whether the deadline has passed on the way that the job goes, and nobody has had it go on since.
-function late.is_late(job)
+-- Whether the deadline has passed in the present direction of the job, and no person has let the
+-- job go on since.
+function deadline.has_passed(job)
   return job.late and job.late >= job.since and job.desired == 'A' and job.ending == ''
 end
 
--- What a client is told of next moves the mark on.
-local function move_mark(job)
-  job.marked = call('HINCRBY', job.p .. 'mark', 'count', 1)
+-- Counts the watermark of the partition up, for an accepted job or an ended turn, before a client
+-- learns of it.
+local function move_watermark(job)
+  job.watermark = call('HINCRBY', job.p .. 'mark', 'count', 1)
 end
 
--- Somebody is to hear of what the history was told last. The notice reads here how things are now: the job may
--- have gone on by then.
-local function owe(job, outcome, reason, steps)
+-- Puts a notification about the last entry of the history into the outbox. It keeps how the job is
+-- now, because the job may have gone on before a scheduler publishes the notification.
+local function add_notification(job, outcome, reason, steps)
   call('HSET', job.p .. 'data:' .. job.id, 's' .. job.seq,
     concat({outcome, job.phase, int(job.turn), int(job.now), int(max(min(job.open, job.n), 0)), reason,
       match(steps, '^[%d ]*')}, ' '))
@@ -605,22 +656,24 @@ local function owe(job, outcome, reason, steps)
   count_up(job.key, 'owes', 1)
 end
 
--- The class of the error that this call is about, as one word; where no agent has reported one, the reason.
+-- The class of the error that this call is about, as one word; the reason if no agent has reported
+-- one.
 local function class_of(job, reason)
   local class = job.class and job.class ~= '' and sub(job.class:gsub('[^%w_.-]', '_'), 1, 64) or reason
   return class
 end
 
--- "step actor class" of what a person is needed for.
-local function set_trouble(job, i, asked, class)
+-- Sets what a person is needed for, as "step actor class".
+local function set_attention_cause(job, i, asked, class)
   local step, actor = i and step_of(job.def, i).name or '', i and terms_of(job.def, i, asked).actor or ''
   job.trouble = (step == '' and '-' or step) .. ' ' .. (actor == '' and '-' or actor) .. ' ' .. class
 end
 
-local deciding = {} -- what decides where a job goes, or how it ends
-do -- its own locals: Lua takes 200 in one scope
+local deciding = {} -- the failures that decide a job's direction, or its end
+do -- a scope of its own: Lua allows 200 locals in one
 
--- A number of a protobuf message that stands at `at`, and where it ends; nil where none does.
+-- The number (varint) that stands at `at` in a protobuf message, and where it ends; nil if none
+-- does.
 local function number_at(text, at)
   local value, factor, b = 0, 1, nil
   repeat
@@ -633,7 +686,7 @@ local function number_at(text, at)
   return value, at
 end
 
--- An encoded Error without its details, which may be long; '' for what is none.
+-- An encoded Error without its details, which may be long; '' if the text is no Error.
 function deciding.without_details(text)
   local kept, at = '', 1
   while at <= #text do
@@ -649,7 +702,7 @@ function deciding.without_details(text)
   return kept
 end
 
--- What has decided, forward and back; '' where nothing has.
+-- The failures that have decided forward and back, as the store keeps them; '' if none has.
 local function decisions(job)
   return match(job.changed.failure or call('HGET', job.key, 'failure') or '', '^([^|]*)|?(.*)$')
 end
@@ -658,9 +711,10 @@ local function set_decisions(job, forward, back)
   job.changed.failure = forward .. (back ~= '' and '|' .. back or '')
 end
 
--- A failure has decided that the job does not get to where it was to go, forward (A) or back (D): of step i, nil for
--- none. The first one on each way counts. It is kept as "name asked reason number class", that of the way back behind
--- a bar, with the step's error among the data.
+-- A failure decides that the job does not get to its desired state, forward (A) or back (D): the
+-- failure of step i, or of no step if i is nil. The first failure in each direction counts. The job
+-- keeps it as "name asked reason number class", with that of the direction back behind a bar; its
+-- data keeps the error of the step.
 function deciding.failure(job, i, asked, reason)
   local forward, back = decisions(job)
   if (asked == 'A' and forward or asked == 'D' and back) ~= '' then
@@ -674,7 +728,7 @@ function deciding.failure(job, i, asked, reason)
   count_up(job.key, 'failures', 1)
 end
 
--- What has decided last, and the error of that; '' where nothing has.
+-- The failure that has decided last, and its error; '' and '' if none has.
 function deciding.last(job)
   local forward, back = decisions(job)
   if forward == '' and back == '' then
@@ -684,7 +738,8 @@ function deciding.last(job)
   return back ~= '' and back or forward, call('HGET', data, back ~= '' and 'failure_back' or 'failure') or ''
 end
 
--- The job goes on: on the way that it goes nothing has decided yet; `all`: on neither.
+-- The job goes on: no failure has decided in its present direction; with `all`, in neither
+-- direction.
 function deciding.reset(job, all)
   local forward = decisions(job)
   set_decisions(job, not all and job.desired == 'D' and forward or '', '')
@@ -692,29 +747,33 @@ end
 
 end
 
--- `asked` of step i, where it is about one.
+-- Adds an alert to the answer. i: a step, or NO_STEP; asked: A or D, which dispatch of the step it
+-- is about.
 local function alert(job, i, reason, asked)
   job.alerts[#job.alerts + 1] = {i = i, reason = reason, asked = asked or 'A', seq = job.seq}
 end
 
--- About what the history was told last; owed until somebody knows.
-local function alert_owed(job, i, reason, asked)
+-- Adds an alert about the last entry of the history, and puts it into the outbox, where it stays
+-- until the broker has confirmed it. A job that was acknowledged needs attention again.
+local function add_alert(job, i, reason, asked)
   if job.acknowledged then
     set(job, 'acknowledged', '')
     job.acknowledged = false
   end
   alert(job, i, reason, asked)
-  owe(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))
+  add_notification(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))
 end
 
--- A change of the definition, or of a step's arguments, that waits: what may have been done by them is undone first.
--- Meanwhile the job begins nothing forward. The command is kept, and carried out when all is undone.
+-- A change of the definition, or of the arguments of a step, that waits. What may have been done by
+-- the present ones is undone first; meanwhile the job begins nothing forward. The data of the job
+-- keeps the command, which is carried out when all is undone.
 local change = {}
 
 local settle
 do
 
--- An end that nobody has asked for, and that the workflow does not call ordinary: a person is to know.
+-- Whether an end needs a person: nobody has asked for it, and the workflow does not call it
+-- ordinary.
 local function is_trouble(job, outcome, reason)
   if outcome == 'COMPENSATED' and reason == 'FAILURE' then
     return match(call('HGET', job.def.key, 'job') or '', '^%u %d+ ([01]) ') ~= '1'
@@ -722,17 +781,17 @@ local function is_trouble(job, outcome, reason)
   return outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED'
 end
 
--- The turn is over.
+-- Ends the turn, with its outcome and reason.
 function settle(job, outcome, reason)
   change.drop(job)
   local there = outcome == 'SUCCEEDED' or outcome == 'COMPENSATED' and reason == 'REQUESTED'
   if outcome == 'FAILED' or outcome == 'COMPENSATION_FAILED' then
-    deciding.failure(job, tonumber(match(job.failed, '^%d+')), outcome == 'FAILED' and 'A' or 'D', 'PERMANENT') -- where a person
-    -- has retried another one
+    -- None has decided yet if a person has retried another step since, see deciding.reset().
+    deciding.failure(job, tonumber(match(job.failed, '^%d+')), outcome == 'FAILED' and 'A' or 'D', 'PERMANENT')
   end
   set(job, 'outcome', outcome)
   if reason ~= '' then
-    set(job, 'reason', reason) -- else there is none: it was never set, or reopen() has emptied it
+    set(job, 'reason', reason) -- else it is empty: it was never set, or reopen() has emptied it
   end
   set(job, 'phase', there and 'PROCESSED' or 'ERROR')
   if job.hold ~= '' and outcome ~= 'KILLED' then
@@ -745,16 +804,16 @@ function settle(job, outcome, reason)
   if is_trouble(job, outcome, reason) then
     local asked, number, class = match(deciding.last(job), '^%S+ (%u) %S+ (%S+) (%S+)$')
     number = tonumber(number)
-    set_trouble(job, number, asked, class or reason)
+    set_attention_cause(job, number, asked, class or reason)
     job.troubled = true
-    note(job, 'attention', outcome)
-    alert_owed(job, number or NO_STEP, outcome, asked)
+    add_history(job, 'attention', outcome)
+    add_alert(job, number or NO_STEP, outcome, asked)
   end
-  note(job, 'settled', outcome, reason)
+  add_history(job, 'settled', outcome, reason)
   job.settled = job.seq
-  move_mark(job)
-  owe(job, outcome, reason, job.failed)
-  if outcome ~= 'SUCCEEDED' then -- of this end, whatever comes of the job before it is told
+  move_watermark(job)
+  add_notification(job, outcome, reason, job.failed)
+  if outcome ~= 'SUCCEEDED' then -- for the event of this end: the job may turn before that is sent
     local why, failure = deciding.last(job)
     if why ~= '' then
       call('HSET', job.p .. 'data:' .. job.id, 'w' .. int(job.seq), why, 'v' .. int(job.seq), failure)
@@ -770,7 +829,7 @@ end
 
 end
 
--- A settled job goes on.
+-- A job that has ended goes on.
 local function reopen(job)
   set(job, 'outcome', '')
   set(job, 'reason', '')
@@ -808,19 +867,20 @@ end
 local save
 do
 
--- What a person is needed for: parked, deadline (held, and past its time), ended; '' for nothing.
+-- What the job needs a person for: parked; deadline (it is on hold, and its deadline has passed);
+-- ended. '' for nothing.
 local function need_of(job)
   if job.acknowledged then
     return ''
   elseif finished(job) then
     return job.troubled and 'ended' or ''
   end
-  local waits = job.hold == 'deadline' or job.hold ~= '' and late.is_late(job)
+  local waits = job.hold == 'deadline' or job.hold ~= '' and deadline.has_passed(job)
   return job.parked > 0 and 'parked' or waits and 'deadline' or ''
 end
 
--- Keeps the lists of those that need a person, and why this one does.
-local function attend(job)
+-- Updates the lists of jobs that need attention, and why this one does.
+local function update_attention(job)
   local kind, was, since = need_of(job), match(job.attention, '^(%S+) (%d+)')
   was = was or ''
   if kind == was then
@@ -846,10 +906,10 @@ end
 
 function save(job, by)
   if not job.plain or job.troubled or job.parked > 0 then
-    attend(job)
+    update_attention(job)
   end
-  if unfinished(job) then
-    touch(job, job.now + CONTINUED)
+  if has_cursor_work(job) then
+    lower_due(job, job.now + CONTINUED)
   end
   local changed = job.changed
   if job.busy ~= job.was_busy then
@@ -875,7 +935,7 @@ function save(job, by)
   end
   if job.plain and rare then
     fields[n + 1], fields[n + 2], n = 'plain', '0', n + 2
-    job.bare = false -- its complete_by may be one of them
+    job.bare = false -- complete_by may be one of them: requests must read it
   end
   for i, rec in pairs(job.records) do
     fields[n + 1], fields[n + 2], n = int(i), record_text(rec), n + 2
@@ -888,9 +948,9 @@ end
 
 end
 
----- steps and jobs move ----
+---- transitions of steps and jobs ----
 
--- Moves a step to another state; `busy` counts along.
+-- Moves a step to another state, and counts `busy` accordingly.
 local function set_state(job, i, rec, state, till)
   local was, is = under_way(rec.state), under_way(state)
   if was ~= is then
@@ -899,11 +959,12 @@ local function set_state(job, i, rec, state, till)
   rec.state, rec.till = state, till
   job.records[i] = rec
   if till > 0 then
-    touch(job, till)
+    lower_due(job, till)
   end
 end
 
--- How many neighbours come before a step, and after it, on the way that the job goes.
+-- How many neighbours of a step come before it, and after it, in the direction of the job. Before
+-- it come its dependencies if the job goes forward, its dependents if it goes back.
 local function n_before(job, step)
   return job.desired == 'A' and step.n_after or step.n_dependents
 end
@@ -912,7 +973,7 @@ local function n_next(job, step)
   return job.desired == 'A' and step.n_dependents or step.n_after
 end
 
--- A piece of the list of those after step i, and where the piece begins.
+-- A piece of the list of the neighbours after step i, and the offset at which the piece begins.
 local function next_at(job, i, offset)
   if job.desired == 'A' then
     return dependents_at(job.def, i, offset)
@@ -922,8 +983,8 @@ local function next_at(job, i, offset)
   return step.after, 0
 end
 
--- The record of step i as the present way sees it: what it waited for before all was counted anew is
--- past, and so are its timers on a way that the job has left.
+-- The record of step i, brought up to date. If all steps were counted anew since it was written,
+-- what it waited for is replaced. If the job was turned since, the timer of the step is cancelled.
 local function record_of(job, i, text)
   local rec = job.records[i] or parse_record(text, step_of(job.def, i))
   if rec.since ~= job.epoch then
@@ -936,7 +997,8 @@ local function record_of(job, i, text)
   return rec
 end
 
--- Whether a deadline takes the job back or ends it, so that forward work gets no longer than is left until then.
+-- Whether the deadline bounds this dispatch. It does if it takes the job back or ends it: then
+-- forward work gets no more time than is left until the deadline.
 local function is_bounded(job, asked)
   if asked ~= 'A' or job.complete_by == 0 then
     return false
@@ -946,28 +1008,31 @@ local function is_bounded(job, asked)
   return def.on_deadline ~= 'P'
 end
 
--- How long forward work may still take; nil: nothing bounds it.
+-- How many ms forward work may still take; nil: nothing bounds it.
 local function time_left(job, asked)
   return not job.late and is_bounded(job, asked) and job.complete_by - job.now or nil
 end
 
--- How long a request may wait for an agent: twice as long after each dispatch that no agent is known to have begun.
+-- How long a request may wait in its queue: twice as long after each dispatch in a row that no
+-- agent is known to have begun.
 local function wait_of(t, rec)
   local doubled = max(t.wait, min(t.wait * 2 ^ rec.unstarted, WAIT_CAP))
-  return rec.unstarted > 0 and max(t.wait + 1, doubled) or doubled -- longer in any case: a scheduler watches it
+  -- Longer in any case: by that the scheduler sees that it is to watch the request.
+  return rec.unstarted > 0 and max(t.wait + 1, doubled) or doubled
 end
 
--- The same of a request that is in flight.
+-- How long a request that is in flight may still wait.
 local function wait_left(job, i, rec)
   local lease, left = terms_of(job.def, i, rec.asked).lock, time_left(job, rec.asked)
   if not left then
     return rec.till - job.now - lease
   end
-  return min(rec.till - job.now - min(lease, left), left) -- past the deadline it is not to be sent any more
+  return min(rec.till - job.now - min(lease, left), left) -- it is not to be sent after the deadline
 end
 
--- What a step is to do next on the way to where the job wants it. An undo that was sent is driven to
--- its end first, and what an earlier turn may have done is undone first.
+-- What the next dispatch of a step asks for, so that the step gets where the job wants it. An undo
+-- that was sent is driven to its end first. A forward action of an earlier turn that may have taken
+-- effect is undone first.
 local function next_asked(job, rec)
   if job.desired == 'D' or rec.current == 'U' and (rec.asked == 'D' or rec.turn < job.since) then
     return 'D'
@@ -975,16 +1040,18 @@ local function next_asked(job, rec)
   return 'A'
 end
 
--- Whether a dispatch is another try of the work that the last one was for, under the same key.
+-- Whether a dispatch is another attempt of the work of the last one, under the same key.
 local function another_try(job, rec, asked)
   return rec.asked == asked and (rec.turn == job.turn
     or rec.current == 'U' and (asked == 'D' or rec.turn >= job.since))
 end
 
-local mint, token_id, is_others
+local make_token, token_id, is_others
 do
 
-local twins -- of three hex digits, the same twelve bits in two digits of base64url: a record is to stay below 64 bytes
+-- For three hex digits the same twelve bits as two digits of base64url: a record is to stay below
+-- 64 bytes.
+local twins
 
 local function make_twins()
   local digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
@@ -995,40 +1062,43 @@ local function make_twins()
   end
 end
 
--- The token of a dispatch of step i: "<step>.<22 digits>", 132 bits. `fresh` is 128 bits that nobody else knows, so
--- a token says nothing of another one of the same call.
-function mint(i, fresh)
+-- The token of a dispatch of step i: "<step>.<22 digits>", 132 bits. `nonce` is 128 bits that only
+-- the caller knows, so a token does not help to guess another one of the same call.
+function make_token(i, nonce)
   if not twins then
     make_twins()
   end
-  local hash = redis.sha1hex(fresh .. '.' .. int(i))
+  local hash = redis.sha1hex(nonce .. '.' .. int(i))
   return int(i) .. '.' .. (sub(hash, 1, 33):gsub('%x%x%x', twins))
 end
 
--- Whether a job is not that of `owner`, a user of the broker; '' is whoever may do this to any job.
+-- Whether a job belongs to another user of the broker than `owner`. '' is a caller that may do this
+-- to any job.
 function is_others(p, id, owner)
   return (owner or '') ~= '' and call('HGET', p .. 'data:' .. id, 'submitter') ~= owner
 end
 
--- Which dispatch of step i a token is of, for history and people: the step and a digest, which nobody can answer with.
+-- Which dispatch of step i a token belongs to, for history and people: the step and a digest, which
+-- no agent can answer with.
 function token_id(i, token)
   return int(i) .. '.' .. sub(redis.sha1hex(token), 1, 8)
 end
 
 end
 
--- Locks a step under a new token: from here on it is in flight.
-local function lock(job, i, rec, asked, fresh)
+-- Dispatches a step: gives it a new token, and it is in flight. A forward action is not dispatched
+-- once the deadline that bounds it has passed, nor while a change waits; then the step rests.
+local function dispatch(job, i, rec, asked, nonce)
   local t, left = terms_of(job.def, i, asked), time_left(job, asked)
   if left and left <= 0 then
-    set_state(job, i, rec, 'W', 0) -- the deadline is about to be noticed, and turns or ends the job
+    set_state(job, i, rec, 'W', 0) -- the next drive sees the deadline, and turns or ends the job
     return
   elseif asked == 'A' and job.waits_for ~= '' then
     set_state(job, i, rec, 'W', 0)
     return
   end
   if not another_try(job, rec, asked) then
-    -- an undo on the way forward belongs to the way back that went before
+    -- an undo on the way forward belongs to the turn back before it
     rec.turn = (asked == 'D' and job.desired == 'A') and job.since - 1 or job.turn
     rec.failures, rec.expiries, rec.unstarted = 0, 0, 0
   end
@@ -1042,15 +1112,16 @@ local function lock(job, i, rec, asked, fresh)
   rec.asked = asked
   rec.attempt = rec.attempt + 1
   local name = int(i)
-  rec.token = mint(i, fresh)
+  rec.token = make_token(i, nonce)
   set_state(job, i, rec, 'R', job.now + wait + lease)
   job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait}
-  note(job, 'dispatched', name, int(rec.attempt), token_id(i, rec.token), asked == 'D' and 'D' or nil)
+  add_history(job, 'dispatched', name, int(rec.attempt), token_id(i, rec.token), asked == 'D' and 'D' or nil)
 end
 
--- When a job turns, a look at every step counts those that are there already; until it has come to a
--- step, that step is not sent off and does not count for itself.
-local function counted(job, i)
+-- Whether the walk t has passed step i. After a turn this walk counts each step that is where the
+-- job wants it. A step that the walk has not reached is not dispatched, and does not count for
+-- itself.
+local function walk_has_passed(job, i)
   local k = 1
   while job.spreads[k] and job.spreads[k].from == 'l' do
     k = k + 1
@@ -1059,14 +1130,14 @@ local function counted(job, i)
   return not look or look.from ~= 't' or i < look.offset or i == look.offset and look.edge > 0
 end
 
--- A step that nothing takes back is passed over on the way back.
+-- Passes over a step that is to be undone and has no revert. Return: whether it is such a step.
 local function pass_over(job, i, rec)
   if next_asked(job, rec) == 'A' or step_of(job.def, i).has_revert then
     return false
   end
   rec.current = 'D'
   job.records[i] = rec
-  note(job, 'skipped', i)
+  add_history(job, 'skipped', i)
   return true
 end
 
@@ -1076,7 +1147,7 @@ local function spread_from(job, i)
   end
 end
 
--- It is not to count any more as parked, see add_parked().
+-- The step does not count as parked any more, see add_parked().
 local function remove_parked(job, i)
   if job.parked > 0 and call('HGET', job.key, 'k' .. i) == int(job.since) then
     call('HDEL', job.key, 'k' .. i)
@@ -1084,40 +1155,41 @@ local function remove_parked(job, i)
   end
 end
 
--- A step is where the job wants it.
-local function arrive(job, i)
+-- A step is where the job wants it: the steps after it have one less to wait for.
+local function reach_desired(job, i)
   remove_parked(job, i)
   job.open = job.open - 1
   spread_from(job, i)
 end
 
--- Nothing keeps this step any more from going where the job wants it.
-local function begin(job, i, rec, fresh)
-  if not moving(job) then
-    return -- whatever ends the hold looks at every step
+-- A step that waits for nothing is dispatched, or passed over.
+local function begin(job, i, rec, nonce)
+  if not can_dispatch(job) then
+    return -- the walk after a hold looks at every step
   elseif pass_over(job, i, rec) and job.desired == 'D' then
-    arrive(job, i)
+    reach_desired(job, i)
   else
-    lock(job, i, rec, next_asked(job, rec), fresh)
+    dispatch(job, i, rec, next_asked(job, rec), nonce)
   end
 end
 
--- A step has come to rest: its flight has ended, or its timer is void.
-local function rest(job, i, rec, fresh)
+-- A step has come to rest: its dispatch has ended, or its timer is cancelled.
+local function come_to_rest(job, i, rec, nonce)
   job.records[i] = rec
   record_of(job, i)
   set_state(job, i, rec, 'W', 0)
-  if not counted(job, i) then
+  if not walk_has_passed(job, i) then
     return
   elseif rec.current == job.desired then
-    arrive(job, i)
+    reach_desired(job, i)
   elseif rec.waiting == 0 then
-    begin(job, i, rec, fresh)
+    begin(job, i, rec, nonce)
   end
 end
 
--- A parked step counts until it has succeeded, or a person has it begin anew: also while it is tried again. What an
--- earlier way has parked does not.
+-- Counts a step as parked. It counts until it has succeeded, or a person has it begin anew; also
+-- while it is tried again. A step that was parked before the job was turned does not count. Return:
+-- whether it did not count before.
 local function add_parked(job, i)
   local since = int(job.since)
   if call('HGET', job.key, 'k' .. i) == since then
@@ -1128,25 +1200,28 @@ local function add_parked(job, i)
   return true
 end
 
--- That it was given one more try while it was parked is no news.
+-- Parks a step. If it was parked before and got another attempt meanwhile, that is no new alert,
+-- unless there will be no other attempt.
 local function park(job, i, rec, reason, till)
-  set_trouble(job, i, rec.asked, class_of(job, reason))
-  local fresh = add_parked(job, i)
+  set_attention_cause(job, i, rec.asked, class_of(job, reason))
+  local is_new = add_parked(job, i)
   set_state(job, i, rec, 'P', till)
-  note(job, 'parked', i, reason)
-  if fresh or till == 0 then
-    alert_owed(job, i, 'PARKED', rec.asked)
+  add_history(job, 'parked', i, reason)
+  if is_new or till == 0 then
+    add_alert(job, i, 'PARKED', rec.asked)
   end
 end
 
--- Whether it was accepted before its definition could say this, and is to stay as it was.
+-- Whether the job was accepted when its definition was stored by an earlier build, without a
+-- silence interval and an interval between runs. Such a job stays as it was.
 local function is_older_job(job)
   local renewed = tonumber(call('HGET', job.def.key, 'renewed') or '')
   return renewed and tonumber(call('HGET', job.key, 'created')) < renewed
 end
 
--- A step whose agents have died, or fell silent, as often as may be is tried once more after its silence interval, by
--- one dispatch; each such round that is another death doubles it. 0: never.
+-- When a step that was parked after expiries is tried again, by one dispatch: after its silence
+-- interval. Each further expiry doubles the interval, up to a day or, if it is longer, the interval
+-- itself. 0: never.
 local function silence_ends(job, t, rec)
   if t.silence == 0 or is_older_job(job) then
     return 0
@@ -1154,7 +1229,8 @@ local function silence_ends(job, t, rec)
   return job.now + min(t.silence * 2 ^ max(rec.expiries - t.expiries, 0), max(t.silence, DAY))
 end
 
--- Why this work is not to be tried again, and until when; nil where it may be.
+-- Why this work is not to be tried again, and when it is all the same, 0 for never; nil if it may
+-- be tried.
 local function used_up(job, i, rec)
   local t = terms_of(job.def, i, rec.asked)
   if rec.expiries >= t.expiries then
@@ -1164,7 +1240,7 @@ local function used_up(job, i, rec)
   end
 end
 
--- Steps that nobody will try again, of those that were to be done and to be undone.
+-- Sets how many steps have failed for good: forward actions, undos.
 local function set_stuck(job, to_do, to_undo)
   job.stuck_do, job.stuck_undo = to_do, to_undo
   job.changed.stuck = int(to_do) .. ' ' .. int(to_undo)
@@ -1178,23 +1254,25 @@ local function stuck_by(job, rec, n)
   end
 end
 
--- A job goes forward, by a person's word or another try: its bound holds, unless it has passed already.
-local function mind_deadline(job)
+-- The job goes forward, because a person has asked for it or as another run. Its deadline bounds
+-- it, unless it has passed already.
+local function apply_deadline(job)
   if job.desired == 'A' and job.complete_by > job.now then
-    touch(job, job.complete_by)
+    lower_due(job, job.complete_by)
   elseif job.desired == 'A' and job.complete_by > 0 then
-    late.mark(job, job.turn - 1) -- whoever has it go on now knows that
+    deadline.mark_passed(job, job.turn - 1) -- it has passed: it bounds nothing in this turn
   end
 end
 
--- Every step is counted anew, and whatever nothing keeps is sent off. Flights are not touched.
+-- Has the walk t count every step anew, and dispatch each step that waits for nothing. Dispatches
+-- in flight are left alone.
 local function count_anew(job)
   set(job, 'epoch', job.turn)
   job.open = job.n
   job.spreads = {{from = 't', offset = 0, edge = 0}}
 end
 
--- The job goes the other way. Flights are not touched: they are answered, or expire.
+-- Turns the job. Dispatches in flight are left alone: they are answered, or expire.
 local function turn(job, desired, cause, ...)
   if finished(job) then
     reopen(job)
@@ -1215,20 +1293,20 @@ local function turn(job, desired, cause, ...)
   if cause ~= 'FAILURE' then
     deciding.reset(job, true)
   end
-  note(job, 'turned', desired, cause, ...)
+  add_history(job, 'turned', desired, cause, ...)
   change.drop(job)
   if job.hold == 'deadline' then
-    set(job, 'hold', '') -- it bounds forward work only
+    set(job, 'hold', '') -- the deadline bounds forward work only
   end
-  mind_deadline(job)
+  apply_deadline(job)
   set_stuck(job, 0, 0)
   count_anew(job)
 end
 
--- The job is to end as it is, once nothing is in flight.
+-- The job is to end FAILED, once nothing is in flight.
 local function end_as_it_is(job, reason)
   set(job, 'ending', reason)
-  note(job, 'ending', reason)
+  add_history(job, 'ending', reason)
   table.insert(job.spreads, 1, {from = 'l', offset = 0, edge = 0})
 end
 
@@ -1249,15 +1327,17 @@ local function remove_failed(job, i, rec)
   stuck_by(job, rec, -1)
 end
 
--- Has every step looked at, once more where that has begun.
-local function look_at_all(job, kind)
+-- Adds a walk of this kind (w, y) over all steps, unless the last piece of the cursor is one that
+-- has not begun.
+local function add_walk(job, kind)
   local last = job.spreads[#job.spreads]
   if not last or last.from ~= kind or last.offset > 0 then
     job.spreads[#job.spreads + 1] = {from = kind, offset = 0, edge = 0}
   end
 end
 
--- A step will not get there by trying again.
+-- A step does not get where the job wants it by more attempts. As the policy says (recourse), parks
+-- the step (P), turns the job (C), or ends it (F). An undo that is not parked has failed for good.
 local function give_up(job, i, rec, recourse, reason, till)
   if recourse == 'P' then
     park(job, i, rec, reason, till)
@@ -1265,17 +1345,17 @@ local function give_up(job, i, rec, recourse, reason, till)
   end
   deciding.failure(job, i, rec.asked, reason)
   if rec.asked == 'D' then
-    note(job, 'given_up', i, reason)
+    add_history(job, 'given_up', i, reason)
     add_failed(job, i, rec)
     if change.waits_for(job, i) then -- it cannot be carried out; what else the job has to do goes on
       change.drop(job, 'FAILED', i)
-      look_at_all(job, 'w')
+      add_walk(job, 'w')
     end
   elseif recourse == 'C' then
     set_state(job, i, rec, 'W', 0)
     turn(job, 'D', 'FAILURE', reason, i)
   else
-    note(job, 'given_up', i, reason)
+    add_history(job, 'given_up', i, reason)
     add_failed(job, i, rec)
     end_as_it_is(job, reason)
   end
@@ -1283,17 +1363,20 @@ end
 
 ---- the cursor ----
 
--- A list of work that did not fit into a call, "from:offset:edge", each worked off from its offset on; an edge
--- is where t stands with the neighbours of a step that it has counted, plus one:
---   a step's number   it has arrived: those after it have one less to wait for; r: before all roots
---   t                 the job has turned, or was migrated: every step is counted, and sent off where
---                     nothing keeps it
---   w                 the job was held: every step that nothing keeps is sent off
---   y                 the same, and what was parked or has failed begins anew
---   l                 the job is to end: every timer is void
+-- The cursor is a list of work that did not fit into a call, "from:offset" or "from:offset:edge"
+-- each. The work goes on at the offset. The edge is the place of the walk t among the neighbours of
+-- a step that it has counted, plus one. What `from` means:
+--   <number>  that step is where the job wants it: the steps after it have one less to wait for
+--   r         the roots: the same, of the step before all roots
+--   t         the job has turned, or was migrated: counts every step, and dispatches each that
+--             waits for nothing
+--   w         the job was on hold: dispatches each step that waits for nothing
+--   y         Retry of all steps: the same, and parked and failed steps begin anew
+--   l         the job is to end: cancels every timer
 
--- One piece of what follows when a step has arrived; returns how far it came.
-local function spread_piece(job, from, offset, fresh)
+-- Does one piece of the list of the steps after `from`, which is where the job wants it. Return:
+-- the offset at which to go on.
+local function work_on_step(job, from, offset, nonce)
   local piece, first = next_at(job, from, offset)
   local count = min(#piece - (offset - first), job.budget.left)
   local list, fields, texts = {}, nil, nil
@@ -1303,8 +1386,8 @@ local function spread_piece(job, from, offset, fresh)
   prefetch(job.def, list)
   for k = 1, count do
     local i = list[k]
-    -- in a job's first turn nothing but this spread can have touched a step that waits for one
-    -- or, of roots that an earlier call has left over, a person
+    -- In the first turn of a job only this piece of work can have touched a step with at most one
+    -- dependency. Of roots that an earlier call has left, a person can have as well.
     if not job.records[i] and not (job.turn == 1 and step_of(job.def, i).n_after <= 1 and (from ~= 'r' or offset == 0)) then
       fields = fields or {}
       fields[#fields + 1] = int(i)
@@ -1324,8 +1407,8 @@ local function spread_piece(job, from, offset, fresh)
         rec.waiting = rec.waiting - 1
       end
       job.records[i] = rec
-      if rec.waiting == 0 and rec.state == 'W' and counted(job, i) then
-        begin(job, i, rec, fresh)
+      if rec.waiting == 0 and rec.state == 'W' and walk_has_passed(job, i) then
+        begin(job, i, rec, nonce)
       end
     end
   end
@@ -1333,17 +1416,18 @@ local function spread_piece(job, from, offset, fresh)
   return offset + count
 end
 
--- Spreads from a step until all is done or the budget is used; returns how far it came, and whether
--- that is all.
-local function spread_on(job, from, offset, fresh)
+-- Goes through the steps after `from` until all are done or the budget is used up. Return: the
+-- offset at which to go on, and whether all are done.
+local function work_on(job, from, offset, nonce)
   local all = n_next(job, step_of(job.def, from))
   while offset < all and job.budget.left > 0 do
-    offset = spread_piece(job, from, offset, fresh)
+    offset = work_on_step(job, from, offset, nonce)
   end
   return offset, offset >= all
 end
 
--- The next steps of a walk over all of them, with their records: up to what the budget allows.
+-- The next steps of a walk over all steps, with their records: as many as the budget allows.
+-- Return: where they end, and the records.
 local function walk_ahead(job, work)
   local last = min(work.offset + max(job.budget.left, 1), job.n)
   local fields, list, texts = {}, {}, {}
@@ -1359,23 +1443,25 @@ local function walk_ahead(job, work)
   return last, texts
 end
 
--- It begins anew. That nobody can have begun it stays known: a migration may still change it.
-local function forgive(rec)
+-- The step begins anew. If no agent can have begun it, `unstarted` still says so: a migration may
+-- change such a step.
+local function reset_counts(rec)
   rec.failures, rec.expiries = 0, 0
   if rec.unstarted < rec.attempt then
     rec.unstarted = 0
   end
 end
 
--- It waits for no other step, and was sent: it was parked or backing off when the end of the job laid it down,
--- or its last try came back while nothing was sent.
+-- Whether a step waits for no other step, and was dispatched: it was parked or backing off when the
+-- walk l cancelled its timer, or its last request came back while nothing was sent.
 local function has_tried(job, rec)
   return rec.since == job.epoch and rec.waiting == 0 and rec.current ~= job.desired and rec.attempt > 0
 end
 
--- What a retry of all steps is about. A parked step whose next try is due is marked: by its counts it still
--- stands. What the end of a job has laid down was parked, or was to be tried again, and nobody can tell which.
-local function stands_still(job, i, rec)
+-- Whether a Retry of all steps has this one begin anew. A parked step whose next attempt is due has
+-- the state M; its counts show that it was parked. A step whose timer the walk l has cancelled was
+-- parked or backing off: the record does not say which.
+local function retry_applies(job, i, rec)
   if rec.state == 'P' or rec.state == 'F' then
     return true
   elseif rec.state == 'R' or rec.current == job.desired or rec.failures + rec.expiries == 0 then
@@ -1386,7 +1472,7 @@ local function stands_still(job, i, rec)
   return used_up(job, i, rec) ~= nil
 end
 
--- Whether a retry of all has yet to come by this step.
+-- Whether the walk of a Retry of all steps has yet to reach this step.
 local function retry_ahead(job, i)
   for _, work in ipairs(job.spreads) do
     if work.from == 'y' and work.offset <= i then
@@ -1399,34 +1485,35 @@ end
 local drive
 do
 
--- What had used up its tries, and is to be tried all the same, begins anew: its job has turned.
-local function count_step(job, i, rec, fresh)
+-- Counts a step in the walk t, and dispatches it if it waits for nothing. If its tries were used up
+-- it begins anew, because the job has turned. Return: whether it is where the job wants it.
+local function turn_step(job, i, rec, nonce)
   if rec.state ~= 'W' then
     return false
   elseif rec.failures + rec.expiries > 0 and another_try(job, rec, next_asked(job, rec)) and used_up(job, i, rec) then
-    forgive(rec)
+    reset_counts(rec)
     job.records[i] = rec
   end
-  if rec.current ~= job.desired and rec.waiting == 0 and moving(job) then
+  if rec.current ~= job.desired and rec.waiting == 0 and can_dispatch(job) then
     if not (pass_over(job, i, rec) and job.desired == 'D') then
-      lock(job, i, rec, next_asked(job, rec), fresh)
+      dispatch(job, i, rec, next_asked(job, rec), nonce)
     end
   end
   return rec.state == 'W' and rec.current == job.desired
 end
 
-local function turn_piece(job, work, fresh)
+local function turn_piece(job, work, nonce)
   local last, texts = walk_ahead(job, work)
   while work.offset < last and job.budget.left > 0 do
     local i = work.offset
     if work.edge == 0 then
       job.budget.left = job.budget.left - 1
-      if count_step(job, i, record_of(job, i, texts[i]), fresh) then
+      if turn_step(job, i, record_of(job, i, texts[i]), nonce) then
         job.open, work.edge = job.open - 1, 1
       end
     end
     if work.edge > 0 then
-      local offset, all = spread_on(job, i, work.edge - 1, fresh)
+      local offset, all = work_on(job, i, work.edge - 1, nonce)
       work.edge = offset + 1
       if not all then
         return false
@@ -1437,41 +1524,41 @@ local function turn_piece(job, work, fresh)
   return work.offset == job.n
 end
 
--- A walk has come to that step. Returns whether that is all.
+-- The walk has reached step `last`. Return: whether that was all.
 local function walked(job, work, last)
   job.budget.left = job.budget.left - (last - work.offset)
   work.offset = last
   return last == job.n
 end
 
-local function wake_piece(job, work, fresh)
+local function walk_waiting(job, work, nonce)
   local last, texts = walk_ahead(job, work)
   for i = work.offset, last - 1 do
     local rec = record_of(job, i, texts[i])
-    if work.from == 'y' and stands_still(job, i, rec) then
+    if work.from == 'y' and retry_applies(job, i, rec) then
       if rec.state == 'F' then
         remove_failed(job, i, rec)
       end
       remove_parked(job, i)
-      forgive(rec)
+      reset_counts(rec)
       set_state(job, i, rec, 'W', 0)
     end
     local reason, till
     if rec.state == 'W' and has_tried(job, rec) and another_try(job, rec, next_asked(job, rec)) then
       reason, till = used_up(job, i, rec)
     end
-    if reason then -- the end of the job has laid it down
+    if reason then -- its timer was cancelled by the walk l
       park(job, i, rec, reason, till)
     elseif rec.state == 'W' and rec.current ~= job.desired and rec.waiting == 0 then
-      begin(job, i, rec, fresh)
+      begin(job, i, rec, nonce)
     elseif under_way(rec.state) and rec.till > 0 then
-      touch(job, rec.till)
+      lower_due(job, rec.till)
     end
   end
   return walked(job, work, last)
 end
 
-local function lay_down_piece(job, work)
+local function cancel_timers(job, work)
   local last, texts = walk_ahead(job, work)
   for i = work.offset, last - 1 do
     if has_moment(texts[i]) then
@@ -1484,18 +1571,19 @@ local function lay_down_piece(job, work)
   return walked(job, work, last)
 end
 
--- Works the cursor off until it is done or the budget is used. On a job that is held nothing is sent.
-local function work_off(job, fresh)
-  while job.budget.left > 0 and unfinished(job) do
+-- Does the work of the cursor until none is left or the budget is used up. While the job is on hold
+-- nothing is sent.
+local function work_off(job, nonce)
+  while job.budget.left > 0 and has_cursor_work(job) do
     local work, done = job.spreads[1], nil
     if work.from == 't' then
-      done = turn_piece(job, work, fresh)
+      done = turn_piece(job, work, nonce)
     elseif work.from == 'w' or work.from == 'y' then
-      done = wake_piece(job, work, fresh)
+      done = walk_waiting(job, work, nonce)
     elseif work.from == 'l' then
-      done = lay_down_piece(job, work)
+      done = cancel_timers(job, work)
     else
-      work.offset, done = spread_on(job, work.from, work.offset, fresh)
+      work.offset, done = work_on(job, work.from, work.offset, nonce)
     end
     if done then
       table.remove(job.spreads, 1)
@@ -1503,33 +1591,36 @@ local function work_off(job, fresh)
   end
 end
 
-function drive(job, fresh)
-  work_off(job, fresh)
+function drive(job, nonce)
+  work_off(job, nonce)
   if job.waits_for ~= '' and job.ending == '' and change.is_due(job) then
-    change.carry_out(job, fresh)
-    look_at_all(job, 'w')
-    work_off(job, fresh)
+    change.carry_out(job, nonce)
+    add_walk(job, 'w')
+    work_off(job, nonce)
   end
 end
 
 end
 
----- a job goes on ----
+---- driving a job ----
 
 local may_try_again
 do
 
--- When a job that is back where it began goes forward again: between two runs there is a wait, longer each time.
+-- When a job that was taken back goes forward again. Between two runs is a wait, which grows with
+-- each run.
 local function next_try_at(job, tried)
   local interval, coefficient = match(call('HGET', job.def.key, 'job'), '^%u %d+ [01] (%d+) (%S+) ')
   if not interval or interval == '0' or is_older_job(job) then
     return job.now
   end
   local latest = job.now + floor(min(tonumber(interval) * tonumber(coefficient) ^ (tried - 1), DAY))
-  return job.next_try > 0 and min(job.next_try, latest) or latest -- later still: the clock has stepped back
+  -- A later time than that dates from before the clock stepped back.
+  return job.next_try > 0 and min(job.next_try, latest) or latest
 end
 
--- When the next run of the whole job begins, and how many there were; false: that was the last one.
+-- When the next run of the whole job begins, and how many runs there were; false: that was the last
+-- one.
 function may_try_again(job)
   local tries = tonumber(match(call('HGET', job.def.key, 'job'), '^%u (%d+)'))
   local tried = tonumber(call('HGET', job.key, 'tried') or '1')
@@ -1544,15 +1635,15 @@ local function try_again(job, tried)
   turn(job, 'A', 'TRY')
 end
 
--- Drives a job on, and ends it where nothing is left to do.
-local function go_on(job, fresh)
-  drive(job, fresh)
+-- Drives a job, and ends its turn if nothing is left to do.
+local function go_on(job, nonce)
+  drive(job, nonce)
   if finished(job) or job.phase == 'PENDING' then
     return
   end
-  local idle = job.busy == 0 and not unfinished(job)
+  local idle = job.busy == 0 and not has_cursor_work(job)
   if job.open == 0 then
-    job.spreads = {} -- nothing waits for anything any more
+    job.spreads = {} -- no step waits for another any more
     if job.desired == 'A' then
       settle(job, 'SUCCEEDED', '')
       return
@@ -1561,10 +1652,10 @@ local function go_on(job, fresh)
     if job.cause == 'FAILURE' and at then
       if job.hold == '' and at > job.now then
         set(job, 'next_try', at)
-        touch(job, at)
+        lower_due(job, at)
       elseif job.hold == '' then
         try_again(job, tried)
-        go_on(job, fresh)
+        go_on(job, nonce)
       end
     elseif job.cause == 'CANCELLED' then
       settle(job, 'CANCELLED', 'REQUESTED')
@@ -1589,16 +1680,16 @@ local function put(out, ...)
   end
 end
 
-local put_driven
+local put_transition
 do
 
-local NONE = {} -- nobody puts anything there
+local NONE = {} -- always empty
 
 local function tells_steps(job)
   return job.events == 'step' and ' 1 ' or #job.history > 0 and ' 2 ' or ' 0 '
 end
 
--- Fields of a job's data; one that is not there is false.
+-- Fields of a job's data; false for each that is absent.
 local function data_of(job, fields)
   local key = job.p .. 'data:' .. job.id
   if #fields <= 1000 then
@@ -1614,8 +1705,8 @@ local function data_of(job, fields)
   return values
 end
 
--- What the requests of this call carry: their records, and the data once for all of them. An undo
--- carries what the do gave, among the results.
+-- Appends the requests of this call: the record of each, and the data once for all of them. For an
+-- undo the results include that of its forward action.
 local function put_requests(out, job)
   if #job.dispatched == 0 then
     return
@@ -1675,21 +1766,23 @@ local function put_requests(out, job)
   end
 end
 
--- What is one word each stands together: an item costs Redis more than to put it to others, and its reader, too.
+-- Appends a transition to an answer. Values of one word share an item: one more item costs Redis,
+-- and the scheduler that reads it, more than a longer one.
 --   code, definition
---   "now seq settled more step_events open n mark n_alerts n_requests"; settled, mark: 0 for none; step_events: 1
---   for requests of a job with events `step`, 2 where step_events() has something to tell
+--   "now seq settled more step_events open n mark n_alerts n_requests"
 --   n_alerts × "step asked reason seq"
---   n_requests × ("step asked current turn attempt token until wait failures expiries again forward has_error
---     has_arguments" and these, where it has them)
--- Where there are requests, what all of them carry:
---   input, "labelled complete_by n_results", where it is labelled the labels and the traceparent,
+--   n_requests × ("step asked current turn attempt token until wait failures expiries again forward
+--     has_error has_arguments", then the last error and the arguments, if it has them)
+-- settled, mark: seq of the end of a turn, and the watermark; 0 for none. step_events: 1 if the job
+-- has events `step`, 2 if step_events() may have entries to read. If there are requests, the data
+-- that all of them carry follows:
+--   input, "labelled complete_by n_results", the labels and the traceparent if labelled is 1,
 --   n_results × (step, result)
-function put_driven(out, code, job)
+function put_transition(out, code, job)
   local n = #out
   out[n + 1], out[n + 2] = code, job.def.digest
-  out[n + 3] = int(job.now) .. ' ' .. int(job.seq) .. ' ' .. int(job.settled) .. (unfinished(job) and ' 1' or ' 0')
-    .. (job.events == '' and ' 0 ' or tells_steps(job)) .. int(job.open) .. ' ' .. int(job.n) .. ' ' .. int(job.marked) .. ' '
+  out[n + 3] = int(job.now) .. ' ' .. int(job.seq) .. ' ' .. int(job.settled) .. (has_cursor_work(job) and ' 1' or ' 0')
+    .. (job.events == '' and ' 0 ' or tells_steps(job)) .. int(job.open) .. ' ' .. int(job.n) .. ' ' .. int(job.watermark) .. ' '
     .. int(#job.alerts) .. ' ' .. int(#job.dispatched)
   for k, alert in ipairs(job.alerts) do
     out[n + 3 + k] = int(alert.i) .. ' ' .. alert.asked .. ' ' .. alert.reason .. ' ' .. int(alert.seq)
@@ -1705,13 +1798,15 @@ end
 
 ---- the clock ----
 
--- As those saw it who looked for what is due: they note what it shows, so that also one that
--- has just started knows of a jump.
---   Ahead: whoever lived through it says by how much. Leases of before last so much longer, because their
---          time has not passed. One that has just started, and finds that nobody has looked for longer
---          than a lease, cannot tell. Either way nothing expires for a while (`quiet`).
---   Back:  the bounds of before lie too far ahead, until a sweep has derived all of them again. Steps back are
---          counted, and so are those that a sweep has come to its end since (`swept`).
+-- `expire` records what the store's clock shows, so that a supervisor that has just started knows
+-- of a jump, too.
+--   Ahead: a supervisor that has watched the clock says by how much it jumped. Leases given before
+--          the jump last longer by that, because their time has not passed. A supervisor that has
+--          just started, and finds that `expire` was not called for longer than a default lease,
+--          cannot tell whether the clock jumped. In both cases nothing expires for a while
+--          (`quiet`).
+--   Back:  times recorded before lie too far ahead until a sweep has derived all of them again. The
+--          store counts steps back, and how many of them a completed sweep has followed (`swept`).
 
 local function read_clock(p)
   local seen, quiet, back, jumped, by, swept = match(call('GET', p .. 'clock') or '',
@@ -1725,14 +1820,15 @@ local function write_clock(p, clock)
     int(clock.jumped), int(clock.by), int(clock.swept)}, ' '))
 end
 
--- The caller has watched the clock since then, or not at all (0); the last jump ahead that it has seen was
--- `jump` long, not before `after` and not after `at`.
+-- The calling supervisor has watched the clock since the time `since`; 0: not at all. The last jump
+-- ahead that it has seen was `jump` ms, not before `after` and not after `at`; 0: none. A jump that
+-- the partition knows already changes nothing.
 local function watch_clock(p, now, since, jump, after, at)
   local clock = read_clock(p)
   local seen, changed = clock.seen or now, not clock.seen
   if now < seen - CLOCK_STEP then
     clock.back, clock.quiet, clock.jumped, clock.by, changed = clock.back + 1, 0, 0, 0, true
-  elseif jump > 0 and at <= now and (clock.by == 0 or clock.quiet < after + QUIET) then -- else it is known
+  elseif jump > 0 and at <= now and (clock.by == 0 or clock.quiet < after + QUIET) then
     clock.quiet, clock.jumped, clock.by, changed = at + QUIET, after, jump, true
   elseif (since == 0 or since > seen) and now > seen + QUIET then
     clock.quiet, changed = now + QUIET, true
@@ -1744,24 +1840,29 @@ local function watch_clock(p, now, since, jump, after, at)
   return clock
 end
 
--- What depends on the time alone is left for now.
+-- Whether nothing may be done now because of the time alone: the clock has jumped lately, or
+-- `expire` was not called lately.
 local function is_quiet(p, now)
   local clock = read_clock(p)
   return now < clock.quiet or now > (clock.seen or now) + QUIET
 end
 
--- When a lease is over that was given until then.
+-- When a lease of `given` ms that was to end at `till` ends: later if the clock has jumped
+-- meanwhile.
 local function lease_end(clock, till, given)
   return till - given < clock.jumped and till + clock.by or till
 end
 
 ---- define and submit ----
 
--- define: digest name version total blob last registered (field line)…
--- Comes in pieces for large definitions; usable when the last one is there. A registered one can be
--- found by name; the same name and version with other content is refused. One that a build before 42 has stored
--- gets the names of its steps and their actors. `named`: 2 with both, 0 where a scheduler of before 42 has stored it in
--- this library; else it is of before.
+-- define: digest name version total blob last registered (field line)… -> DEFINED, MORE or CONFLICT
+-- Stores a definition. A large one comes in pieces, one for each call; MORE until the piece with
+-- last = 1 is there, from when on it can be used. With registered = 1 it can be found by name and
+-- version. CONFLICT: another definition is registered under the same name and version. The same
+-- call again changes nothing, except that a definition that a build before 42 has stored gets the
+-- names of its steps and their actors. The field `named` is 2 if the definition has both, 0 if a
+-- scheduler older than build 42 has stored it by this library; else an earlier library has stored
+-- it.
 local function define(keys, a)
   local p, now = keys[1], now_ms()
   local digest, name, version, total, blob = a[1], a[2], a[3], a[4], a[5]
@@ -1815,7 +1916,7 @@ local function define(keys, a)
   return {'DEFINED'}
 end
 
--- The digest of what a Submit names: a digest, "name" or "name@version".
+-- The digest of the definition that a Submit names by digest, "name" or "name@version".
 local function find_definition(p, digest, workflow)
   if digest ~= '' then
     return digest
@@ -1830,10 +1931,10 @@ local function find_definition(p, digest, workflow)
   return call('HGET', p .. 'workflows', workflow)
 end
 
--- Requests in flight go out again at their present token: the trigger was delivered twice, so the
--- first time may have ended before they were published.
+-- Requests in flight are sent again with their present tokens. The message that has caused this
+-- call was redelivered: the scheduler that had it first may have died before it published them.
 local function resend(job, list)
-  if #list == 0 or not moving(job) then
+  if #list == 0 or not can_dispatch(job) then
     return
   end
   local fields, steps = {}, {}
@@ -1852,8 +1953,9 @@ local function resend(job, list)
   end
 end
 
--- The same for whatever a call may have sent that is delivered again: those after step i, or, in a job
--- that has turned, all where they are not too many; the others have their leases.
+-- The same for all steps that an earlier call for the same message may have dispatched. These are
+-- the steps after i; or all steps, if the job has turned, as long as they fit the budget.
+-- LockedUntil recovers the others.
 local function resend_after(job, i)
   if i and job.turn == 1 then
     resend(job, (dependents_at(job.def, i, 0)))
@@ -1866,13 +1968,13 @@ local function resend_after(job, i)
   end
 end
 
--- "4:a=bc7:site=hh" -> the texts: labels, addresses.
+-- "4:a=bc7:site=hh" -> {"a=bc", "site=hh"}: labels, addresses, words of a command.
 local function texts_of(text)
   local list, at = {}, 1
   while at <= #text do
     local len, start = match(text, '^(%d+):()', at)
     if not len then
-      break -- damaged; the job is to be forgotten all the same
+      break -- damaged: the job must still be forgotten
     end
     at = start + tonumber(len)
     list[#list + 1] = sub(text, start, at - 1)
@@ -1880,7 +1982,7 @@ local function texts_of(text)
   return list
 end
 
--- The indexes for people in which a job stands.
+-- The indexes for people that hold a job.
 local function index_keys(p, workflow, labels)
   local keys = {p .. 'jobs'}
   if workflow ~= '' then
@@ -1892,16 +1994,16 @@ local function index_keys(p, workflow, labels)
   return keys
 end
 
--- Whether a user would take more bytes of this partition than it may; 0: any number.
-local function takes_too_much(p, owner, cost, bytes)
+-- Whether the jobs of a user would take more than `bytes` of this partition; 0: no limit.
+local function over_bytes(p, owner, cost, bytes)
   return bytes > 0 and (tonumber(call('HGET', p .. 'users', owner) or '0') or 0) + cost > bytes
 end
 
 local submit
 do
 
--- Where the end of a job is told: to whoever has submitted it last. `earlier`: reply_to and correlation of those
--- before, the newest first.
+-- Sets where the event of the end goes: to the address of the last Submit. `earlier` keeps reply_to
+-- and correlation of those before, the newest first.
 local function set_address(data, reply_to, correlation)
   local known = call('HMGET', data, 'reply_to', 'correlation', 'earlier')
   local list, earlier = {known[1] or '', known[2] or '', unpack(texts_of(known[3] or ''))}, {}
@@ -1929,27 +2031,28 @@ local function submit_again(p, job, digest, redelivered, reply_to, correlation, 
   if redelivered == '1' then
     resend_after(job, 'r')
   end
-  put_driven(out, 'ALREADY', job)
+  put_transition(out, 'ALREADY', job)
   return out
 end
 
-local function put_said(data, name, value)
+local function put_if_set(data, name, value)
   if value ~= '' then
     local n = #data
     data[n + 1], data[n + 2] = name, value
   end
 end
 
--- What a Submit says of a job stands behind it, as (field value)…, from a[20] on; the labels in a[15].
+-- Writes the data of a new job: reply_to a[13], correlation a[14], the labels for the indexes
+-- a[15], and what else the Submit says, (field value)… from a[20] on.
 local function write_data(job, full_name, complete_by, a)
   local data = {}
-  put_said(data, 'reply_to', a[13])
-  put_said(data, 'correlation', a[14])
-  put_said(data, 'complete_by', complete_by ~= '0' and complete_by or '')
-  put_said(data, 'workflow', full_name)
-  put_said(data, 'index', a[15])
+  put_if_set(data, 'reply_to', a[13])
+  put_if_set(data, 'correlation', a[14])
+  put_if_set(data, 'complete_by', complete_by ~= '0' and complete_by or '')
+  put_if_set(data, 'workflow', full_name)
+  put_if_set(data, 'index', a[15])
   for k = 20, #a, 2 do
-    put_said(data, a[k], a[k + 1])
+    put_if_set(data, a[k], a[k + 1])
     if a[k + 1] ~= '' then
       job.changed.bytes = a[k] == 'input' and int(#a[k + 1]) or job.changed.bytes
       if a[k] == 'labels' or a[k] == 'traceparent' then
@@ -1962,8 +2065,8 @@ local function write_data(job, full_name, complete_by, a)
   end
 end
 
--- Makes room for a job among the others: in the indexes, and at its definition.
-local function enter(job, full_name, labels)
+-- Adds a new job to the indexes, and to the users of its definition.
+local function index_job(job, full_name, labels)
   local p, now = job.p, int(job.now)
   if call('HINCRBY', job.def.key, 'refs', 1) == 1 then
     call('ZREM', p .. 'defs', job.def.digest)
@@ -1974,7 +2077,7 @@ local function enter(job, full_name, labels)
   end
 end
 
--- The fields of a job that stay as they are, and those that save() takes from nowhere else.
+-- Has save() write the fields of a new job that stay as they are, and those that only change later.
 local function write_first(job, digest, priority, complete_by)
   local c = job.changed
   c.def, c.digest, c.current, c.desired, c.phase = job.def.digest, digest, 'D', job.desired, job.phase
@@ -1995,17 +2098,19 @@ local function write_first(job, digest, priority, complete_by)
   job.due_changed = true
 end
 
--- Whether a definition that comes along has the name of a registered workflow and is none of its versions.
+-- Whether a definition that a Submit carries has the name of a registered workflow, and is not what
+-- is registered as that version.
 local function takes_a_name(p, digest, full_name)
   local name = match(full_name or '', '^[^@]+')
   return name and call('HGET', p .. 'workflows', name) and call('HGET', p .. 'workflows', full_name) ~= digest
 end
 
-local JOB_BYTES = 2500           -- for a job, about, without its steps, its labels and the texts of its Submit
-local STEP_BYTES = 250           -- for a step, with its history and a small result
-local LABEL_BYTES = 250          -- for the index of a label that no other job has
+local JOB_BYTES = 2500           -- of a job, without its steps, labels and the texts of its Submit
+local STEP_BYTES = 250           -- of a step, with its history and a small result
+local LABEL_BYTES = 250          -- of the index of a label that no other job has
 
--- About how many bytes of the store a job of n steps takes. The texts of its Submit count once, labels three times.
+-- About how many bytes of the store a job of n steps takes. The texts of its Submit count once, its
+-- labels three times.
 local function cost_of(n, a)
   local cost = JOB_BYTES + n * STEP_BYTES + #texts_of(a[15]) * LABEL_BYTES + 2 * #a[15] + #a[13] + #a[14]
   for k = 21, #a, 2 do
@@ -2014,18 +2119,26 @@ local function cost_of(n, a)
   return cost
 end
 
--- Whether a user has as many jobs in this partition as it may; 0: it may have any number.
+-- Whether a user has as many jobs in this partition as it may; 0: no limit.
 local function has_enough(p, owner, jobs)
   return jobs > 0 and call('ZCARD', p .. 'l:=' .. owner) >= jobs
 end
 
--- submit: job digest definition workflow redelivered fresh by desired start_at complete_by events
+-- submit: job digest definition workflow redelivered nonce by desired start_at complete_by events
 --         priority reply_to correlation labels owner horizon jobs bytes (field value)… for data
--- horizon: ms from now beyond which no job may start; jobs, and bytes as cost_of() has them: that the owner may have
--- here; 0: no bound
+--         -> as a transition
+-- Records a job, and dispatches its roots unless it starts later. by: the calling scheduler.
+-- horizon: in how many ms a job must start at the latest. jobs, bytes: how many jobs the owner may
+-- have in this partition, and how many bytes, as cost_of() counts them. 0: no limit.
+-- CREATED. ALREADY: the job is known, and `digest` and owner are the same; nothing changes but the
+-- address of the client, and with redelivered = 1 the answer has the requests that are in flight.
+-- CONFLICT: the job is known, with another content or owner. Nothing is recorded if the answer is
+-- EXPIRED (complete_by has passed), TOO_FAR (start_at is beyond the horizon), TOO_MANY (the owner
+-- has reached a limit), UNKNOWN_WORKFLOW, UNKNOWN_DEFINITION (it is not stored, or not in this
+-- format), or NAME_TAKEN (the definition has the name of a registered workflow).
 function submit(keys, a)
   local p, now, out = keys[1], now_ms(), {}
-  local id, fresh, by, desired, start_at = a[1], a[6], a[7], a[8], tonumber(a[9])
+  local id, nonce, by, desired, start_at = a[1], a[6], a[7], a[8], tonumber(a[9])
   if call('EXISTS', p .. 'job:' .. id) == 1 then
     return submit_again(p, load(p, id, now, '0'), a[2], a[5], a[13], a[14], a[16])
   elseif a[10] ~= '0' and tonumber(a[10]) <= now and not is_quiet(p, now) then
@@ -2047,7 +2160,8 @@ function submit(keys, a)
   end
   local def = definition(p, found)
   local d = call('HMGET', def.key, 'ready', 'n', 'name', 'job', 'named')
-  if d[1] ~= FORMAT or a[3] ~= '' and d[5] ~= '2' and d[5] ~= '0' then -- the scheduler has it, and stores it anew
+  -- The scheduler has the definition, and stores it again.
+  if d[1] ~= FORMAT or a[3] ~= '' and d[5] ~= '2' and d[5] ~= '0' then
     put_code(out, 'UNKNOWN_DEFINITION', now)
     return out
   elseif a[3] ~= '' and takes_a_name(p, a[3], d[3]) then
@@ -2055,7 +2169,7 @@ function submit(keys, a)
     return out
   end
   local cost = owner ~= '' and cost_of(tonumber(d[2]), a) or 0
-  if owner ~= '' and takes_too_much(p, owner, cost, tonumber(a[19])) then
+  if owner ~= '' and over_bytes(p, owner, cost, tonumber(a[19])) then
     put_code(out, 'TOO_MANY', now)
     return out
   end
@@ -2069,24 +2183,24 @@ function submit(keys, a)
   if later then
     job.phase, job.due = 'PENDING', start_at
   end
-  enter(job, d[3] or '', a[15])
+  index_job(job, d[3] or '', a[15])
   if owner ~= '' then
     job.changed.cost = int(cost)
     call('HINCRBY', p .. 'users', owner, int(cost))
   end
   write_first(job, a[2], a[12], complete_by)
   write_data(job, d[3] or '', complete_by, a)
-  note(job, 'created', found, by)
-  move_mark(job)
+  add_history(job, 'created', found, by)
+  move_watermark(job)
   if desired ~= 'A' then
     job.open = 0
     settle(job, 'COMPENSATED', 'REQUESTED')
   elseif not later then
     job.spreads[1] = {from = 'r', offset = 0, edge = 0}
-    go_on(job, fresh)
+    go_on(job, nonce)
   end
   save(job, not later and by or nil)
-  put_driven(out, 'CREATED', job)
+  put_transition(out, 'CREATED', job)
   return out
 end
 
@@ -2094,7 +2208,8 @@ end
 
 ---- record ----
 
--- Backoff: the n-th failure waits initial × coefficient^(n-1), capped, plus jitter.
+-- The backoff after the n-th failure: initial × coefficient^(n-1), at most the longest, plus
+-- jitter.
 local function backoff(t, failures, fraction)
   local wait = min(t.initial * t.coefficient ^ (max(failures, 1) - 1), t.longest)
   return floor(wait * (1 + t.jitter * fraction))
@@ -2104,22 +2219,24 @@ local function back_off(job, i, rec, wait)
   set_state(job, i, rec, 'B', job.now + floor(wait))
 end
 
--- Whether a step whose flight has ended is not to be tried again as it was: the job wants it
--- elsewhere now, or nothing any more. An undo is driven to its end whatever the job wants.
+-- Whether the work of a dispatch that has ended is not to be tried again: the job is to end, or
+-- does not want this forward action any more. An undo is driven to its end in either direction.
 local function overtaken(job, rec)
   return job.ending ~= '' or rec.asked == 'A' and (job.desired == 'D' or rec.turn < job.since)
 end
 
--- The Progress of a dispatch as the store keeps it, "token limit fraction note", or nil; and whether its request was
--- seen to leave its queue. The limit is the LockedUntil that the dispatch gave.
+-- The Progress of a dispatch as the store keeps it, "token limit fraction note", or nil; and
+-- whether a scheduler has seen that its request left its queue. The limit is the LockedUntil that
+-- the dispatch set.
 local function progress_of(p, id, i, token)
   local known = call('HMGET', p .. 'data:' .. id, 'p' .. i, 't' .. i)
   local progress = known[1]
   return progress and sub(progress, 1, #token + 1) == token .. ' ' and progress, known[2] == token
 end
 
--- Puts a value into the job's data, in place of what an earlier turn has left there.
-local function keep(job, field, value)
+-- Puts a value into the data of the job, in place of one that an earlier turn has left there, and
+-- counts its bytes. '' deletes.
+local function set_data(job, field, value)
   local data = job.p .. 'data:' .. job.id
   local old = job.turn > 1 and call('HSTRLEN', data, field) or 0
   if value ~= '' then
@@ -2133,30 +2250,31 @@ local function keep(job, field, value)
 end
 
 local record, unsent
-do -- its own locals: Lua takes 200 in one scope
+do -- a scope of its own: Lua allows 200 locals in one
 
 local function on_success(job, i, rec, op)
   rec.current, rec.unstarted = rec.asked, 0
   local name = int(i)
-  keep(job, 'r' .. name, rec.asked == 'A' and op.result or '')
-  remove_parked(job, i) -- an undo on the way forward as well
-  note(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), token_id(i, rec.token), op.agent)
-  rest(job, i, rec, op.fresh)
+  set_data(job, 'r' .. name, rec.asked == 'A' and op.result or '')
+  remove_parked(job, i) -- also by an undo on the way forward
+  add_history(job, rec.asked == 'A' and 'done' or 'undone', name, int(rec.attempt), token_id(i, rec.token), op.agent)
+  come_to_rest(job, i, rec, op.nonce)
 end
 
--- Whether somebody may have begun what came back. One that nobody took in time may have had an agent: one
--- that died with it had the broker offer it again, for what was left of its wait. One that could not be sent
--- may have been, by another scheduler, and so may one that no queue took, or that is too large now, if it was sent
--- once more.
+-- Whether an agent may have begun a request that came back. It may, if no agent took the request in
+-- time (N): an agent that had it may have died, and the broker offered it again for the rest of its
+-- wait. It may, if the request could not be sent in time (S): another scheduler may have sent it.
+-- If no queue took it (X), or it is too large (L), no agent has begun it, unless it was sent once
+-- more.
 local function maybe_begun(job, i, rec, op)
   return op.kind ~= 'X' and op.kind ~= 'L'
     or call('HGET', job.p .. 'data:' .. job.id, 'c' .. i) == rec.token
 end
 
 local function on_failure(job, i, rec, op)
-  job.class = op.class -- of what this call may give up
+  job.class = op.class -- of the step that this call may give up
   local step, t = step_of(job.def, i), terms_of(job.def, i, rec.asked)
-  if not maybe_begun(job, i, rec, op) then -- what is known of the step stays
+  if not maybe_begun(job, i, rec, op) then -- its current state stays
     rec.unstarted = rec.unstarted + 1
   else
     local proven = op.effect == 'N' and rec.asked == 'A' and step.waived
@@ -2164,19 +2282,21 @@ local function on_failure(job, i, rec, op)
   end
   call('HSET', job.p .. 'data:' .. job.id, 'e' .. i, op.error)
   if rec.expiries >= t.expiries then
-    rec.expiries = 0 -- a silence is over
+    rec.expiries = 0 -- an agent has answered: expiries are counted anew
   end
   if op.kind == 'F' then
-    note(job, 'deferred', i, rec.attempt, token_id(i, rec.token), op.agent)
+    add_history(job, 'deferred', i, rec.attempt, token_id(i, rec.token), op.agent)
   else
     rec.failures = rec.failures + 1
-    note(job, 'failed', i, rec.attempt, token_id(i, rec.token), op.agent)
+    add_history(job, 'failed', i, rec.attempt, token_id(i, rec.token), op.agent)
   end
-  if overtaken(job, rec) or rec.current == job.desired then -- an undo that was never sent: it is there
-    rest(job, i, rec, op.fresh)
-  elseif op.kind == 'F' and rec.attempt == 1 and moving(job) and op.retry_after > 0
+  -- The second: an undo that was not sent, and the job wants the step as it is.
+  if overtaken(job, rec) or rec.current == job.desired then
+    come_to_rest(job, i, rec, op.nonce)
+  elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0
     and op.retry_after < AT_ONCE then
-    lock(job, i, rec, rec.asked, op.fresh) -- by this call: no timer is as fine. Once, or it could go round for ever
+    -- By this call: a timer is not as fine. Only once, or this could go on for ever.
+    dispatch(job, i, rec, rec.asked, op.nonce)
   elseif op.kind == 'F' then
     local wait = op.retry_after > 0 and op.retry_after or t.initial
     back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
@@ -2189,10 +2309,12 @@ local function on_failure(job, i, rec, op)
   end
 end
 
-local UNSTARTED = {N = true, J = true, S = true, X = true, K = true} -- kinds of what did not get through
+-- Kinds of records for requests that came back or were not sent.
+local UNSTARTED = {N = true, J = true, S = true, X = true, K = true}
 
--- Whether a request is back before its wait was over: the broker or an agent threw it away, and would again at once. Where the
--- deadline may have cut wait or lease of this dispatch nobody knows by how much, and it counts as thrown away.
+-- Whether a request is back before its wait was over: the broker or an agent has discarded it, and
+-- would discard it again at once. If the deadline may have cut the wait or the lease of this
+-- dispatch, the store does not know by how much, and takes the request for discarded.
 local function is_thrown_back(job, i, rec, t)
   local wait = wait_of(t, {unstarted = rec.unstarted - 1})
   if time_left(job, rec.asked) and job.complete_by - (rec.till - wait - t.lock) >= max(wait, t.lock) then
@@ -2201,17 +2323,18 @@ local function is_thrown_back(job, i, rec, t)
   return wait_left(job, i, rec) > WAIT_SLACK
 end
 
--- Nobody took the request in time, or no queue did: nothing is counted. The step is as it was before where
--- nobody can have begun it.
+-- A request came back: no agent took it in time, or no queue did. Nothing is counted. If no agent
+-- can have begun it the step is as it was before.
 local function on_unstarted(job, i, rec, op)
   local t = terms_of(job.def, i, rec.asked)
   rec.unstarted = rec.unstarted + 1
   local begun = maybe_begun(job, i, rec, op)
-  note(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(i, rec.token))
+  add_history(job, begun and 'unstarted' or 'unroutable', i, rec.attempt, token_id(i, rec.token))
   if op.kind ~= 'S' then
     alert(job, i, op.kind == 'N' and 'NO_AGENT' or op.kind == 'J' and 'REJECTED' or 'UNROUTABLE', rec.asked)
   end
-  rec.token = rec.expiries >= t.expiries and ROUND or '-' -- one that did not get through ends no silence
+  -- A request that no agent got does not use up the dispatch after a silence interval.
+  rec.token = rec.expiries >= t.expiries and SILENCE_OVER or '-'
   if begun then
     rec.current = 'U'
   end
@@ -2219,24 +2342,25 @@ local function on_unstarted(job, i, rec, op)
     call('HSET', job.key, 'b' .. i, '1')
   end
   local thrown = op.kind == 'J' or begun and is_thrown_back(job, i, rec, t)
-  if not moving(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
-    rest(job, i, rec, op.fresh)
+  if not can_dispatch(job) or rec.current == job.desired or next_asked(job, rec) ~= rec.asked then
+    come_to_rest(job, i, rec, op.nonce)
   elseif begun and not thrown then
-    lock(job, i, rec, rec.asked, op.fresh)
+    dispatch(job, i, rec, rec.asked, op.nonce)
   else
     local wait = min(t.initial * 2 ^ (rec.unstarted - 1), WAIT_CAP)
     back_off(job, i, rec, wait * (1 + t.jitter * op.fraction))
   end
 end
 
--- What came too late to count is kept as evidence: how often, and the last one.
+-- Keeps what came too late to be recorded: how often, and the last one.
 local function keep_late(job, i, op)
   local field, data = 'l' .. i, job.p .. 'data:' .. job.id
   local count = tonumber(match(call('HGET', data, field) or '', '^%d+') or '0')
   call('HSET', data, field, concat({int(count + 1), int(job.now), op.kind, token_id(i, op.token), op.class}, ' '))
 end
 
--- Whether it was this first attempt of a step whose deferral had the second one sent off at once.
+-- Whether this token belonged to the first attempt of a step, and its deferral had the same call
+-- dispatch the second one.
 local function was_deferred(job, i, token)
   local words = ' deferred ' .. int(i) .. ' 1 ' .. token_id(i, token)
   for _, entry in ipairs(call('LRANGE', job.p .. 'hist:' .. job.id, -HISTORY_MIN, -1)) do
@@ -2247,19 +2371,22 @@ local function was_deferred(job, i, token)
   return false
 end
 
--- A request that has not left the scheduler, and is not to: nobody can have begun it.
-local function withdraw_unsent(job, i, rec, fresh)
-  note(job, 'unsent', i, rec.attempt, token_id(i, rec.token))
+-- Withdraws a request that has not left the scheduler: no agent can have begun it.
+local function withdraw_unsent(job, i, rec, nonce)
+  add_history(job, 'unsent', i, rec.attempt, token_id(i, rec.token))
   rec.unstarted, rec.token = rec.unstarted + 1, '-'
-  rest(job, i, rec, fresh)
+  come_to_rest(job, i, rec, nonce)
 end
 
--- unsent: job fresh by number token… -> as drive
--- These requests have waited in the scheduler for longer than a moment: the broker read nothing, or there were too many.
--- What is wanted still is to be sent, the rest is withdrawn. Of a request that was sent once more some other copy may
--- be in a queue: that is never withdrawn, but left to its lease.
--- The calls of a scheduler have ascending numbers. A connection that was given up may have one carried out late, when
--- the call that repeats it was answered: by its number it withdraws nothing that was sent since.
+-- unsent: job nonce by number token… -> as a transition
+-- The requests of these tokens have waited in the scheduler for more than a second: the broker read
+-- nothing, or too many publishes were unconfirmed. The answer has the requests that are still
+-- wanted; the scheduler sends them. The others are withdrawn. A request that was sent once more is
+-- never withdrawn, because another copy may be in a queue; LockedUntil decides.
+-- number: ascending in the calls of a scheduler. A call on a connection that was given up may be
+-- carried out late, after the call that repeats it was answered. By its number such a call
+-- withdraws nothing that was found to be wanted since.
+-- DRIVEN; UNCHANGED: the job has ended; UNKNOWN_JOB. A token that is not in flight is ignored.
 function unsent(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   local job = load(p, a[1], now, '0')
@@ -2276,7 +2403,7 @@ function unsent(keys, a)
       local copied, asked, by = known[1] == rec.token, match(known[2] or '', '^(%S+) (%d+)$')
       local late = asked == rec.token and tonumber(by) >= tonumber(a[4])
       local wait = wait_left(job, i, rec)
-      if moving(job) and not overtaken(job, rec) and wait > 0 then
+      if can_dispatch(job) and not overtaken(job, rec) and wait > 0 then
         job.dispatched[#job.dispatched + 1] = {i = i, rec = rec, wait = wait, again = copied}
         call('HSET', p .. 'data:' .. job.id, 'u' .. i, rec.token .. ' ' .. (late and by or a[4]))
       elseif not copied and not late then
@@ -2286,7 +2413,7 @@ function unsent(keys, a)
   end
   go_on(job, a[2])
   save(job, a[3])
-  put_driven(out, 'DRIVEN', job)
+  put_transition(out, 'DRIVEN', job)
   return out
 end
 
@@ -2307,11 +2434,12 @@ local function record_one(p, now, by, op, budget, out)
   end
   local rec = record_of(job, i, job.step_text)
   if rec.token ~= op.token or rec.state == 'R' and finished(job) then
-    if op.redelivered == '1' and (rec.token == mint(i, op.fresh) -- this very call was made before, its answer lost
+    -- The first: this very call was made before, and its answer was lost.
+    if op.redelivered == '1' and (rec.token == make_token(i, op.nonce)
       or op.kind == 'F' and op.retry_after > 0 and op.retry_after < AT_ONCE and rec.state == 'R' and rec.attempt == 2
       and was_deferred(job, i, op.token)) then
       resend(job, {i})
-      put_driven(out, 'ALREADY', job)
+      put_transition(out, 'ALREADY', job)
     else
       if not is_other_actor(job, i, rec, op.actor) then
         keep_late(job, i, op)
@@ -2325,17 +2453,17 @@ local function record_one(p, now, by, op, budget, out)
       resend_after(job, i)
     end
     job.settled = finished(job) and op.redelivered == '1' and job.seq or 0
-    put_driven(out, 'ALREADY', job)
+    put_transition(out, 'ALREADY', job)
     return
   end
   if op.step ~= '' and is_other_step(job.def, i, op.step) then
-    alert(job, i, 'OTHER_STEP', rec.asked) -- its agent has mixed two requests up
-    put_driven(out, 'OTHER_STEP', job)
+    alert(job, i, 'OTHER_STEP', rec.asked) -- the agent has mixed two requests up
+    put_transition(out, 'OTHER_STEP', job)
     return
   end
   if is_other_actor(job, i, rec, op.actor) then
     alert(job, i, 'OTHER_ACTOR', rec.asked)
-    put_driven(out, 'OTHER_ACTOR', job)
+    put_transition(out, 'OTHER_ACTOR', job)
     return
   end
   if rec.asked == 'A' and job.bytes + #op.result > DATA_MAX then
@@ -2343,7 +2471,7 @@ local function record_one(p, now, by, op, budget, out)
     return
   end
   if (op.kind == 'N' or op.kind == 'J') and progress_of(p, op.job, i, rec.token) then
-    put_code(out, 'BEGUN', now) -- its agent has died, or only lost its connection: the lease tells
+    put_code(out, 'BEGUN', now) -- the agent has died or lost its connection: LockedUntil decides
     return
   end
   local unserved, asked = rec.unstarted > 0 and op.kind ~= 'L', rec.asked
@@ -2356,30 +2484,40 @@ local function record_one(p, now, by, op, budget, out)
     on_failure(job, i, rec, op)
   end
   if unserved then
-    alert(job, i, 'SERVED', asked) -- the actor has agents again: the next outage is news
+    alert(job, i, 'SERVED', asked) -- the actor has agents again: the next outage is a new cause
   end
-  go_on(job, op.fresh)
+  go_on(job, op.nonce)
   save(job, by)
-  put_driven(out, 'RECORDED', job)
+  put_transition(out, 'RECORDED', job)
 end
 
--- A result that the job has no room for is DATA_FULL, a request that came back though an agent had begun it is BEGUN, a
--- reply that names another step of the job than its token is OTHER_STEP, one that did not come from the agents of the
--- step's actor is OTHER_ACTOR: nothing is recorded.
 -- record: by, then fourteen for each reply:
---   kind job token redelivered fresh fraction result error class retry_after effect step actor agent
--- kind     A, D achieved that state   T transient, P permanent failure   F deferred
---          N the request came back: nobody took it in time   S it could not be sent in time
---          J an agent rejected it, or a limit of its queue threw it out   X no queue took it
---          K the broker refused it   L it is too large to be sent: a permanent failure
+--     kind job token redelivered nonce fraction result error class retry_after effect step actor
+--     agent
+--   -> for each reply, in the same order: as a transition
+-- Records replies, and requests that came back. by: the calling scheduler.
+-- kind     A(CTIVE), D(ISABLED): the step got to that state
+--          T(RANSIENT), P(ERMANENT): it failed   F: the agent deferred it (DEFERRED)
+--          N: the request came back, no agent took it in time (UNSTARTED)
+--          S: the scheduler could not send it in time (UNSENT)
+--          J: an agent rejected it, or a limit of its queue removed it (REJECTED)
+--          X: no queue took it (UNROUTABLE)   K: the broker refused it (REFUSED)
+--          L: it is too large to be sent (UNSENDABLE), a permanent failure
 -- fraction of the jitter, in millionths
 -- effect   N: proven that no run under this key has taken effect, or ever will
--- actor    whose agents have sent it, as the broker says; empty where it does not
+-- step     the name that the reply gives; '' for none
+-- actor    whose agents have sent the reply, as the broker says; '' if it does not
+-- agent    the name that the agent gives itself; '' for none
+-- RECORDED. ALREADY: it was recorded before; with redelivered = 1 the answer has the requests that
+-- followed it and are in flight. STALE: its token is not valid any more. UNKNOWN_JOB. In these
+-- cases nothing is recorded: DATA_FULL (the job has no room for the result), BEGUN (a request came
+-- back that an agent had begun), OTHER_STEP (the reply names another step than its token),
+-- OTHER_ACTOR (the reply came from the agents of another actor).
 function record(keys, a)
   local p, now, out, budget = keys[1], now_ms(), {}, {left = BUDGET}
   for k = 2, #a, 14 do
     record_one(p, now, a[1], {kind = a[k], job = a[k + 1], token = a[k + 2],
-      redelivered = a[k + 3], fresh = a[k + 4], fraction = tonumber(a[k + 5]) / 1000000,
+      redelivered = a[k + 3], nonce = a[k + 4], fraction = tonumber(a[k + 5]) / 1000000,
       result = a[k + 6], error = a[k + 7], class = a[k + 8],
       retry_after = num(a[k + 9]), effect = a[k + 10], step = a[k + 11], actor = a[k + 12],
       agent = (a[k + 13] or '') ~= '' and a[k + 13] or nil}, budget, out)
@@ -2394,7 +2532,8 @@ end
 local renew, taken
 do
 
--- The record of a token that is in flight, its step and its job; or the code of the answer.
+-- The record of the step whose token is in flight, its number and its job; or nil and the code of
+-- the answer.
 local function in_flight(p, now, id, token)
   local i = tonumber(match(token, '^(%d+)%.[%w_-]+$'))
   local job = i and load(p, id, now, int(i))
@@ -2406,11 +2545,17 @@ local function in_flight(p, now, id, token)
 end
 
 -- renew: job token fraction note elapsed actor -> code wanted locked_until now begins
--- begins: it is the first of its dispatch, and step_events() has that to tell
--- An agent is at work, and has had the request for `elapsed` ms (0: it does not say). Its lease is `lock` from
--- then; where it sends heartbeats, three of them from now, so that its death shows early. Never longer than what the
--- dispatch gave; another agent, to which the broker has given the request after the first one died, has a lease
--- of its own.
+-- Records a Progress: an agent works on the request, and has had it for `elapsed` ms (0: it does
+-- not say). LockedUntil becomes `lock` ms from when the agent received it; if the step has
+-- heartbeats, three of them from now at the latest, so that the death of the agent shows early. It
+-- never becomes later than the dispatch has set it. Nor does a further Progress make it earlier:
+-- the broker may have given the request to another agent after the first one died, and that has a
+-- lease of its own.
+-- fraction: "fraction" or "fraction@agent". wanted: 0 if the agent is to stop. begins: 1 if it is
+-- the first Progress of this dispatch, and step_events() has that to read.
+-- RENEWED. Without `begins`: STALE (the token is not in flight; or the lease was over before the
+-- first Progress), UNKNOWN_JOB, OTHER_ACTOR (the Progress came from the agents of another actor).
+-- The same call again changes at most LockedUntil.
 function renew(keys, a)
   local p, now = keys[1], now_ms()
   local id, token = a[1], a[2]
@@ -2423,20 +2568,20 @@ function renew(keys, a)
   local t = terms_of(job.def, i, rec.asked)
   local elapsed = tonumber(a[5])
   if not known and elapsed >= t.lock then
-    return {'STALE', '0', '0', int(now)} -- its lease is over, and it has begun nothing that we had heard of
+    return {'STALE', '0', '0', int(now)} -- its lease was over before its first Progress came
   end
   local lease = now + t.lock - min(elapsed, t.lock)
   if t.heartbeat > 0 then
     lease = min(lease, now + 3 * t.heartbeat)
   end
   if known then
-    lease = max(lease, rec.till) -- what came late, or from an agent that died, takes nothing from another one
+    lease = max(lease, rec.till) -- a late Progress takes nothing from another agent
   end
   call('HSET', p .. 'data:' .. id, 'p' .. i, format('%s %.0f %s %s', token, limit, a[3], a[4]))
   set_state(job, i, rec, 'R', min(limit, lease))
   local begins = not known and job.events == 'reply'
   if begins then
-    note(job, 'began', i, rec.attempt, token_id(i, token), match(a[3], '@(%S+)$'))
+    add_history(job, 'began', i, rec.attempt, token_id(i, token), match(a[3], '@(%S+)$'))
   end
   save(job)
   local left = time_left(job, rec.asked)
@@ -2445,7 +2590,8 @@ function renew(keys, a)
 end
 
 -- taken: job token -> code
--- A scheduler has seen that the request left its queue while it could be delivered.
+-- Records as evidence that a scheduler has seen the request leave its queue while it could be
+-- delivered. TAKEN; STALE: the token is not in flight; UNKNOWN_JOB.
 function taken(keys, a)
   local p, now = keys[1], now_ms()
   local rec, i = in_flight(p, now, a[1], a[2])
@@ -2463,9 +2609,10 @@ end
 local expire, overdue
 do
 
--- Evidence that an agent has had a request: it has sent Progress, or a scheduler has seen that the request left its
--- queue (taken). Without evidence the request may still stand in its queue, behind others: RabbitMQ expires
--- messages at the head only.
+-- Evidence that an agent has had a request: it has sent Progress, or a scheduler has seen that the
+-- request left its queue (taken). Without evidence the request may still be in its queue, behind
+-- others: RabbitMQ expires messages only at the head of a queue. Return: whether there is evidence,
+-- and the Progress if there is one.
 local function has_evidence(job, i, rec)
   local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
   return progress or was_taken, progress
@@ -2479,7 +2626,7 @@ local function lease_length(job, i, rec, t)
   return t.heartbeat > 0 and min(3 * t.heartbeat, t.lock) or t.lock
 end
 
--- Whether the deadline has passed that bounded the dispatch which is in flight.
+-- Whether the deadline that bounded the dispatch in flight has passed.
 local function is_cut_short(job, rec)
   if not is_bounded(job, rec.asked) then
     return false
@@ -2487,32 +2634,35 @@ local function is_cut_short(job, rec)
   return job.late and rec.turn <= job.late or not job.late and job.now >= job.complete_by
 end
 
--- LockedUntil has passed. Where an agent had the request that is a death. Else nothing is counted: it is sent
--- again, and may wait twice as long.
+-- LockedUntil has passed: withdraws the token. With evidence that an agent had the request it
+-- counts an expiry. Without evidence it counts nothing. Unless the agent has sent Progress the next
+-- dispatch may wait twice as long.
 local function withdraw(job, i, rec)
   local counts, progress = has_evidence(job, i, rec)
   if is_cut_short(job, rec) then
     counts = false
   end
-  local agent = progress and match(progress, '^%S+ %d+ [^@ ]*@(%S+)') -- "token limit fraction@agent"
-  note(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(i, rec.token), agent)
+  -- "token limit fraction@agent"
+  local agent = progress and match(progress, '^%S+ %d+ [^@ ]*@(%S+)')
+  add_history(job, counts and 'expired' or 'silent', i, rec.attempt, token_id(i, rec.token), agent)
   if counts then
     rec.expiries = rec.expiries + 1
   end
-  -- that it has left its queue does not say that its agent began it at once: one that fetches ahead gets more time
+  -- a request that left its queue need not be begun: an agent that fetches ahead gets more time
   rec.unstarted = progress and 0 or rec.unstarted + 1
-  rec.current, rec.token = 'U', counts and '-' or SILENT
+  rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE
   call('HSET', job.key, 'b' .. i, '1')
 end
 
--- What is due at a job. Leases are given up when they are past by `hold` times their length;
--- other moments are only named. Everything named is marked, so that Recover acts once.
+-- Looks at one step, and returns when to look again; nil for never. The lease of a step in flight
+-- is given up once it is past by `hold` times its length; other steps that are due are only named.
+-- Each named step gets the state M, so that a Recover acts once.
 local function expire_step(job, i, text, hold, clock, named)
   local rec = parse_record(text)
   if rec.state == 'R' then
     local t = terms_of(job.def, i, rec.asked)
     local given = wait_of(t, rec) + t.lock
-    if rec.till > job.now + given then -- no dispatch gives more than that: the clock has stepped back
+    if rec.till > job.now + given then -- no dispatch gives more: the clock has stepped back
       rec.till = job.now + given
       job.records[i] = rec
     end
@@ -2526,22 +2676,23 @@ local function expire_step(job, i, text, hold, clock, named)
       return job.now + NAMED_AGAIN
     end
     job.records[i] = rec
-    record_of(job, i) -- the mark belongs to the way that the job goes now
+    record_of(job, i) -- M belongs to the job's present direction
     withdraw(job, i, rec)
   elseif rec.till == 0 then
     return nil
   elseif rec.till > job.now and not (rec.state == 'M' and rec.till > job.now + NAMED_AGAIN) then
-    return rec.till -- a mark that lies further ahead was made before the clock stepped back
+    -- A step in M that is named later than that is from before the clock stepped back.
+    return rec.till
   elseif (job.hold ~= '' or job.waits_for ~= '' and next_asked(job, rec) == 'A') and not overtaken(job, rec) then
-    return nil -- whatever ends that looks at every step
+    return nil -- the walk that follows looks at every step
   end
-  if rec.state == 'R' then -- withdrawn just now
+  if rec.state == 'R' then -- its token was just withdrawn
     named.expired = (named.expired or 0) + 1
     table.insert(named, named.expired, i)
   else
     named[#named + 1] = i
     if rec.state == 'P' and rec.current == 'U' and rec.expiries >= terms_of(job.def, i, rec.asked).expiries then
-      rec.token = ROUND
+      rec.token = SILENCE_OVER
     end
   end
   rec.state, rec.till = 'M', job.now + NAMED_AGAIN
@@ -2549,7 +2700,8 @@ local function expire_step(job, i, text, hold, clock, named)
   return rec.till
 end
 
--- Looks at up to BUDGET steps; true when the job was seen whole and its bound is exact again.
+-- Looks at up to BUDGET steps. Return: true if all steps of the job were seen, so that `due` is
+-- exact again.
 local function expire_scan(job, hold, clock, named)
   local scan = job.scan or {offset = 0, least = job.now + SWEEP_BOUND}
   local last = min(scan.offset + BUDGET, job.n)
@@ -2575,14 +2727,15 @@ local function expire_scan(job, hold, clock, named)
   return true
 end
 
--- Forward work has a bound, and it has passed.
+-- Whether the deadline of forward work has passed and was not followed yet.
 function overdue(job)
   return job.complete_by > 0 and job.now >= job.complete_by and not job.late and job.desired == 'A'
     and job.phase == 'PROCESSING' and job.ending == ''
 end
 
--- It would have settled in the call that brought it there: a sweep has mended its counts since.
-local function at_its_end(job)
+-- Whether the turn is to end. The call that brought the job there would have ended it: a sweep has
+-- mended its counts since.
+local function should_settle(job)
   return job.hold == '' and #job.spreads == 0 and job.next_try <= job.now
     and (job.open == 0 or job.busy == 0 and (job.ending ~= '' or job.stuck_do + job.stuck_undo > 0))
 end
@@ -2590,7 +2743,7 @@ end
 local function touch_deadline(job, clock)
   local at = overdue(job) and clock.quiet or job.complete_by
   if at > job.now and job.desired == 'A' then
-    touch(job, at)
+    lower_due(job, at)
   end
 end
 
@@ -2612,13 +2765,13 @@ local function expire_job(p, id, now, hold, clock, out)
     return early and 0 or 1, true
   end
   local whole = expire_scan(job, hold, clock, named)
-  local go = unfinished(job) or overdue(job) and now >= clock.quiet or at_its_end(job)
+  local go = has_cursor_work(job) or overdue(job) and now >= clock.quiet or should_settle(job)
   if go then
-    touch(job, now + NAMED_AGAIN)
+    lower_due(job, now + NAMED_AGAIN)
   end
   touch_deadline(job, clock)
   if job.next_try > now then
-    touch(job, job.next_try)
+    lower_due(job, job.next_try)
   end
   save(job)
   if #named == 0 and not go then
@@ -2631,7 +2784,7 @@ local function expire_job(p, id, now, hold, clock, out)
   return 1, whole
 end
 
-local function is_owed(p, id, seq)
+local function has_notification(p, id, seq)
   return call('HMGET', p .. 'data:' .. id, 's' .. seq)[1]
 end
 
@@ -2639,11 +2792,11 @@ local function expire_owed(p, now, skip, limit, out)
   local list = call('ZRANGEBYSCORE', p .. 'owed', '-inf', int(now), 'LIMIT', skip, limit)
   for _, member in ipairs(list) do
     local id, seq = match(member, '^(%S+) (%d+)$')
-    local good, owed = unless_torn(is_owed, p, id or '', seq or '')
+    local good, owed = try_job(has_notification, p, id or '', seq or '')
     if good and owed then
-      local counted, tries = unless_torn(call, 'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)
-      tries = counted and max(tries, 1) or #NOTICE_WAITS
-      call('ZADD', p .. 'owed', int(now + NOTICE_WAITS[min(tries, #NOTICE_WAITS)]), member)
+      local counted, tries = try_job(call, 'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)
+      tries = counted and max(tries, 1) or #NOTIFICATION_WAITS
+      call('ZADD', p .. 'owed', int(now + NOTIFICATION_WAITS[min(tries, #NOTIFICATION_WAITS)]), member)
       put(out, id, seq)
     else
       call('ZREM', p .. 'owed', member)
@@ -2653,9 +2806,17 @@ local function expire_owed(p, now, skip, limit, out)
 end
 
 -- expire: skip limit hold latest since jump after at -> now, head of due or 0, more, back,
---         n × (job expired k step…): so many of the steps have expired, the others are only named; n × (job seq)
--- Past `latest` the clock has jumped, or the call was long on its way: the caller is to find out first.
--- `back`: the clock stepped back, and the partition is to be swept.
+--         n × (job expired k step…), n × (job seq)
+-- Looks at the jobs that are due, and withdraws the tokens of steps in flight past LockedUntil. The
+-- answer names what the supervisor asks schedulers for: jobs with their steps, of which the first
+-- `expired` have expired and the others are only due, and notifications of the outbox.
+-- skip, limit: how many of the jobs and notifications that are due to pass over, and to look at.
+-- hold: how many times its length a lease must be past. since jump after at: see watch_clock().
+-- latest: what the clock can show at most, 0 if not known. If it shows more, it has jumped or the
+-- call was delayed: the answer names nothing, and the supervisor finds out first. more: 1 if more
+-- is due. back: 1 if the clock has stepped back and the partition is to be swept.
+-- The same call again names a step or a notification again only after a while (NAMED_AGAIN,
+-- NOTIFICATION_WAITS), and counts no expiry twice.
 function expire(keys, a)
   local p, now = keys[1], now_ms()
   local skip, limit, hold, latest = tonumber(a[1]), tonumber(a[2]), tonumber(a[3]), tonumber(a[4])
@@ -2674,11 +2835,11 @@ function expire(keys, a)
     end
     seen = seen + min(steps, BUDGET)
     local before = #jobs
-    local good, named, whole = unless_torn(expire_job, p, id, now, hold, clock, jobs)
+    local good, named, whole = try_job(expire_job, p, id, now, hold, clock, jobs)
     if good then
       n_jobs = n_jobs + named
       more = more or not whole
-    else -- a sweep tells of it
+    else -- corrupt: a sweep reports it
       for j = #jobs, before + 1, -1 do
         jobs[j] = nil
       end
@@ -2702,27 +2863,29 @@ end
 local put_on_hold, drive_job
 do
 
--- A step that expire has marked: its flight has expired, or its timer has run out.
-local function drive_marked(job, i, rec, fresh)
+-- Drives a step in state M: its LockedUntil has passed, or its timer.
+local function drive_marked(job, i, rec, nonce)
   local t = terms_of(job.def, i, rec.asked)
   if overtaken(job, rec) then
-    rest(job, i, rec, fresh)
+    come_to_rest(job, i, rec, nonce)
   elseif job.hold ~= '' then
     return
-  elseif retry_ahead(job, i) and stands_still(job, i, rec) then
-    forgive(rec) -- as the walk would, which cannot tell either whether it died before the retry or since
-    rest(job, i, rec, fresh)
-  elseif rec.token ~= ROUND and rec.current == 'U' and rec.expiries >= t.expiries then
+  elseif retry_ahead(job, i) and retry_applies(job, i, rec) then
+    -- As the walk y would: it does not know either whether the step expired before the Retry or
+    -- since.
+    reset_counts(rec)
+    come_to_rest(job, i, rec, nonce)
+  elseif rec.token ~= SILENCE_OVER and rec.current == 'U' and rec.expiries >= t.expiries then
     give_up(job, i, rec, t.on_exhausted, 'DEATHS', silence_ends(job, t, rec))
   else
-    if rec.token == SILENT and rec.unstarted >= t.expiries then
-      alert(job, i, 'SILENT', rec.asked) -- what is wrong nobody can tell from here: a person is to look
+    if rec.token == NO_EVIDENCE and rec.unstarted >= t.expiries then
+      alert(job, i, 'SILENT', rec.asked) -- the store cannot know what is wrong: a person must look
     end
-    rest(job, i, rec, fresh)
+    come_to_rest(job, i, rec, nonce)
   end
 end
 
--- said: who wants it, "-" for nobody, and why.
+-- said: who puts the job on hold, "-" for no person, and why.
 function put_on_hold(job, kind, said)
   set(job, 'hold', kind)
   call('HSET', job.p .. 'data:' .. job.id, 'held', int(job.now) .. ' ' .. said)
@@ -2730,7 +2893,7 @@ end
 
 local function on_deadline(job)
   local recourse = match(call('HGET', job.def.key, 'job'), '^%u')
-  late.mark(job, job.turn)
+  deadline.mark_passed(job, job.turn)
   if recourse ~= 'P' then
     deciding.failure(job, nil, 'A', 'DEADLINE')
   end
@@ -2739,34 +2902,38 @@ local function on_deadline(job)
   elseif recourse == 'F' then
     end_as_it_is(job, 'DEADLINE')
   else
-    if job.hold == '' then -- a person's hold stays his
+    if job.hold == '' then -- a person's hold stays
       put_on_hold(job, 'deadline', '-')
-      note(job, 'held', 'deadline')
+      add_history(job, 'held', 'deadline')
     else
-      note(job, 'overdue')
+      add_history(job, 'overdue')
     end
-    alert_owed(job, NO_STEP, 'DEADLINE')
+    add_alert(job, NO_STEP, 'DEADLINE')
   end
 end
 
--- drive: job fresh by again step… : go on with this job; the steps are those that expire has named.
--- `again`, 1: the same call may have happened before, its answer lost: what it put in flight goes out; else 0.
+-- drive: job nonce by again step… -> as a transition
+-- Goes on with a job: begins it if its start_at has come, follows its deadline, drives the steps
+-- that `expire` has named, and works on the cursor. Of the steps only those in state M change.
+-- again: 1 if the same call may have been carried out before without an answer; then the answer
+-- also has the requests of the named steps that are in flight.
+-- DRIVEN; UNCHANGED: the job has ended; UNKNOWN_JOB.
 function drive_job(keys, a)
   local p, now, out = keys[1], now_ms(), {}
-  local id, fresh, by = a[1], a[2], a[3]
+  local id, nonce, by = a[1], a[2], a[3]
   local job = load(p, id, now, '0')
   if not job then
     put_code(out, 'UNKNOWN_JOB', now)
     return out
   end
   if finished(job) then
-    put_driven(out, 'UNCHANGED', job)
+    put_transition(out, 'UNCHANGED', job)
     return out
   end
   if job.phase == 'PENDING' and job.start_at <= now and job.hold == '' then
     set(job, 'phase', 'PROCESSING')
     set(job, 'started', '1')
-    note(job, 'started', by)
+    add_history(job, 'started', by)
     job.spreads[1] = {from = job.turn == 1 and 'r' or 't', offset = 0, edge = 0}
   end
   if overdue(job) and not is_quiet(p, now) then
@@ -2779,16 +2946,16 @@ function drive_job(keys, a)
     if text then
       local rec = record_of(job, i, text)
       if rec.state == 'M' then
-        drive_marked(job, i, rec, fresh)
+        drive_marked(job, i, rec, nonce)
       elseif rec.state == 'R' and a[4] == '1' then
         flying[#flying + 1] = i
       end
     end
   end
   resend(job, flying)
-  go_on(job, fresh)
+  go_on(job, nonce)
   save(job, by)
-  put_driven(out, 'DRIVEN', job)
+  put_transition(out, 'DRIVEN', job)
   return out
 end
 
@@ -2796,8 +2963,8 @@ end
 
 ---- commands ----
 
--- Each gets the job, the command as steer() has read it, and its arguments. It returns a code and, where it
--- refuses, why, and the step that is to blame. What it changes counts only where the code is DONE.
+-- A command gets the job, what steer() has read, and its arguments. Return: a code; and if it
+-- refuses, why, and the step that is to blame. What it changes is saved only if the code is DONE.
 
 local function ended_badly(job)
   return job.outcome == 'FAILED' or job.outcome == 'COMPENSATION_FAILED'
@@ -2810,9 +2977,9 @@ local function set_desired(job, to, cause)
     elseif to == 'A' and job.ending ~= '' then
       return 'WRONG_STATE', 'ENDING'
     elseif to == 'D' and not finished(job) and may_try_again(job) then
-      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- nor will it be tried again by itself
+      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- no other run by itself
       if job.next_try > 0 then
-        set(job, 'cause', cause) -- it is back already, and ends so
+        set(job, 'cause', cause) -- it is taken back already, and ends so
         return 'DONE'
       end
     end
@@ -2826,10 +2993,10 @@ local function set_desired(job, to, cause)
   turn(job, to, cause)
   if waits then
     job.open, job.spreads = 0, {} -- nothing was begun
-  elseif to == 'A' and job.start_at > job.now and not job.started then -- nor may the clock have stepped back
+  elseif to == 'A' and job.start_at > job.now and not job.started then -- the clock may step back
     set(job, 'phase', 'PENDING')
     job.spreads = {}
-    touch(job, job.start_at)
+    lower_due(job, job.start_at)
   end
   return 'DONE'
 end
@@ -2844,7 +3011,7 @@ function commands.disable(job)
   return set_desired(job, 'D', 'REQUESTED')
 end
 
--- Like disable, but final for those who look: the outcome is CANCELLED.
+-- Like disable, but the job ends CANCELLED, which is final for clients.
 function commands.cancel(job)
   if finished(job) then
     return 'WRONG_STATE', job.outcome
@@ -2857,12 +3024,12 @@ function commands.kill(job, command)
     return 'WRONG_STATE', job.outcome
   end
   put_on_hold(job, 'killed', command.said)
-  note(job, 'killed')
+  add_history(job, 'killed')
   settle(job, 'KILLED', 'REQUESTED')
   return 'DONE'
 end
 
--- A person knows, and nobody else need look. The job stays as it is.
+-- A person knows what the job needs: no other person need look. The job stays as it is.
 function commands.acknowledge(job)
   if job.acknowledged then
     return 'UNCHANGED'
@@ -2879,8 +3046,9 @@ function commands.pause(job, command)
   elseif job.hold == 'paused' then
     return 'UNCHANGED'
   end
-  put_on_hold(job, 'paused', command.said) -- also past its time: that hold bounds forward work only
-  note(job, 'held', 'paused')
+  -- also if its deadline holds it: that hold bounds forward work only
+  put_on_hold(job, 'paused', command.said)
+  add_history(job, 'held', 'paused')
   return 'DONE'
 end
 
@@ -2891,43 +3059,44 @@ function commands.resume(job)
     return 'UNCHANGED'
   end
   set(job, 'hold', '')
-  if late.is_late(job) then
-    late.mark(job, job.since - 1)
+  if deadline.has_passed(job) then
+    deadline.mark_passed(job, job.since - 1)
   end
-  note(job, 'resumed')
+  add_history(job, 'resumed')
   if job.phase == 'PROCESSING' then
-    look_at_all(job, 'w')
+    add_walk(job, 'w')
   elseif job.phase == 'PENDING' then
-    touch(job, job.start_at)
+    lower_due(job, job.start_at)
   end
   return 'DONE'
 end
 
--- Nothing is counted against a step any more.
-local function clear(job, i, rec)
+-- Nothing is counted against the step any more.
+local function reset_step(job, i, rec)
   job.records[i] = rec
   record_of(job, i)
   if rec.state == 'F' then
     remove_failed(job, i, rec)
   end
   remove_parked(job, i)
-  forgive(rec)
+  reset_counts(rec)
 end
 
--- What a person says about a step begins it anew.
-local function begin_anew(job, i, rec, fresh)
-  clear(job, i, rec)
-  rest(job, i, rec, fresh)
+-- A person has said something about the step: it begins anew.
+local function begin_anew(job, i, rec, nonce)
+  reset_step(job, i, rec)
+  come_to_rest(job, i, rec, nonce)
 end
 
--- A job that a failure has ended goes on; its timers were void by then. kind: of the look at all steps.
-local function go_on_after_failure(job, kind)
+-- A job that a failure has ended, or is about to end, goes on. If its timers were cancelled, a walk
+-- of this kind looks at all steps.
+local function resume_after_failure(job, kind)
   if finished(job) then
     reopen(job)
-    mind_deadline(job)
+    apply_deadline(job)
   end
   if job.late then
-    late.mark(job, 0) -- what is sent from now on has no bound
+    deadline.mark_passed(job, 0) -- what is sent from now on has no bound
   end
   deciding.reset(job)
   if job.ending ~= '' then
@@ -2937,11 +3106,11 @@ local function go_on_after_failure(job, kind)
         table.remove(job.spreads, k)
       end
     end
-    look_at_all(job, kind)
+    add_walk(job, kind)
   end
 end
 
--- Why this step cannot be tried again now, changed or as it is.
+-- Why this step cannot be tried again now, as it is or changed; nil if it can.
 local function no_retry(job, rec, changed)
   if rec.state == 'R' or rec.state == 'M' then
     return rec.state == 'M' and job.hold ~= '' and 'DUE' or 'IN_FLIGHT'
@@ -2951,28 +3120,31 @@ local function no_retry(job, rec, changed)
   end
 end
 
--- Whether a retry of all has anything to begin anew. Of a job with many steps that is not known before.
+-- Whether a Retry of all steps has a step that begins anew. In a job with more steps than the
+-- budget only the walk finds out.
 local function can_retry(job)
   if finished(job) or job.ending ~= '' or job.n > BUDGET then
     return true
   end
   local _, texts = walk_ahead(job, {offset = 0})
   for i, text in pairs(texts) do
-    if text and stands_still(job, i, record_of(job, i, text)) then
+    if text and retry_applies(job, i, record_of(job, i, text)) then
       return true
     end
   end
   return false
 end
 
--- Why nobody may have this job try again; nil where one may.
+-- Why this job cannot be tried again; nil if it can.
 local function no_tries(job)
   if finished(job) and not ended_badly(job) or job.phase == 'PENDING' then
     return finished(job) and job.outcome or job.phase
   end
 end
 
--- retry: "" step…, none for all that are parked or have failed. Before build 46 the first one were new arguments.
+-- retry: "" step…
+-- The steps begin anew; without any, all that are parked or have failed. Builds before 46 have sent
+-- new arguments for the step in place of "".
 function commands.retry(job, command, arguments, ...)
   local steps, why = {...}, no_tries(job)
   if why then
@@ -2992,19 +3164,20 @@ function commands.retry(job, command, arguments, ...)
     end
     recs[i] = rec
   end
-  go_on_after_failure(job, next(recs) and 'w' or 'y')
+  resume_after_failure(job, next(recs) and 'w' or 'y')
   if not next(recs) then
-    note(job, 'retried', 'all')
-    look_at_all(job, 'y')
+    add_history(job, 'retried', 'all')
+    add_walk(job, 'y')
   end
   for i, rec in pairs(recs) do
-    note(job, 'retried', i)
-    begin_anew(job, i, rec, command.fresh)
+    add_history(job, 'retried', i)
+    begin_anew(job, i, rec, command.nonce)
   end
   return 'DONE'
 end
 
 -- resolve: step A|D result
+-- A person says what state the step is in, and gives its result.
 function commands.resolve(job, command, step, state, result)
   local i, why = tonumber(step), no_tries(job)
   local rec = record_of(job, i, call('HGET', job.key, step))
@@ -3016,26 +3189,27 @@ function commands.resolve(job, command, step, state, result)
     and (result == '' or call('HGET', job.p .. 'data:' .. job.id, 'r' .. i) == result) then
     return 'UNCHANGED'
   elseif rec.state == 'W' and rec.current == job.desired then
-    return 'WRONG_STATE', 'THERE', i -- others have gone by that
+    return 'WRONG_STATE', 'THERE', i -- other steps have gone on from that
   elseif rec.waiting > 0 then
-    return 'WRONG_STATE', 'WAITING', i -- what comes before it would be passed by
+    return 'WRONG_STATE', 'WAITING', i -- the steps before it would be passed over
   elseif job.bytes + #result > DATA_MAX then
     return 'WRONG_STATE', 'DATA_FULL'
   end
-  go_on_after_failure(job, 'w')
+  resume_after_failure(job, 'w')
   set(job, 'turn', job.turn + 1)
   rec.current = state
   if result ~= '' or state == 'D' then
-    keep(job, 'r' .. i, result) -- one that is there keeps what it has
+    set_data(job, 'r' .. i, result) -- else it keeps the result that it has
   end
-  note(job, 'resolved', i, state)
-  begin_anew(job, i, rec, command.fresh)
+  add_history(job, 'resolved', i, state)
+  begin_anew(job, i, rec, command.nonce)
   return 'DONE'
 end
 
 ---- change and migrate ----
 
--- Drops what a job holds of a definition, and the definition where nobody else does.
+-- A job, or a command that waits, uses the definition no longer. Deletes it if it was the last
+-- user.
 local function release_definition(p, digest)
   if call('HINCRBY', p .. 'def:' .. digest, 'refs', -1) <= 0 then
     call('UNLINK', p .. 'def:' .. digest)
@@ -3043,7 +3217,7 @@ local function release_definition(p, digest)
   end
 end
 
-do -- what only a change needs
+do -- for changes only
 
 local function hold_definition(p, digest)
   if call('HINCRBY', p .. 'def:' .. digest, 'refs', 1) == 1 then
@@ -3061,21 +3235,23 @@ local function is_ready(p, digest)
   return call('HGET', p .. 'def:' .. digest, 'ready') == FORMAT
 end
 
--- The record of step i, which the call may have changed already: a command that has waited is carried out within one.
+-- The record of step i. The call may have changed it already, if it carries out a command that has
+-- waited.
 local function present(job, i, text)
   return job.records[i] or parse_record(text, step_of(job.def, i))
 end
 
--- A step that a command changes, and how, "12", "12t" or "12!". t: the terms of its dispatches, such as a lease; it is
--- the same work under the same key. Else it is other work; !: also where the present one may have been done, and
--- nothing takes it back.
+-- A step that a command changes, and how: "12", "12t" or "12!". t: other terms of its dispatches,
+-- such as its lease; it is the same work under the same key. Otherwise it becomes other work. !:
+-- also if its present work may have taken effect and has no revert.
 local function target(word)
   local i, how = match(word, '^(%d+)([t!]?)$')
   return tonumber(i), how
 end
 
--- What becomes of the present work before a step gets other work: nil where it was not done; UNDO, ANEW where it may
--- have been, and is undone first or let be. Or, behind a nil, why neither is possible.
+-- What happens to the present work of a step before it becomes other work. nil: nothing, it was not
+-- done. UNDO, ANEW: it may have been done; it is undone first, or left as it is. Behind a nil
+-- stands why neither is possible.
 local function before_other_work(job, i, rec, how)
   if rec.current ~= 'U' then
     return nil
@@ -3086,10 +3262,12 @@ local function before_other_work(job, i, rec, how)
   return how == '!' and 'ANEW' or nil, how ~= '!' and 'UNKNOWN' or nil
 end
 
--- What these steps may have done is undone, as they are now, each under a turn of its own, which no do has: the job's
--- turn is higher. An undo that was sent before is the same work. The command waits for that.
--- steps: { i, rec }…; the first word is the command, the second the digest of the definition that it brings.
-local function put_off(job, fresh, steps, ...)
+-- Puts a command off until these steps are undone by the present definition. Each undo has a turn
+-- of its own, which no forward action has: the turn of the job is higher. An undo that was sent
+-- before is the same work.
+-- steps: { i, rec }…; then the words of the command: its name, the digest of the definition that it
+-- brings, and its other arguments.
+local function put_off(job, nonce, steps, ...)
   local words, texts, numbers = {...}, {}, {}
   for k, word in ipairs(words) do
     texts[k] = #word .. ':' .. word
@@ -3097,27 +3275,28 @@ local function put_off(job, fresh, steps, ...)
   for k, step in ipairs(steps) do
     numbers[k] = int(step.i)
   end
-  go_on_after_failure(job, 'w')
+  resume_after_failure(job, 'w')
   hold_definition(job.p, words[2])
   set(job, 'waits_for', concat(numbers, ' '))
   for _, step in ipairs(steps) do
     set(job, 'turn', job.turn + 2)
-    note(job, 'changing', step.i)
-    clear(job, step.i, step.rec)
+    add_history(job, 'changing', step.i)
+    reset_step(job, step.i, step.rec)
     if step.rec.asked == 'A' then
       step.rec.asked, step.rec.turn = 'D', job.turn - 1
     end
-    rest(job, step.i, step.rec, fresh)
+    come_to_rest(job, step.i, step.rec, nonce)
   end
-  keep(job, 'change', concat(texts)) -- behind the turn, which tells keep() that there may be one
+  -- After `turn` was set: set_data() looks for an old value only in later turns.
+  set_data(job, 'change', concat(texts))
   return 'DONE'
 end
 
--- The words of the command that waits, which is not to wait any more.
+-- Ends the waiting of a command, and returns its words.
 local function take_words(job)
   local words = texts_of(call('HGET', job.p .. 'data:' .. job.id, 'change') or '')
   set(job, 'waits_for', '')
-  keep(job, 'change', '')
+  set_data(job, 'change', '')
   return words
 end
 
@@ -3126,7 +3305,7 @@ function change.waits_for(job, i)
   return job.waits_for ~= '' and (' ' .. job.waits_for .. ' '):find(' ' .. int(i) .. ' ', 1, true)
 end
 
--- The job stays as it is: it is turned, or has ended, or `why`, at step i.
+-- Drops the command that waits: the job turns, or has ended, and keeps its definition; or `why`, at step i.
 function change.drop(job, why, i)
   if job.waits_for == '' then
     return
@@ -3135,10 +3314,10 @@ function change.drop(job, why, i)
   if words[2] then
     release_definition(job.p, words[2])
   end
-  note(job, 'unchanged', why or 'TURNED', i)
+  add_history(job, 'unchanged', why or 'TURNED', i)
 end
 
--- Whether all is undone that a change waits for, or a person has said what is true of it.
+-- Whether all steps are undone that a change waits for, or a person has resolved them.
 function change.is_due(job)
   local words = {}
   for word in gmatch(job.waits_for, '%d+') do
@@ -3152,22 +3331,23 @@ function change.is_due(job)
   return true
 end
 
-function change.carry_out(job, fresh)
+function change.carry_out(job, nonce)
   local words = take_words(job)
   local code, why, i = nil, 'LOST', nil
   if commands[words[1]] then
-    code, why, i = commands[words[1]](job, {fresh = fresh, has_waited = true}, unpack(words, 2))
+    code, why, i = commands[words[1]](job, {nonce = nonce, has_waited = true}, unpack(words, 2))
   end
   if code ~= 'DONE' then
-    note(job, 'unchanged', why or code, i)
+    add_history(job, 'unchanged', why or code, i)
   end
   if words[2] then
     release_definition(job.p, words[2])
   end
 end
 
--- change: definition what arguments step: a step that stands gets another definition, or other arguments, and begins
--- anew. what: for the history; arguments: "" for those that it has; step: see target().
+-- change: definition what arguments step
+-- A step that is not in flight gets another definition, or other arguments, and begins anew. what:
+-- for the history; arguments: "" for those that it has; step: see target().
 function commands.change(job, command, digest, what, arguments, word)
   local i, how = target(word)
   local rec, why = present(job, i, call('HGET', job.key, int(i))), no_tries(job)
@@ -3190,31 +3370,32 @@ function commands.change(job, command, digest, what, arguments, word)
   elseif digest ~= job.def.digest and not is_ready(job.p, digest) then
     return 'MOVED'
   elseif before == 'UNDO' then
-    return put_off(job, command.fresh, {{i = i, rec = rec}}, 'change', digest, what, arguments, word)
+    return put_off(job, command.nonce, {{i = i, rec = rec}}, 'change', digest, what, arguments, word)
   end
-  go_on_after_failure(job, 'w')
+  resume_after_failure(job, 'w')
   local renewed = call('HGET', job.def.key, 'renewed')
   take_definition(job, digest)
   if renewed then
     call('HSETNX', job.def.key, 'renewed', renewed) -- an older job stays one, see is_older_job()
   end
   if before == 'ANEW' then
-    note(job, 'anew', i)
+    add_history(job, 'anew', i)
     rec.current = 'D'
   end
   if how ~= 't' then
     set(job, 'turn', job.turn + 1)
   end
-  note(job, how == 't' and 'changed' or 'edited', i, what)
+  add_history(job, how == 't' and 'changed' or 'edited', i, what)
   if arguments ~= '' then
-    keep(job, 'a' .. i, arguments)
+    set_data(job, 'a' .. i, arguments)
   end
-  begin_anew(job, i, rec, command.fresh)
+  begin_anew(job, i, rec, command.nonce)
   return 'DONE'
 end
 
--- Whether anybody may have begun a step under its present definition: it was dispatched, and not all of
--- that came back. What is dispatched now is with nobody where the ones before came back, and there is no evidence.
+-- Whether an agent may have begun a step under its present definition: the step was dispatched, and
+-- not all requests came back. If all before came back, the dispatch in flight counts as not begun
+-- as long as there is no evidence.
 local function is_begun(job, i, rec)
   local flies = rec.state == 'R' and rec.attempt > 1
   local progress, was_taken = progress_of(job.p, job.id, i, rec.token)
@@ -3222,21 +3403,21 @@ local function is_begun(job, i, rec)
     or rec.unstarted < rec.attempt - (flies and 1 or 0)
 end
 
--- It was sent, and not all that is known of it is that no queue took it.
+-- Whether a step was sent, and more is known of it than that no queue took the request.
 local function may_have_begun(rec)
   return rec.state == 'R' or rec.current == 'U'
 end
 
--- The same as before_other_work(), of a step that has another definition in a newer version. What nobody can
--- have begun is replaced as it is.
+-- The same as before_other_work(), for a step that has another definition in a newer version. A
+-- step that no agent can have begun is replaced as it is.
 local function before_migration(job, i, rec, how, is_gone)
   local flies = rec.state == 'R' or rec.state == 'M'
   if how == 't' then
     return nil, flies and 'IN_FLIGHT' or nil
   elseif rec.current == 'A' then
-    return nil, 'BEGUN' -- maybe by a person's word
+    return nil, 'BEGUN' -- perhaps a person has resolved it
   elseif is_gone and may_have_begun(rec) then
-    return nil, 'GONE' -- nobody would undo it
+    return nil, 'GONE' -- no definition would undo it
   elseif not is_begun(job, i, rec) then
     return nil
   elseif flies then
@@ -3245,14 +3426,15 @@ local function before_migration(job, i, rec, how, is_gone)
   return before_other_work(job, i, rec, how)
 end
 
--- Where every request came back, an agent may still have had one: it is undone first, as the new
--- definition says, under the turn between. The attempts begin anew, under other keys.
+-- Replaces a step by that of the newer version. If all its requests came back, an agent may still
+-- have had one: then the step is undone first, as the newer version says, under the turn between.
+-- Its attempts begin anew, under other keys.
 local function replace_step(job, i, rec, before)
   if rec then
     local maybe = may_have_begun(rec) and before ~= 'ANEW'
     if rec.state == 'R' then
-      note(job, 'withdrawn', i, rec.attempt, token_id(i, rec.token))
-    elseif rec.state == 'F' and rec.since >= job.since then -- of this way: it counts
+      add_history(job, 'withdrawn', i, rec.attempt, token_id(i, rec.token))
+    elseif rec.state == 'F' and rec.since >= job.since then -- in the present direction: it counts
       remove_failed(job, i, rec)
     end
     remove_parked(job, i)
@@ -3270,11 +3452,11 @@ local function replace_step(job, i, rec, before)
   call('HDEL', job.p .. 'data:' .. job.id, 'e' .. i, 'p' .. i, 't' .. i, 'l' .. i, 'c' .. i,
     'u' .. i)
   call('HDEL', job.key, 'b' .. i)
-  keep(job, 'a' .. i, '') -- meant for what it was before
+  set_data(job, 'a' .. i, '') -- meant for the work before
 end
 
--- The steps that differ from what the job has, as { i, how, rec, before }…, and those of them that are undone before;
--- or nil, why that is not possible, and the step.
+-- The steps that differ from those of the job, { i, how, rec, before }…, and those of them that are
+-- undone first; or nil, why that is not possible, and the step.
 local function plan_migration(job, has_waited, gone, words)
   local steps, numbers, undo, flying = {}, {}, {}, nil
   for k, word in ipairs(words) do
@@ -3286,7 +3468,7 @@ local function plan_migration(job, has_waited, gone, words)
     if text or job.records[step.i] then
       step.rec = present(job, step.i, text)
       step.before, why = before_migration(job, step.i, step.rec, step.how, k <= gone)
-      why = why or has_waited and step.rec.state == 'R' and 'IN_FLIGHT' -- maybe by this call
+      why = why or has_waited and step.rec.state == 'R' and 'IN_FLIGHT' -- perhaps by this call
       if why then
         return nil, why, step.i
       end
@@ -3302,8 +3484,10 @@ local function plan_migration(job, has_waited, gone, words)
   return steps, undo
 end
 
--- migrate: definition n name gone step…: those that differ from what the job has, see target(); the first `gone` are
--- no more, and were not even sent
+-- migrate: definition n name gone step…
+-- The job gets a newer version of its workflow, with n steps. step…: those that differ from what
+-- the job has, see target(); the first `gone` of them are not in the newer version, and must not
+-- have been sent.
 function commands.migrate(job, command, digest, n, name, gone, ...)
   if finished(job) or job.ending ~= '' or job.desired == 'D' then
     return 'WRONG_STATE', finished(job) and job.outcome or job.ending ~= '' and 'ENDING' or 'BACK'
@@ -3318,7 +3502,7 @@ function commands.migrate(job, command, digest, n, name, gone, ...)
   if not steps then
     return 'WRONG_STATE', undo, i
   elseif #undo > 0 then
-    return put_off(job, command.fresh, undo, 'migrate', digest, n, name, gone, ...)
+    return put_off(job, command.nonce, undo, 'migrate', digest, n, name, gone, ...)
   end
   take_definition(job, digest)
   call('HSET', job.p .. 'data:' .. job.id, 'workflow', name)
@@ -3326,17 +3510,17 @@ function commands.migrate(job, command, digest, n, name, gone, ...)
   set(job, 'n', tonumber(n))
   for _, step in ipairs(steps) do
     if step.before == 'ANEW' then
-      note(job, 'anew', step.i)
+      add_history(job, 'anew', step.i)
     end
     if step.how ~= 't' then
       replace_step(job, step.i, step.rec, step.before)
     end
   end
-  note(job, 'migrated', name)
+  add_history(job, 'migrated', name)
   local spreads = job.spreads
   count_anew(job)
   for _, work in ipairs(spreads) do
-    if work.from == 'y' or work.from == 'w' then -- a Retry of all, a Resume
+    if work.from == 'y' or work.from == 'w' then -- a Retry of all steps, a Resume
       work.offset = 0
       job.spreads[#job.spreads + 1] = work
     end
@@ -3352,11 +3536,11 @@ end
 ---- steer ----
 
 local steer
-do -- its own locals: Lua takes 200 in one scope
+do -- a scope of its own: Lua allows 200 locals in one
 
 local COMMAND_BYTES = 100
 
--- The last commands with their answers, as "length:id command code why step;".
+-- The last commands of a job with their answers, each "length:id command code why step;".
 
 local function answers_of(job)
   local list, text, at = {}, call('HGET', job.p .. 'data:' .. job.id, 'commands') or '', 1
@@ -3395,8 +3579,9 @@ local function known_answer(job, id)
   end
 end
 
--- Commands that turn the job are in an order of their own, by the time they were issued, and so are
--- retries: one that was overtaken changes nothing. One that is refused overtakes nothing.
+-- Commands that turn the job have one order, by the time at which they were issued, and retries
+-- have another. A command that comes after one issued later changes nothing. A command that is
+-- refused does not count in its order.
 local ORDERS = {enable = 'ordered', disable = 'ordered', cancel = 'ordered', retry = 'retried', change = 'retried'}
 
 local function overtaken_command(job, command)
@@ -3405,7 +3590,8 @@ local function overtaken_command(job, command)
     and (tonumber(call('HGET', job.key, order) or '') or 0) > tonumber(command.issued_at)
 end
 
--- A sender's clock may be ahead, but whoever comes after him is not to wait for it.
+-- The clock of a sender may be ahead: the commands of others are not to wait until the store's
+-- clock is there.
 local function keep_order(job, command)
   local order = ORDERS[command.name]
   if order and command.issued_at ~= '0' then
@@ -3425,11 +3611,11 @@ local function carry_out(job, command, ...)
   elseif not commands[command.name] then
     return 'UNSUPPORTED'
   end
-  note(job, 'command', command.name, command.id ~= '' and command.id or '-', command.said)
+  add_history(job, 'command', command.name, command.id ~= '' and command.id or '-', command.said)
   return commands[command.name](job, command, ...)
 end
 
--- So that a torn job can be killed: what cannot be read gets a value with which it can.
+-- Lets Kill end a corrupt job: what cannot be read gets a value that can.
 local function make_readable(p, id, now)
   local key = p .. 'job:' .. id
   if pcall(load, p, id, now, '0') and tonumber(call('HGET', key, 'created') or '0') then
@@ -3459,9 +3645,10 @@ local function make_readable(p, id, now)
   end
 end
 
--- What a command of an owner adds to its job counts like what its Submit has said: it is kept in the history, and
--- the arguments of a Retry are with the step. What ends a job is always good.
-local function pay(job, command, a)
+-- Counts the bytes that a command adds to a job of an owner, like those of its Submit: the history
+-- keeps the command, and the data the arguments of a Retry. Cancel and Kill are always allowed,
+-- because they end a job.
+local function count_bytes(job, command, a)
   local cost = COMMAND_BYTES + #command.said + #command.id
   for k = 13, #a do
     cost = cost + #a[k]
@@ -3470,20 +3657,30 @@ local function pay(job, command, a)
   call('HINCRBY', job.key, 'cost', int(cost))
 end
 
-local function may_pay(p, a)
-  return (a[11] or '') == '' or a[2] == 'cancel' or a[2] == 'kill' or not takes_too_much(p, a[11], 0, tonumber(a[12]) or 0)
+local function within_bytes(p, a)
+  return (a[11] or '') == '' or a[2] == 'cancel' or a[2] == 'kill' or not over_bytes(p, a[11], 0, tonumber(a[12]) or 0)
 end
 
--- steer: job command command_id issued_at if_seq said by fresh redelivered definition owner bytes argument…
--- said: who gives the command, "-" for nobody, and why; bytes: how many bytes of this partition the jobs of the owner
--- may take, 0: any number.
--- The last commands are kept with their answers: one that comes again changes nothing.
+-- steer: job command command_id issued_at if_seq said by nonce redelivered definition owner
+--        bytes argument…
+--        -> as a transition, why, step
+-- Carries out a command. said: who gives it, "-" if that is not known, and why. by: the calling
+-- scheduler. definition: the one by which the arguments number steps; '' for none. bytes: how many
+-- bytes of this partition the jobs of the owner may take, 0: no limit. why, step: what the command
+-- is refused for ("-" if it is not), and at which step (NO_STEP for none).
+-- DONE. UNCHANGED: the job is so already. WRONG_STATE: refused, `why` says for what. SUPERSEDED: a
+-- command issued later came first, or the job's seq is not if_seq. UNSUPPORTED: no such command.
+-- MOVED: the job has another definition by now; the scheduler starts over. TOO_MANY: the owner
+-- takes too many bytes. UNKNOWN_JOB, without why and step: or the job belongs to another user.
+-- The job keeps its last COMMANDS_KEPT commands with their answers, except MOVED. One that comes
+-- again changes nothing and gets the same answer; with redelivered = 1 also the requests that are
+-- in flight. CONFLICT: another command had this command_id.
 function steer(keys, a)
   local p, now, out = keys[1], now_ms(), {}
   if is_others(p, a[1], a[11]) then
     put_code(out, 'UNKNOWN_JOB', now)
     return out
-  elseif not may_pay(p, a) then
+  elseif not within_bytes(p, a) then
     put_code(out, 'TOO_MANY', now)
     put(out, '-', int(NO_STEP))
     return out
@@ -3495,7 +3692,7 @@ function steer(keys, a)
     put_code(out, 'UNKNOWN_JOB', now)
     return out
   end
-  local command = {name = a[2], id = a[3], issued_at = a[4], if_seq = a[5], said = a[6], fresh = a[8],
+  local command = {name = a[2], id = a[3], issued_at = a[4], if_seq = a[5], said = a[6], nonce = a[8],
     definition = a[10]}
   local code, why, i
   local known = command.id ~= '' and known_answer(job, command.id)
@@ -3514,16 +3711,16 @@ function steer(keys, a)
     end
     if code == 'DONE' then
       if (a[11] or '') ~= '' then
-        pay(job, command, a)
+        count_bytes(job, command, a)
       end
-      go_on(job, command.fresh)
+      go_on(job, command.nonce)
       save(job, a[7])
     end
     if command.id ~= '' and code ~= 'MOVED' then
       remember_answer(job, command.id, command.name, code, why or '-', i or '-')
     end
   end
-  put_driven(out, code, job)
+  put_transition(out, code, job)
   put(out, why or '-', int(tonumber(i) or NO_STEP))
   return out
 end
@@ -3532,13 +3729,15 @@ end
 
 ---- settle_owed and lead ----
 
--- settle_owed: (job seq)… : these notices have been sent.
+-- settle_owed: (job seq)… -> SETTLED
+-- Deletes these notifications from the outbox: the broker has confirmed them. The same call again
+-- changes nothing.
 local function settle_owed(keys, a)
   local p = keys[1]
   for k = 1, #a, 2 do
     call('ZREM', p .. 'owed', a[k] .. ' ' .. a[k + 1])
     if call('HDEL', p .. 'data:' .. a[k], 's' .. a[k + 1], 'n' .. a[k + 1], 'w' .. a[k + 1], 'v' .. a[k + 1]) > 0 then
-      count_up(p .. 'job:' .. a[k], 'owes', -1) -- below 0: builds before 22 did not count
+      count_up(p .. 'job:' .. a[k], 'owes', -1) -- not below 0: builds before 22 did not count
     end
   end
   return {'SETTLED'}
@@ -3546,19 +3745,20 @@ end
 
 local lead
 do
-  -- "… <until> <lease>" is not over. More left than was taken: the clock has stepped back since.
-  local function lasts(text, now)
+  -- Whether "… <until> <lease>" is not over. If more is left than the lease, the clock has stepped
+  -- back since, and it is over.
+  local function is_valid(text, now)
     local till, lease = match(text, '(%d+) (%d+)$')
     local left = (tonumber(till) or now) - now
     return left > 0 and left <= tonumber(lease)
   end
 
-  -- Those that are alive take turns, in the order of their names: each has as many partitions as any
-  -- other, or one more.
-  local function whose_turn(p, name, lease, now)
+  -- The supervisor whose turn this partition is. Those that are alive share the partitions, in the
+  -- order of their names: each has as many as any other, or one more.
+  local function assigned_to(p, name, lease, now)
     local known, names = call('HGETALL', p .. 'supervisors'), {}
     for k = 1, #known, 2 do
-      if known[k] ~= name and lasts(known[k + 1], now) then
+      if known[k] ~= name and is_valid(known[k + 1], now) then
         names[#names + 1] = known[k]
       elseif known[k] ~= name or lease == 0 then
         call('HDEL', p .. 'supervisors', known[k])
@@ -3573,13 +3773,16 @@ do
   end
 
   -- lead: supervisor lease -> LEADS or FOLLOWS, until, now
-  -- Whoever asks is alive for as long as its lease; a lease of 0 says goodbye. Who leads where it is the
-  -- turn of another one gives that up.
+  -- The calling supervisor is alive for as long as its lease; with a lease of 0 it says that it
+  -- stops. It leads the partition if the rotation assigns it to it and no other leader's lease
+  -- lasts. A leader gives the partition up if the rotation assigns it to another supervisor. The
+  -- same call again extends the lease. until: when the lead ends, that of the other supervisor if
+  -- there is one; 0: no supervisor leads.
   function lead(keys, a)
     local p, now, name, lease = keys[1], now_ms(), a[1], tonumber(a[2])
-    local mine = whose_turn(p, name, lease, now) == name
+    local mine = assigned_to(p, name, lease, now) == name
     local leader = call('GET', p .. 'leader')
-    if leader and match(leader, '^%S+') ~= name and lasts(leader, now) then
+    if leader and match(leader, '^%S+') ~= name and is_valid(leader, now) then
       return {'FOLLOWS', match(leader, '(%d+) %d+$'), int(now)}
     elseif mine then
       call('SET', p .. 'leader', name .. ' ' .. int(now + lease) .. ' ' .. int(lease))
@@ -3594,7 +3797,7 @@ end
 ---- inspect ----
 
 local inspect
-do -- its own locals: Lua takes 200 in one scope
+do -- a scope of its own: Lua allows 200 locals in one
 
 local JOB_FIELDS = {'def', 'current', 'desired', 'phase', 'outcome', 'reason', 'hold', 'turn', 'seq',
   'n', 'open', 'created', 'updated', 'start_at', 'complete_by', 'locked_by', 'since', 'cause',
@@ -3620,8 +3823,8 @@ local function inspect_workflow(p, a)
   return digest and inspect_definition(p, {'', digest}) or {'UNKNOWN'}
 end
 
--- inspect workflows: after limit -> FOUND more n × (name@version digest steps): by name, those behind
--- `after`
+-- inspect workflows: after limit -> FOUND more n × (name@version digest steps)
+-- By name, those behind `after`.
 local function inspect_workflows(p, a)
   local names, digests, all = {}, {}, call('HGETALL', p .. 'workflows')
   for k = 1, #all, 2 do
@@ -3640,8 +3843,9 @@ local function inspect_workflows(p, a)
   return out
 end
 
--- inspect history: job from limit owner -> FOUND definition first n × entry: from that number on, of which
--- the first may have been cut off | UNKNOWN
+-- inspect history: job from limit owner -> FOUND definition first more n × entry | UNKNOWN
+-- The entries with the number `from` and later. first: the number of the first entry that is kept.
+-- Entries before it were cut off. UNKNOWN: also if the job belongs to another user than the owner.
 local function inspect_history(p, a)
   local digest, key = call('HGET', p .. 'job:' .. a[2], 'def'), p .. 'hist:' .. a[2]
   if not digest or is_others(p, a[2], a[5]) then
@@ -3656,13 +3860,13 @@ local function inspect_history(p, a)
   return out
 end
 
--- Whether a job needs a person for an error of that class, or of a step of that actor.
+-- Whether a job needs a person for an error of this class, and for a step of this actor; '' is any.
 local function has_trouble(p, id, class, actor)
   local of, is = match(call('HGET', p .. 'job:' .. id, 'attention') or '', '^%S+ %d+ %S+ (%S+) (%S+)$')
   return (class == '' or is == class) and (actor == '' or of == actor)
 end
 
--- Whether a job is one of those that are asked for.
+-- Whether a job is one that the caller has asked for.
 local function listed(p, id, phase, workflow, labels, class, actor)
   if (class ~= '' or actor ~= '') and not has_trouble(p, id, class, actor) then
     return false
@@ -3700,9 +3904,11 @@ local function rarest(p, labels)
   return index
 end
 
--- inspect jobs: before id since limit phase workflow needs class actor label… -> FOUND now more last last_id
---              n × (id (job fields) (data fields)): created at `before` and less than id, or earlier,
---              newest first; `last` is how far it has looked. needs: 'any' or a kind, see need_of()
+-- inspect jobs: before id since limit phase workflow needs class actor label…
+--              -> FOUND now more last last_id n × (id (job fields) (data fields))
+-- The jobs that were created at `before` and have a lower id than `id`, or were created earlier,
+-- newest first. last, last_id: how far this call has looked. needs: 'any', or a kind, see
+-- need_of(). At most BUDGET jobs are looked at.
 local function inspect_jobs(p, a)
   local before, id_before, since, limit = a[2], a[3], a[4], min(tonumber(a[5]), BUDGET)
   local phase, workflow, needs, class, actor, labels = a[6], a[7], a[8], a[9], a[10], {}
@@ -3737,11 +3943,14 @@ local function inspect_jobs(p, a)
   return out
 end
 
--- inspect notice: job seq limit step… -> FOUND definition n (data fields) tries outcome phase turn at open reason
---              failed failure error k × (step result) m × (reply_to correlation): how often it was asked for again,
---              how that turn ended, the numbers of the steps that had failed for good, see deciding.failure(), the results of
---              the named steps that have one, '' where it did not fit the limit, and the addresses that the job had
---              before its last one. Each job ends with one: it asks for nothing else.
+-- inspect notice: job seq limit step… -> FOUND definition n workflow submitter labels reply_to
+--              correlation traceparent format tries outcome phase turn at open reason failed
+--              failure error k × (step result) m × (reply_to correlation) | UNKNOWN
+-- What the event of a notification needs. Each turn that ends has an event, so this call asks for
+-- all of it. tries: how often the supervisor has asked for it. outcome to failed: how that turn
+-- ended, `failed` being the numbers of the steps that had failed for good. failure, error: see
+-- deciding.failure(). k × …: the results of those of the named steps that have one; '' if it did
+-- not fit into `limit` bytes. m × …: the addresses of the job before its last one.
 local function inspect_notice(p, a)
   local data = p .. 'data:' .. a[2]
   local d = call('HMGET', data, 'workflow', 'submitter', 'labels', 'reply_to', 'correlation', 'traceparent', 'format',
@@ -3751,8 +3960,8 @@ local function inspect_notice(p, a)
   end
   local job = call('HMGET', p .. 'job:' .. a[2], 'def', 'n')
   local tries = tonumber(d[8] or '0')
-  if not (tries and tries >= 0 and tries < NOTICE_TRIES) then
-    tries = NOTICE_TRIES - 1 -- also where it was damaged: it is not to be told for ever
+  if not (tries and tries >= 0 and tries < NOTIFICATION_TRIES) then
+    tries = NOTIFICATION_TRIES - 1 -- also if damaged: it is not to be published for ever
   end
   local out = {'FOUND', job[1] or '', match(job[2] or '', '^%d%d?%d?%d?%d?$') or '1', d[1] or '', d[2] or '',
     d[3] or '', d[4] or '', d[5] or '', d[6] or '', d[7] or '', int(tries)}
@@ -3775,9 +3984,10 @@ local function inspect_notice(p, a)
   return out
 end
 
-local AGENTS_SOUGHT = 100         -- entries of a history, or four for each step, in which agents are looked for
+local AGENTS_SOUGHT = 100         -- history entries to look for agents in; or four for each step
 
--- The agents that have had the steps last, by number, as far as the last entries of the history tell.
+-- The agents that have had the steps last, by number, as far as the last entries of the history
+-- say.
 local function agents_of(p, id, steps)
   local ends, agents = {done = true, undone = true, failed = true, deferred = true, expired = true, silent = true}, {}
   local entries = min(max(4 * steps, AGENTS_SOUGHT), HISTORY_MIN)
@@ -3791,7 +4001,9 @@ local function agents_of(p, id, steps)
 end
 
 -- inspect job: job from count with_data owner -> FOUND now (job fields) (data fields) input
---              k × (step record error progress result agent), fewer than asked for where they are large
+--              k × (step record error progress result agent) | UNKNOWN
+-- Steps from number `from` on, at most `count`; fewer if they are large. input and results are ''
+-- unless with_data is 1. UNKNOWN: also if the job belongs to another user than the owner.
 local function inspect_job(p, a)
   local job, data = p .. 'job:' .. a[2], p .. 'data:' .. a[2]
   if call('EXISTS', job) == 0 or is_others(p, a[2], a[6]) then
@@ -3836,7 +4048,8 @@ local inspections = {
   history = inspect_history, jobs = inspect_jobs, job = inspect_job, notice = inspect_notice,
 }
 
--- inspect: what … : changes nothing
+-- inspect: what … -> see above
+-- Reads, and changes nothing. what: definition, workflow, workflows, history, jobs, job, notice.
 function inspect(keys, a)
   return inspections[a[1]](keys[1], a)
 end
@@ -3848,10 +4061,11 @@ end
 local told
 do
 
--- Causes whose end nobody has met, because their actor never came back. Some at random each time that one
--- is added: what is left over stays far fewer than what is not.
+-- Deletes causes that are over, although no scheduler has said so because their actor never came
+-- back. Each new cause has some looked at, at random: so causes that are over stay far fewer than
+-- those that are not.
 local function forget_causes(p, now)
-  local some = call('HRANDFIELD', p .. 'told', int(TOLD_LOOKED_AT), 'WITHVALUES')
+  local some = call('HRANDFIELD', p .. 'told', int(CAUSES_CHECKED), 'WITHVALUES')
   for k = 1, #some, 2 do
     if some[k] ~= 'letters' and tonumber(match(some[k + 1], '^%d+')) <= now then
       call('HDEL', p .. 'told', some[k])
@@ -3859,22 +4073,24 @@ local function forget_causes(p, now)
   end
 end
 
--- drover.dead has `there` messages; the caller has put `own` more into it since it said so last, and raised alerts about
--- them. What no scheduler answers for a minute after it was seen was put there by others, and is news; returns how many.
--- Kept in `letters`: messages that are known of; those that a scheduler answers for and nobody has seen; since when there
--- are more than that, negative: fewer; how many there were then.
+-- The queue drover.dead has `there` messages. The calling scheduler has put `own` more into it
+-- since it last said so, and has raised alerts about them. Messages that no scheduler says, within
+-- a minute, to have put there come from others, and are news. Return: how many.
+-- The field `letters` keeps: messages that are known; messages that a scheduler has put there and
+-- no call has seen yet; since when there are more than both, negative if there are fewer; and how
+-- many there were then.
 local function unknown_letters(p, now, there, own)
   local known, unseen, since, seen = match(call('HGET', p .. 'told', 'letters') or '', '^(%d+) (%d+) (%-?%d+) (%d+)$')
   known, unseen, since, seen = tonumber(known), (tonumber(unseen) or 0) + own, tonumber(since) or 0, tonumber(seen) or 0
   local count, grown = 0, known and there - known - unseen
-  if not known or there < known or since > now then -- or somebody has read some
+  if not known or there < known or since > now then -- or a person has read some
     known, unseen, since = there, 0, 0
-  elseif grown > 0 and (since <= 0 or now - since >= TELLING) then
+  elseif grown > 0 and (since <= 0 or now - since >= CAUSE_CLAIMED) then
     count = since > 0 and max(seen - known - unseen, 0) or 0
     known, since, seen = known + count, grown > count and now or 0, there
   elseif grown <= 0 then
     known, unseen, since = there, -grown, grown < 0 and (since < 0 and since or -now) or 0
-    if since < 0 and now + since >= TELLING then -- nor will they come
+    if since < 0 and now + since >= CAUSE_CLAIMED then -- they will not come any more
       unseen, since = 0, 0
     end
   end
@@ -3882,10 +4098,12 @@ local function unknown_letters(p, now, there, own)
   return count
 end
 
--- told: cause ask|told|over fresh -> NEWS or KNOWN, TOLD, OVER
+-- told: cause ask|told|over nonce -> NEWS or KNOWN, TOLD, OVER
 -- told: '' letters '' there own -> NEWS or KNOWN, how many: see unknown_letters()
--- An alert is told once for each cause, whichever scheduler meets it. Who hears NEWS is to tell, and to
--- say so when the broker has confirmed: until then the mark bears his `fresh`, and a short time.
+-- Each alert cause is published once, whichever scheduler meets it. ask: is the cause new? A
+-- scheduler that gets NEWS publishes the alert, and says `told` when the broker has confirmed it.
+-- Until then the store keeps its nonce, and the cause counts as known for a minute only; the same
+-- nonce gets NEWS again. over: the next sign is NEWS.
 function told(keys, a)
   local p, now, cause = keys[1], now_ms(), a[1]
   if a[2] == 'letters' then
@@ -3898,7 +4116,7 @@ function told(keys, a)
   local till, by = match(call('HGET', p .. 'told', cause) or '0 ', '^(%d+) ?(%x*)$')
   local known = tonumber(till) > now and tonumber(till) <= now + TOLD
   if a[2] == 'told' then
-    if till ~= '0' then -- not over meanwhile
+    if till ~= '0' then -- it is not over meanwhile
       call('HSET', p .. 'told', cause, int(now + TOLD))
     end
     return {'TOLD'}
@@ -3906,9 +4124,9 @@ function told(keys, a)
     if till == '0' then
       forget_causes(p, now)
     end
-    call('HSET', p .. 'told', cause, int(now + TELLING) .. ' ' .. a[3])
+    call('HSET', p .. 'told', cause, int(now + CAUSE_CLAIMED) .. ' ' .. a[3])
     return {'NEWS'}
-  elseif by == '' then -- told, and this is a sign that it goes on
+  elseif by == '' then -- published; this is a sign that it goes on
     call('HSET', p .. 'told', cause, int(now + TOLD))
   end
   return {'KNOWN'}
@@ -3921,13 +4139,14 @@ end
 local step_events
 do
 
-local HEARD_MOST = 1000          -- entries of the history that are told at a time, of those that are new the last
+local HEARD_MOST = 1000          -- history entries that one call reads: the last, if more are new
 local TOLD = {dispatched = true, began = true, done = true, undone = true, failed = true, parked = true}
 
--- step_events: job -> FOUND "now open n" workflow submitter reply_to correlation format and, for each,
--- "seq at event attempt asked agent", step, error
--- What has happened at the steps of a job since this was called last, for the client that has asked for it: it hears
--- of each once, or not at all where the caller dies.
+-- step_events: job -> FOUND "now open n" workflow submitter reply_to correlation format and, for
+--   each, "seq at event attempt asked agent", step, error | UNKNOWN_JOB
+-- What has happened at the steps of a job since the last call, for the client that has asked for
+-- step events. Each entry is read once: the client does not get it if the calling scheduler dies.
+-- agent: "-" for none. UNKNOWN_JOB: also if the client has not asked for step events.
 function step_events(keys, a)
   local p, id = keys[1], a[1]
   local job = load(p, id, now_ms(), '0')
@@ -3938,12 +4157,12 @@ function step_events(keys, a)
   local d = call('HMGET', data, 'workflow', 'submitter', 'reply_to', 'correlation', 'format', 'heard')
   local out = {'FOUND', int(job.now) .. ' ' .. int(job.open) .. ' ' .. int(job.n), d[1] or '', d[2] or '', d[3] or '',
     d[4] or '', d[5] or ''}
-  local fresh = min(job.seq - (tonumber(d[6] or '') or 0), HEARD_MOST)
-  if fresh <= 0 then
+  local n_new = min(job.seq - (tonumber(d[6] or '') or 0), HEARD_MOST)
+  if n_new <= 0 then
     return out
   end
   call('HSET', data, 'heard', int(job.seq))
-  for _, entry in ipairs(call('LRANGE', p .. 'hist:' .. id, int(-fresh), '-1')) do
+  for _, entry in ipairs(call('LRANGE', p .. 'hist:' .. id, int(-n_new), '-1')) do
     local seq, at, event, i, attempt, last = match(entry, '^(%d+) (%d+) (%l+) (%d+) ?(%d*) ?%S* ?(%S*)')
     i = tonumber(i)
     if TOLD[event] and i < job.n then
@@ -3962,10 +4181,11 @@ end
 
 ---- mark ----
 
--- mark: run fresh job… -> now, id, count, began, k × (job): the mark, what it was when the server's present
--- run was met first, and which of the jobs are not there
--- Whoever is connected again calls this before all else, so that nothing is accepted in a run that
--- nobody has met. The id tells a mark that was made anew.
+-- mark: run nonce job… -> now, id, count, began, k × (job)
+-- The watermark of the partition, what it was when a scheduler first met the present run of the
+-- server, and which of the jobs are not there. A scheduler calls this first on each new connection,
+-- so that no job is accepted in a run that no scheduler has met. id: the nonce of the call that
+-- made the watermark; another id shows that it was made anew. The same call again changes nothing.
 local function mark(keys, a)
   local p, key = keys[1], keys[1] .. 'mark'
   local m = call('HMGET', key, 'id', 'count', 'run', 'began')
@@ -3987,9 +4207,11 @@ end
 
 ---- suspect ----
 
--- suspect: digest life begin|back|end -> lives: those that have begun a message and did not tell how that
--- ended, this one among them where it begins. A message that was dealt with is forgotten. 0, and nothing is
--- noted: there are two besides, one of which has begun just now, with a copy, and may live: ask again.
+-- suspect: digest incarnation begin|back|end -> how many incarnations have begun it
+-- begin: the calling incarnation begins this message. The answer counts the incarnations that are
+-- recorded, the caller among them. 0: two others are recorded, and one of them has begun the
+-- message so lately that it may be alive, with a copy; nothing is recorded, and the caller asks
+-- again. back: deletes the record of the caller. end: deletes the records of all.
 local suspect
 do
   local function is_old(known, now)
@@ -4008,37 +4230,37 @@ do
 
   local function is_new(known, now)
     local at = tonumber(match(known, '^%d+'))
-    return now >= at and now < at + SUSPECT_LIVES
+    return now >= at and now < at + SUSPECT_ALIVE
   end
 
   function suspect(keys, a)
-    local p, now, digest, life, what = keys[1], now_ms(), a[1], a[2], a[3]
-    local known, lives = call('HGET', p .. 'suspects', digest), {}
+    local p, now, digest, incarnation, what = keys[1], now_ms(), a[1], a[2], a[3]
+    local known, incarnations = call('HGET', p .. 'suspects', digest), {}
     if known and not is_old(known, now) then
       for word in gmatch(known, ' (%x+)') do
-        lives[#lives + 1] = word ~= life and word or nil
+        incarnations[#incarnations + 1] = word ~= incarnation and word or nil
       end
     end
-    if what == 'begin' and #lives > 1 and is_new(known, now) then
+    if what == 'begin' and #incarnations > 1 and is_new(known, now) then
       return {'0'}
     end
     if what == 'begin' then
-      lives[#lives + 1] = life
+      incarnations[#incarnations + 1] = incarnation
       forget_some(p, now)
     end
-    if what == 'end' or #lives == 0 then
+    if what == 'end' or #incarnations == 0 then
       call('HDEL', p .. 'suspects', digest)
     else
-      call('HSET', p .. 'suspects', digest, int(now) .. ' ' .. concat(lives, ' '))
+      call('HSET', p .. 'suspects', digest, int(now) .. ' ' .. concat(incarnations, ' '))
     end
-    return {int(#lives)}
+    return {int(#incarnations)}
   end
 end
 
 ---- forget ----
 
 local forget
-do -- its own locals: Lua takes 200 in one scope
+do -- a scope of its own: Lua allows 200 locals in one
 
 local function forget_job(p, id)
   local key = p .. 'job:' .. id
@@ -4047,7 +4269,7 @@ local function forget_job(p, id)
     release_definition(p, digest)
   end
   local data, cost = call('HMGET', p .. 'data:' .. id, 'workflow', 'index'), call('HGET', key, 'cost')
-  -- a build before 45 has counted the input alone
+  -- a build before 45 has counted the input only
   cost = tonumber(cost or #(call('HMGET', p .. 'data:' .. id, 'input')[1] or '')) or 0
   for _, index in ipairs(index_keys(p, data[1] or '', data[2] or '')) do
     call('ZREM', index, id)
@@ -4068,26 +4290,31 @@ local function forget_job(p, id)
   call('ZREM', p .. 'failed', id)
 end
 
--- Whether somebody is still to hear how a turn of a job has ended. Builds before 22 did not count that.
+-- Whether the outbox holds a notification of the job. Builds before 22 did not count those.
 local function owes(p, id)
   local job = call('HMGET', p .. 'job:' .. id, 'owes', 'seq')
   return (tonumber(job[1] or '0') or 0) > 0 or call('ZSCORE', p .. 'owed', id .. ' ' .. (job[2] or ''))
 end
 
--- Jobs are kept that have settled since then. Where the clock jumped ahead, the time of those before it has not
--- passed: whoever submits one again may be late by the clock, and is not.
+-- Jobs that have ended since this time are kept. If the clock has jumped ahead, the retention of
+-- jobs that ended before has not passed: a client that submits one again may be late by the clock,
+-- but is not late.
 local function kept_since(p, now, retention)
   local clock, since = read_clock(p), now - retention
   return since - clock.by < clock.jumped and since - clock.by or since
 end
 
--- How many jobs of this partition need a person, and what for.
+-- How many jobs of this partition need a person: because of parked steps, of a deadline, of their
+-- end.
 local function needs(p)
   return int(call('ZCARD', p .. 'needs:parked')), int(call('ZCARD', p .. 'needs:deadline')),
     int(call('ZCARD', p .. 'needs:ended'))
 end
 
 -- forget: retention limit -> forgotten jobs, more, jobs that need a person: parked deadline ended
+-- Deletes jobs that have ended and whose retention (ms) is over, unless the outbox has a
+-- notification of them, and definitions that no job has used. At most `limit` of each. The same
+-- call again goes on.
 function forget(keys, a)
   local p, now = keys[1], now_ms()
   local limit = tonumber(a[2])
@@ -4123,18 +4350,21 @@ end
 local sweep
 do
 
--- sweep: cursor -> next cursor, job, place…: what had to be mended there; or 'torn' and why it cannot be read
--- Trusts no index and no counter: looks at one unfinished job, the oldest first, and derives its bound, its join
--- counters, and how many of its steps are open, busy and stuck. The cursor is "" at the beginning and at the end of a
--- round; else
+-- sweep: cursor -> next cursor, job, place…
+-- Looks at one unfinished job, the oldest first. It trusts no index and no counter: it derives
+-- `due`, the `waiting` of each step, and how many steps are open, busy and stuck, and mends what is
+-- wrong. place…: what it has mended: due, open (the index), the number of a step, count:open,
+-- count:busy, count:stuck; or `torn` and why the job cannot be read. The cursor is "" at the
+-- beginning and at the end of a round; else
 --   created job step edge missing seq had_busy back counts open busy stuck_do stuck_undo
--- Step is '-' where the job is done. Of a step with more neighbours than one call reads, so many are missing up
--- to that edge. That, and what was counted of the steps before, is good only while nothing has happened to the job
--- since: its seq is the same, and had_busy its `busy` (that a step has come to rest is no entry of the history);
--- counts: 1 while it is. `back`: steps back of the clock before the round began.
+-- step: '-' if the job is done. A step may have more neighbours than one call reads: `missing` of
+-- those up to `edge` are not where the job wants them. That, and what was counted of the steps
+-- before, holds only while the job does not change: its seq is the same, and its `busy` is had_busy
+-- (a step that comes to rest adds no entry to the history). counts: 1 as long as it holds. back:
+-- steps back of the clock before the round began. The same call again finds nothing more to mend.
 
--- How many of those that come before step i, from the at.edge-th on, are not where the job wants them is
--- added to at.missing. Return: how many were read; all, where at.edge is n_before then.
+-- Adds to at.missing how many of the neighbours before step i, from number at.edge on, are not
+-- where the job wants them. Return: how many were read. All were, if at.edge is n_before then.
 local function count_missing(job, i, at)
   local step, list, first = step_of(job.def, i), nil, 0
   if job.desired == 'A' then
@@ -4167,11 +4397,11 @@ end
 
 local function mended(job, places, what)
   places[#places + 1] = what
-  note(job, 'mended', what)
-  touch(job, job.now)
+  add_history(job, 'mended', what)
+  lower_due(job, job.now)
 end
 
--- All steps were counted, and nothing has happened meanwhile.
+-- All steps were counted, and the job has not changed meanwhile.
 local function mend_counts(job, at, places)
   if at.open ~= job.open then
     job.open = at.open
@@ -4187,12 +4417,12 @@ local function mend_counts(job, at, places)
   end
 end
 
--- From at.step and at.edge on; where at.step is n afterwards the job is done.
+-- Looks at the steps from at.step and at.edge on. If at.step is n afterwards the job is done.
 local function sweep_steps(job, at, places)
   local seen, left = 0, time_left(job, job.desired)
-  local may_send = moving(job) and not (left and left <= 0) -- else the deadline is about to be noticed
+  local may_send = can_dispatch(job) and not (left and left <= 0) -- else the next drive sees the deadline
   if at.seq ~= job.seq or at.had_busy ~= job.busy then
-    at.counts = at.step == 0 and at.edge == 0 -- else the next round will tell
+    at.counts = at.step == 0 and at.edge == 0 -- else the next round counts
     if at.edge > 0 then
       at.step, at.edge, at.missing = at.step + 1, 0, 0
     end
@@ -4212,10 +4442,10 @@ local function sweep_steps(job, at, places)
         end
         job.records[i] = rec
         places[#places + 1] = int(i)
-        note(job, 'mended', i)
+        add_history(job, 'mended', i)
       end
-      if rec.state == 'P' and add_parked(job, i) then -- by a build before 46
-        set_trouble(job, i, rec.asked, used_up(job, i, rec) or '-')
+      if rec.state == 'P' and add_parked(job, i) then -- a build before 46 did not
+        set_attention_cause(job, i, rec.asked, used_up(job, i, rec) or '-')
       end
       count(job, at, rec)
       at.step, at.edge, at.missing = i + 1, 0, 0
@@ -4232,9 +4462,10 @@ local function sweep_job(job, at, places)
   local wrong = not score or tonumber(score) > job.due or job.due > latest
   if wrong and at.back == 0 then
     places[#places + 1] = 'due'
-    note(job, 'mended', 'due')
+    add_history(job, 'mended', 'due')
   end
-  if wrong or at.back > 0 then -- so may be what a scan in pieces has seen: the next `expire` begins with the first step
+  -- What a scan in pieces has seen may be wrong, too: the next `expire` begins with the first step.
+  if wrong or at.back > 0 then
     job.due, job.due_changed = min(job.due, job.now), true
     job.scan, job.scan_changed = nil, true
   end
@@ -4254,7 +4485,7 @@ end
 
 local function sweep_end(p, at)
   local clock = read_clock(p)
-  if at.back > clock.swept and at.back <= clock.back then -- which an older store may not have counted
+  if at.back > clock.swept and at.back <= clock.back then -- else the store went back meanwhile
     clock.swept = at.back
     write_clock(p, clock)
   end
@@ -4274,8 +4505,8 @@ local function sweep_cursor(p, text)
     stuck_undo = tonumber(stuck_undo)}
 end
 
--- Jobs end while the others are swept, also the one that was swept last: then those created in the same moment
--- are swept again.
+-- The place in `open` of the job to sweep next. Jobs end while others are swept, perhaps the one
+-- that was swept last; then those created in the same ms are swept again.
 local function sweep_rank(p, at)
   local rank = at.job and call('ZRANK', p .. 'open', at.job)
   if rank then
@@ -4305,7 +4536,7 @@ function sweep(keys, a)
     at.created, at.job, at.step, at.edge, at.missing, at.counts = created, id, 0, 0, 0, true
     at.open, at.busy, at.stuck_do, at.stuck_undo, at.seq, at.had_busy = 0, 0, 0, 0, -1, 0
   end
-  local good, wrong = unless_torn(sweep_one, p, id, now, at, places)
+  local good, wrong = try_job(sweep_one, p, id, now, at, places)
   if not good then
     at.step, places = nil, {'torn', wrong}
   end
@@ -4318,8 +4549,10 @@ end
 
 ---- look ----
 
--- look: function argument…: what that would answer (expire, sweep, forget), and nothing is changed. It runs
--- as it is; Redis sees to it that what is not read here is not written either.
+-- look: function argument… -> what that function would answer: expire, sweep or forget
+-- The dry run: changes nothing. The function runs as it is, but its calls of Redis that do not read
+-- are not made, and get 0 or 1 for an answer. Besides, Redis refuses any write of this function,
+-- which is registered without writes.
 local dry_run
 do
   local reads = {EXISTS = true, GET = true, HGET = true, HMGET = true, TIME = true, ZCARD = true,

@@ -139,7 +139,7 @@ class Run:
     def __init__(self, target, figures):
         self.target, self.figures = target, figures
         self.before = figures.executions
-        self.last_look = 0.0
+        self.last_inspection = 0.0
         self.begun = False  # it has read what was found before, which may reach edges that no run has seen
         self.output = []  # its last lines
         self.rest = b""
@@ -172,11 +172,11 @@ class Run:
             if not data:
                 return False
         now = self.worked()
-        self.figures.minutes += now - self.last_look
-        self.figures.quiet += now - self.last_look
-        if int(now * 60) > int(self.last_look * 60):  # whoever is killed goes on from a second before
+        self.figures.minutes += now - self.last_inspection
+        self.figures.quiet += now - self.last_inspection
+        if int(now * 60) > int(self.last_inspection * 60):  # whoever is killed goes on from a second before
             self.figures.save()
-        self.last_look = now
+        self.last_inspection = now
         return True
 
     def worked(self):

@@ -79,17 +79,17 @@ static void answer_check(Drover__V1__Answer *m)
 
 /* ---- who reads ---- */
 
-static void read_driven(struct ops_reader *r, struct effects *fx)
+static void read_transition(struct ops_reader *r, struct effects *fx)
 {
-    struct ops_driven driven;
+    struct ops_transition transition;
     struct ops_refusal refusal;
 
-    if (ops_read_driven(r, fx, &driven))
+    if (ops_read_transition(r, fx, &transition))
         return;
-    assert(driven.code < OPS_CODES_ && *ops_code_name(driven.code));
-    assert(driven.n_requests <= ITEMS_MAX && driven.n_results <= ITEMS_MAX);
-    for (uint32_t i = 0; i < driven.n_results; i++)
-        assert(driven.results[i].payload.data);
+    assert(transition.code < OPS_CODES_ && *ops_code_name(transition.code));
+    assert(transition.n_requests <= ITEMS_MAX && transition.n_results <= ITEMS_MAX);
+    for (uint32_t i = 0; i < transition.n_results; i++)
+        assert(transition.results[i].payload.data);
     if (ops_read_refusal(r, &refusal) == 0)
         assert(strlen(refusal.why) < sizeof(refusal.why));
 }
@@ -185,7 +185,7 @@ static void read_notice(struct ops_reader *r, struct effects *fx)
 {
     struct ops_job job;
 
-    if (ops_read_notice(r, fx, &job))
+    if (ops_read_notification(r, fx, &job))
         return;
     for (uint32_t i = 0; i < job.n_results; i++) {
         Drover__V1__Payload *payload = ops_payload(job.results[i].payload);
@@ -232,14 +232,14 @@ static void read_expired(struct ops_reader *r, struct effects *fx)
 static void read_rest(struct ops_reader *r, struct effects *fx)
 {
     struct ops_reader first = *r, at = *r;
-    struct ops_marked marked;
+    struct ops_watermark_answer marked;
     struct ops_renewed renewed;
     struct ops_leading leading;
     struct ops_forgotten forgotten;
     struct ops_swept swept;
     struct ops_step_record record;
 
-    if (ops_read_marked(&at, fx, &marked) == 0)
+    if (ops_read_watermark(&at, fx, &marked) == 0)
         for (uint32_t i = 0; i < marked.n_gone; i++)
             assert(marked.gone[i].data);
     at = first, ops_read_renewed(&at, &renewed);
@@ -309,9 +309,9 @@ static const struct {
     char letter;
     void (*read)(struct ops_reader *r, struct effects *fx);
 } readers[] = {
-    {'d', read_driven}, {'l', read_list},       {'w', read_workflows}, {'j', read_job},
-    {'n', read_notice}, {'b', read_definition}, {'h', read_history},   {'e', read_expired},
-    {'r', read_rest},   {'c', read_cursor},     {'t', read_call},
+    {'d', read_transition}, {'l', read_list},       {'w', read_workflows}, {'j', read_job},
+    {'n', read_notice},     {'b', read_definition}, {'h', read_history},   {'e', read_expired},
+    {'r', read_rest},       {'c', read_cursor},     {'t', read_call},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

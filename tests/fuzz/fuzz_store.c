@@ -16,7 +16,7 @@
 #include "fuzz.h"
 #include "io/resp.h"
 #include "io/store.h"
-#include "io/store_exam.h"
+#include "io/store_check.h"
 
 #define CALLS 3
 #define LIBRARY "#!lua name=drover1\nlocal BUILD = 5\n"

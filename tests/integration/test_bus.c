@@ -601,9 +601,9 @@ static void test_look(void **state)
     int64_t seen = -1;
 
     begin_plain(w, &w->a, true);
-    bus_look(w->a.bus, "drover.submit", on_look, &seen);
+    bus_inspect(w->a.bus, "drover.submit", on_look, &seen);
     until(w, seen == 1);
-    bus_look(w->a.bus, "drover.nothing", on_look, &seen);
+    bus_inspect(w->a.bus, "drover.nothing", on_look, &seen);
     until(w, seen == 0);
     assert_int_equal(w->a.downs, 0);
     submit_number(&w->a, 1);
@@ -625,7 +625,7 @@ static void test_prefetch(void **state)
     begin(w, &w->a, &config);
     for (int kept = 3; kept <= n; kept++) {
         until(w, w->a.n_kept >= kept);
-        bus_look(w->b.bus, "drover.submit", on_look, &seen);
+        bus_inspect(w->b.bus, "drover.submit", on_look, &seen);
         until(w, seen >= 0);
         assert_int_equal(seen, (int64_t)(n - kept) << 32 | 1);
         seen = -1;

@@ -23,7 +23,7 @@ import wire
 SIMULATED = os.environ.get("DROVER_SIMULATED")
 LIBRARY = (wire.ROOT / "common" / "store" / "drover.lua").read_text()
 KEYS = "drover:{p0}:"
-FRESH = [f"{n:016x}" for n in range(1, 10)]
+NONCES = [f"{n:016x}" for n in range(1, 10)]
 JOB = "one"
 # What a step goes by: a lease, one attempt and one death, then it is parked for good.
 BEATING = "3600000 0 300 1 1 1 1 1 0 -1 PP|"
@@ -105,7 +105,7 @@ class Functions(unittest.TestCase):
     def submit_call(self, digest="d", start_at=0, complete_by=0, reply_to="", labels="", owner="", definition="d", job=JOB,
                     limits=(0, 0, 0), data=(), events="job"):
         """The answer. @owner: who has submitted it, and whose a job of this id must be."""
-        return self.call("submit", job, digest, definition, "", 0, FRESH[0], "me", "A", start_at, complete_by, events, 0,
+        return self.call("submit", job, digest, definition, "", 0, NONCES[0], "me", "A", start_at, complete_by, events, 0,
                          reply_to, "", labels, owner, *limits, *data, "submitter", owner)
 
     def submit(self, *steps, start_at=0, complete_by=0, labels="", **definition):
@@ -119,8 +119,8 @@ class Functions(unittest.TestCase):
 
     def reply(self, kind, token, result="", job=JOB, redelivered=0, retry_after=0, step="", actor="", error="",
               class_="", agent=""):
-        fresh = FRESH[3] if redelivered else FRESH[1]
-        return self.call("record", "me", kind, job, token, redelivered, fresh, 0, result, error, class_, retry_after, "",
+        nonce = NONCES[3] if redelivered else NONCES[1]
+        return self.call("record", "me", kind, job, token, redelivered, nonce, 0, result, error, class_, retry_after, "",
                          step, actor, agent)
 
     def record(self, kind, i=0, result="", error="", class_="", agent=""):
@@ -131,7 +131,7 @@ class Functions(unittest.TestCase):
 
     def steer(self, command, *arguments, command_id="", issued_at=0, owner="", most=0, said="-"):
         """The answer, and why it was refused. @most: bytes that the owner may take."""
-        answer = self.call("steer", JOB, command, command_id, issued_at, 0, said, "me", FRESH[2], 0, "", owner, most,
+        answer = self.call("steer", JOB, command, command_id, issued_at, 0, said, "me", NONCES[2], 0, "", owner, most,
                            *arguments)
         return answer[0] if answer[-2] == "-" else (answer[0], answer[-2])
 
@@ -150,7 +150,7 @@ class Functions(unittest.TestCase):
         return self.steer("retry", "")
 
     def drive(self, *steps):
-        self.call("drive", JOB, FRESH[1], "me", 0, *steps)
+        self.call("drive", JOB, NONCES[1], "me", 0, *steps)
 
     def now(self):
         seconds, micros = self.redis.time()
@@ -211,7 +211,7 @@ class Functions(unittest.TestCase):
     def test_no_queue_took_one_copy(self):
         """... unless it was sent once more: that one may have found a queue."""
         self.submit(LONG)
-        self.call("drive", JOB, FRESH[1], "me", 1, 0)
+        self.call("drive", JOB, NONCES[1], "me", 1, 0)
         self.record("X")
         self.assertEqual("U", self.step(0)[0])
         self.assertNotIn("unroutable", self.events())
@@ -252,7 +252,7 @@ class Functions(unittest.TestCase):
         """A parked step waits for nothing once its job has ended; brought back, it begins anew."""
         self.submit(SHORT, FAILS)
         self.die(0)
-        self.call("drive", JOB, FRESH[1], "me", 0, 0)
+        self.call("drive", JOB, NONCES[1], "me", 0, 0)
         self.assertEqual("P", self.step(0)[2])
         self.record("P", 1)
         self.assertIn("settled", self.events())
@@ -279,7 +279,7 @@ class Functions(unittest.TestCase):
             self.assertEqual("failed", failed[2])
             self.assertEqual(wait, int(self.step(0)[6]) - int(failed[1]))
             self.await_mark(0)
-            self.call("drive", JOB, FRESH[3], "me", 0, 0)
+            self.call("drive", JOB, NONCES[3], "me", 0, 0)
 
     def test_retry_of_one_begins_it_anew(self):
         self.submit(LONG)
@@ -299,7 +299,7 @@ class Functions(unittest.TestCase):
         """The hold stays a person's."""
         self.submit(LONG, complete_within=1)
         self.assertEqual("DONE", self.steer("pause"))
-        servers.wait_for(lambda: self.call("drive", JOB, FRESH[1], "me", 0) and self.job("late") == ["2"],
+        servers.wait_for(lambda: self.call("drive", JOB, NONCES[1], "me", 0) and self.job("late") == ["2"],
                          "the deadline")
         self.assertEqual(["paused"], self.job("hold"))
         self.assertEqual(1, self.events().count("held"))
@@ -476,7 +476,7 @@ class Functions(unittest.TestCase):
     def test_too_large_to_be_resent(self):
         """... but where another scheduler has sent it ..."""
         self.submit(LONG)
-        self.call("drive", JOB, FRESH[1], "me", 1, 0)
+        self.call("drive", JOB, NONCES[1], "me", 1, 0)
         self.record("L")
         self.assertEqual(["U", "P"], self.step(0)[0:3:2])
 
@@ -508,7 +508,7 @@ class Functions(unittest.TestCase):
         self.record("P")
         self.record("T", 1)
         self.assertEqual("W", self.step(1)[2])
-        answer = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0, "", 0)
+        answer = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", NONCES[2], 0, "", "", 0, "", 0)
         self.assertEqual(["DONE", "1 A PARKED"], [answer[0], answer[3].rpartition(" ")[0]])
         self.assertEqual(["P", "1"], self.step(1)[2:5:2])
         self.assertIn(f"{JOB} {answer[3].split()[-1]}", self.index("owed"))
@@ -674,7 +674,7 @@ class Functions(unittest.TestCase):
             self.assertEqual("R", self.step(0)[2])
             self.await_mark(0)
             self.assertEqual("?", self.step(0)[5])
-            answer = self.call("drive", JOB, FRESH[n], "me", 0, 0)
+            answer = self.call("drive", JOB, NONCES[n], "me", 0, 0)
             self.assertEqual(["SILENT"], self.alerts(answer))
             self.assertEqual(["R", str(n), "0"], [self.step(0)[2], self.step(0)[10], self.step(0)[8]])
             token = self.step(0)[5]
@@ -769,7 +769,7 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         first = self.step(0)[5]
         self.redis.delete(f"{KEYS}job:{JOB}")
-        self.call("submit", JOB, "d", "d", "", 0, FRESH[5], "me", "A", 0, 0, "", 0, "", "", "")
+        self.call("submit", JOB, "d", "d", "", 0, NONCES[5], "me", "A", 0, 0, "", 0, "", "", "")
         self.assertNotEqual(first, self.step(0)[5])
 
     def test_job_of_another_owner(self):
@@ -778,7 +778,7 @@ class Functions(unittest.TestCase):
         self.assertEqual("CREATED", self.submit_call(owner="ann")[0])
         root = self.step(0)[5]
         for command in ("cancel", "kill", "pause", "disable"):
-            self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, command, "", 0, 0, "-", "me", FRESH[2], 0, "", "bob")[0])
+            self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, command, "", 0, 0, "-", "me", NONCES[2], 0, "", "bob")[0])
         self.assertEqual(["UNKNOWN"], self.call("inspect", "job", JOB, 0, 1, 1, "bob"))
         self.assertEqual(["UNKNOWN"], self.call("inspect", "history", JOB, 1, 9, "bob"))
         self.assertEqual("CONFLICT", self.submit_call(owner="bob", reply_to="bob.replies")[0])
@@ -793,10 +793,10 @@ class Functions(unittest.TestCase):
     def test_job_without_an_owner(self):
         """From before owners were asked for: it is for operators alone, and a torn one is not mended for others."""
         self.submit(LONG)
-        self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "bob")[0])
+        self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "bob")[0])
         self.assertEqual("CONFLICT", self.submit_call(owner="bob")[0])
         self.redis.hset(KEYS + "job:" + JOB, "n", "torn")
-        self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "bob")[0])
+        self.assertEqual("UNKNOWN_JOB", self.call("steer", JOB, "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "bob")[0])
         self.assertEqual("torn", self.job("n")[0])
         self.assertEqual("DONE", self.steer("kill"))
 
@@ -827,7 +827,7 @@ class Functions(unittest.TestCase):
         self.assertEqual(["CREATED", "CREATED", "TOO_MANY", "ALREADY"],
                          [self.submit_call(job=job, limits=two, **ann)[0] for job in ("a", "b", "c", "a")])
         self.assertEqual("CREATED", self.submit_call(job="c", limits=two, **bob)[0])
-        self.call("steer", "a", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0)
+        self.call("steer", "a", "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "", 0)
         self.forget_all()
         self.assertEqual("CREATED", self.submit_call(job="d", limits=two, **ann)[0])
 
@@ -844,10 +844,10 @@ class Functions(unittest.TestCase):
         self.assertEqual("TOO_MANY", self.submit_call(job="b", data=("input", "x" * (10001 - 2 * first + 1000)), **ann)[0])
         self.assertEqual("CREATED", self.submit_call(job="c", data=("input", "x" * (10000 - 2 * first + 1000)), **ann)[0])
         self.assertEqual(10000, self.taken_by("ann"))
-        self.call("steer", "a", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0)
+        self.call("steer", "a", "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "", 0)
         self.forget_all()
         self.assertEqual(10000 - first, self.taken_by("ann"))
-        self.call("steer", "c", "kill", "", 0, 0, "-", "me", FRESH[2], 0, "", "", 0)
+        self.call("steer", "c", "kill", "", 0, 0, "-", "me", NONCES[2], 0, "", "", 0)
         self.forget_all()
         self.assertFalse(self.redis.exists(KEYS + "users"))
         self.define("d", LONG)
@@ -963,7 +963,7 @@ class Functions(unittest.TestCase):
         """The scheduler that brings it along is to store it again, in this partition, too. One that only knows its name
         need not, and one of before could not."""
         self.submit(LONG)
-        again = ("submit", "other", "d", "d", "", 0, FRESH[5], "me", "A", 0, 0, "", 0, "", "", "")
+        again = ("submit", "other", "d", "d", "", 0, NONCES[5], "me", "A", 0, 0, "", 0, "", "", "")
         for named, code in (("1", "UNKNOWN_DEFINITION"), ("0", "CREATED")):
             self.redis.hset(f"{KEYS}def:d", "named", named)
             self.assertEqual(code, self.call(*again)[0])
@@ -1012,10 +1012,10 @@ class Functions(unittest.TestCase):
         """It may have an agent: it is left to its lease, also where nobody wants it any more."""
         self.submit(LONG)
         token = self.step(0)[5]
-        self.call("drive", JOB, FRESH[1], "me", 1, 0)
-        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 1, token)))
+        self.call("drive", JOB, NONCES[1], "me", 1, 0)
+        self.assertIn(token, str(self.call("unsent", JOB, NONCES[1], "me", 1, token)))
         self.assertEqual("DONE", self.steer("cancel"))
-        self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 2, token)))
+        self.assertNotIn(token, str(self.call("unsent", JOB, NONCES[1], "me", 2, token)))
         self.assertEqual(["R", token], self.step(0)[2:6:3])
         self.assertNotIn("unsent", self.events())
 
@@ -1024,7 +1024,7 @@ class Functions(unittest.TestCase):
         steps = BUDGET + 20
         self.submit(*[LONG] * steps)
         tokens = [self.step(i)[5] for i in range(steps)]
-        answer = self.call("unsent", JOB, FRESH[1], "me", 1, *tokens)
+        answer = self.call("unsent", JOB, NONCES[1], "me", 1, *tokens)
         asked = {words[5] for words in map(str.split, answer) if len(words) > 5}
         self.assertEqual(set(), set(tokens) - asked)
 
@@ -1032,9 +1032,9 @@ class Functions(unittest.TestCase):
         """It was wanted at first, and is not any more: it is withdrawn, and nothing is in flight."""
         self.submit(LONG)
         token = self.step(0)[5]
-        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 9, token)))
+        self.assertIn(token, str(self.call("unsent", JOB, NONCES[1], "me", 9, token)))
         self.assertEqual("DONE", self.steer("pause"))
-        self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 10, token)))
+        self.assertNotIn(token, str(self.call("unsent", JOB, NONCES[1], "me", 10, token)))
         self.assertEqual(["D", "W", "-"], [self.step(0)[k] for k in (0, 2, 5)])
         self.assertIn("unsent", self.events())
 
@@ -1043,11 +1043,11 @@ class Functions(unittest.TestCase):
         that is not withdrawn, in whatever order late ones come."""
         self.submit(LONG)
         token = self.step(0)[5]
-        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 3, token)))
-        self.assertIn(token, str(self.call("unsent", JOB, FRESH[1], "me", 1, token)))
+        self.assertIn(token, str(self.call("unsent", JOB, NONCES[1], "me", 3, token)))
+        self.assertIn(token, str(self.call("unsent", JOB, NONCES[1], "me", 1, token)))
         self.assertEqual("DONE", self.steer("pause"))
         for late in (3, 2):
-            self.assertNotIn(token, str(self.call("unsent", JOB, FRESH[1], "me", late, token)))
+            self.assertNotIn(token, str(self.call("unsent", JOB, NONCES[1], "me", late, token)))
             self.assertEqual(["R", token], self.step(0)[2:6:3])
 
     def test_evidence_of_another_token(self):
@@ -1185,16 +1185,16 @@ class Functions(unittest.TestCase):
             return answer[0], answer[3].split()[0:6:5] if sent == "1" else sent
 
         def submit(redelivered):
-            return "submit", JOB, "d", "d", "", redelivered, FRESH[0], "me", "A", 0, 0, "", 0, "", "", ""
+            return "submit", JOB, "d", "d", "", redelivered, NONCES[0], "me", "A", 0, 0, "", 0, "", "", ""
 
         def record(redelivered):
-            return "record", "me", "A", JOB, root, redelivered, FRESH[1], 0, "", "", "", 0, "", "", ""
+            return "record", "me", "A", JOB, root, redelivered, NONCES[1], 0, "", "", "", 0, "", "", ""
 
         def steer(redelivered):
-            return "steer", JOB, "enable", "once", 0, 0, "-", "me", FRESH[2], redelivered, "", ""
+            return "steer", JOB, "enable", "once", 0, 0, "-", "me", NONCES[2], redelivered, "", ""
 
         def drive(redelivered):
-            return "drive", JOB, FRESH[3], "me", redelivered, 1
+            return "drive", JOB, NONCES[3], "me", redelivered, 1
 
         self.submit(LONG, LONG, after={1: 0})
         root = self.step(0)[5]
@@ -1216,14 +1216,14 @@ class Functions(unittest.TestCase):
         self.submit(LONG, LONG)
         self.assertEqual(["me"], self.job("locked_by"))
         for who in ("you", "me"):
-            self.call("record", who, "A", JOB, self.step(int(who == "me"))[5], 0, FRESH[1], 0, "", "", "", 0, "", "", "")
+            self.call("record", who, "A", JOB, self.step(int(who == "me"))[5], 0, NONCES[1], 0, "", "", "", 0, "", "", "")
             self.assertEqual([who], self.job("locked_by"))
 
     def test_progress_of_another_token(self):
         """What is not in flight, or not any more, renews nothing."""
         self.submit(BEATING)
         token, till = self.step(0)[5:7]
-        self.assertEqual("STALE", self.call("renew", JOB, f"0.{FRESH[8]}", "0.5", "", 0, "")[0])
+        self.assertEqual("STALE", self.call("renew", JOB, f"0.{NONCES[8]}", "0.5", "", 0, "")[0])
         self.assertEqual(till, self.step(0)[6])
         self.assertEqual("RENEWED", self.call("renew", JOB, token, "0.5", "", 0, "")[0])
         self.assertGreater(till, self.step(0)[6])
@@ -2049,7 +2049,7 @@ class Functions(unittest.TestCase):
         self.taken(0)
         self.redis.set("skew", int(self.redis.get("skew") or 0) + int(self.step(0)[6]) - self.now() + 1)
         self.await_mark(0)
-        answer = self.call("drive", JOB, FRESH[1], "me", 0, 0)
+        answer = self.call("drive", JOB, NONCES[1], "me", 0, 0)
         return self.alerts(answer)
 
     def wait_out(self, ms):
@@ -2157,13 +2157,13 @@ class Functions(unittest.TestCase):
         """It was not noticed yet: the job is about to be taken back. Nor is a request sent again."""
         self.submit(LONG, LONG, LONG, names="abc", after={1: 0}, on_deadline="C", complete_by=self.now() + 10_000)
         self.redis.set("skew", 5_000)
-        (request,) = self.call("unsent", JOB, FRESH[3], "me", 1, self.step(2)[5])[3:4]
+        (request,) = self.call("unsent", JOB, NONCES[3], "me", 1, self.step(2)[5])[3:4]
         wait = int(request.split()[7])
         self.assertTrue(0 < wait <= 5_000, wait)
         self.redis.set("skew", 10_001)
         self.record("A")
         self.assertEqual(["W", "A"], [self.step(1)[2] if self.job("1")[0] else "W", *self.job("desired")])
-        self.assertEqual("0", self.call("unsent", JOB, FRESH[4], "me", 2, self.step(2)[5])[2].split()[-1])
+        self.assertEqual("0", self.call("unsent", JOB, NONCES[4], "me", 2, self.step(2)[5])[2].split()[-1])
         self.assertEqual("W", self.step(2)[2])
         self.drive()
         self.assertEqual(["D"], self.job("desired"))
@@ -2470,7 +2470,7 @@ class Functions(unittest.TestCase):
         self.submit(DIES, revert=LONG, on_deadline="F", complete_by=self.now() + 60_000)
         self.record("T")
         self.redis.set("skew", 61_000)
-        self.call("drive", JOB, FRESH[1], "me", 0)
+        self.call("drive", JOB, NONCES[1], "me", 0)
         self.assertEqual(["FAILED"], self.job("outcome"))
         self.retry_all()
         self.assertEqual("R", self.step(0)[2])
@@ -2641,20 +2641,20 @@ class Functions(unittest.TestCase):
         self.assertEqual(["DEFINED"], self.call("define", "w1", "w", 1, 1, "blob", 1, 1))
         self.assertEqual(["CONFLICT"], self.call("define", "w2", "w", 1, 1, "blob", 1, 1))
         self.submit(LONG)
-        again = self.call("submit", JOB, "other", "d", "", 0, FRESH[0], "me", "A", 0, 0, "", 0, "", "", "")
+        again = self.call("submit", JOB, "other", "d", "", 0, NONCES[0], "me", "A", 0, 0, "", 0, "", "", "")
         self.assertEqual("CONFLICT", again[0])
         self.assertEqual("DONE", self.steer("pause", command_id="one"))
         self.assertEqual("CONFLICT", self.steer("resume", command_id="one"))
         self.assertEqual(["paused"], self.job("hold"))
 
     def test_what_is_not_known(self):
-        by_name = self.call("submit", JOB, "d", "", "nobody", 0, FRESH[0], "me", "A", 0, 0, "", 0, "", "", "")
+        by_name = self.call("submit", JOB, "d", "", "nobody", 0, NONCES[0], "me", "A", 0, 0, "", 0, "", "", "")
         self.assertEqual("UNKNOWN_WORKFLOW", by_name[0])
-        self.assertEqual("UNKNOWN_JOB", self.call("drive", JOB, FRESH[1], "me", 0)[0])
+        self.assertEqual("UNKNOWN_JOB", self.call("drive", JOB, NONCES[1], "me", 0)[0])
         self.assertEqual(["UNKNOWN"], self.call("inspect", "history", JOB, 1, 9))
         self.submit(LONG)
         self.assertEqual("UNSUPPORTED", self.steer("dance"))
-        moved = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", FRESH[2], 0, "another", "", 0, "", 0)
+        moved = self.call("steer", JOB, "retry", "", 0, 0, "-", "me", NONCES[2], 0, "another", "", 0, "", 0)
         self.assertEqual("MOVED", moved[0])
 
     def test_history_has_a_cap(self):
@@ -2698,7 +2698,7 @@ class Functions(unittest.TestCase):
         self.submit(LONG)
         token = self.step(0)[5]
         self.assertIn("PARKED", self.alerts(self.record("T")))
-        answer = self.call("record", "me", "T", JOB, token, 1, FRESH[3], 0, "", "", "", 0, "", "", "")
+        answer = self.call("record", "me", "T", JOB, token, 1, NONCES[3], 0, "", "", "", 0, "", "", "")
         self.assertEqual("ALREADY", answer[0])
         self.assertNotIn("PARKED", self.alerts(answer))
         self.assertEqual("1", self.step(0)[7])
@@ -2716,17 +2716,17 @@ class Functions(unittest.TestCase):
     def test_owed_that_it_is_parked_by_deaths(self):
         self.submit(SHORT)
         self.die(0)
-        self.assertIn("PARKED", self.alerts(self.call("drive", JOB, FRESH[1], "me", 0, 0)))
-        self.assertNotIn("PARKED", self.alerts(self.call("drive", JOB, FRESH[1], "me", 1, 0)))
+        self.assertIn("PARKED", self.alerts(self.call("drive", JOB, NONCES[1], "me", 0, 0)))
+        self.assertNotIn("PARKED", self.alerts(self.call("drive", JOB, NONCES[1], "me", 1, 0)))
         self.assertEqual(["P", "0"], [self.step(0)[2], self.step(0)[6]])
         self.owed_alert("PARKED", "0", "0")
 
     def test_owed_that_the_deadline_holds_it(self):
         self.submit(LONG, complete_by=self.now() + 60000)
         self.redis.set("skew", 61000)
-        self.assertIn("DEADLINE", self.alerts(self.call("drive", JOB, FRESH[1], "me", 0)))
+        self.assertIn("DEADLINE", self.alerts(self.call("drive", JOB, NONCES[1], "me", 0)))
         self.assertEqual(["deadline", "2"], self.job("hold", "late"))
-        self.assertNotIn("DEADLINE", self.alerts(self.call("drive", JOB, FRESH[1], "me", 1)))
+        self.assertNotIn("DEADLINE", self.alerts(self.call("drive", JOB, NONCES[1], "me", 1)))
         self.owed_alert("DEADLINE")
 
     def test_parked_by_failures_after_it_was_by_deaths(self):
@@ -2960,11 +2960,11 @@ class Functions(unittest.TestCase):
         for queue in "ab":
             self.submit_call(reply_to=queue)
         last = self.step(2)[5]
-        self.call("drive", JOB, FRESH[1], "me", 1, 2)
-        self.call("unsent", JOB, FRESH[1], "me", 1, last)
+        self.call("drive", JOB, NONCES[1], "me", 1, 2)
+        self.call("unsent", JOB, NONCES[1], "me", 1, last)
         self.call("taken", JOB, last)
         self.call("renew", JOB, last, "0.5", "half way", 10, "")
-        self.reply("A", f"0.{FRESH[3]}")  # too late
+        self.reply("A", f"0.{NONCES[3]}")  # too late
         self.record("T")  # it is parked, and a person is to know
         for i, command in enumerate(("disable", "enable", "pause", "resume")):
             self.assertEqual("DONE", self.steer(command, command_id=f"c{i}", issued_at=self.now()))
@@ -2988,7 +2988,7 @@ class Functions(unittest.TestCase):
         for i in (0, 2):
             token = self.step(i)[5]
             self.call("renew", JOB, token, "-1", "", 10, "")
-            self.call("unsent", JOB, FRESH[1], "me", 2, token)
+            self.call("unsent", JOB, NONCES[1], "me", 2, token)
             self.reply("T", token)
         self.call("inspect", "job", JOB, 0, 10, 1)
         self.steer("disable", command_id="d", issued_at=self.now())

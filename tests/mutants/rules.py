@@ -25,7 +25,7 @@ WIRE = "tests/unit/test_wire"
 WORKFLOW = "tests/unit/test_workflow"
 POLICY = "tests/unit/test_policy"
 BREAKER = "tests/unit/test_breaker"
-EXAM = "tests/unit/test_store_exam"
+STORE_CHECK = "tests/unit/test_store_check"
 BUS = "tests/integration/test_bus"
 BUS_BROKER = "tests/integration/test_bus_broker"
 BUS_CONFIRMS = "tests/integration/test_bus_confirms"
@@ -37,8 +37,8 @@ RULES = {
     "Who must act is told, and can ask": {
         "a job fails and nobody is told": (
             FUNCTIONS,
-            "    note(job, 'attention', outcome)\n    alert_owed(",
-            "    note(job, 'attention', outcome)\n    alert(",
+            "    add_history(job, 'attention', outcome)\n    add_alert(",
+            "    add_history(job, 'attention', outcome)\n    alert(",
             FUNCTIONS_TEST + "test_an_end_that_nobody_asked_for_needs_a_person",
         ),
         "an ordinary compensation is told": (
@@ -67,8 +67,8 @@ RULES = {
         ),
         "it leaves the list while it is tried again": (
             FUNCTIONS,
-            "function arrive(job, i)\n  remove_parked(job, i)",
-            "function arrive(job, i)",
+            "function reach_desired(job, i)\n  remove_parked(job, i)",
+            "function reach_desired(job, i)",
             FUNCTIONS_TEST + "test_parked_until_it_has_succeeded",
         ),
         "acknowledged once is acknowledged for ever": (
@@ -115,13 +115,13 @@ RULES = {
         ),
         "what is paused past its deadline is on no list": (
             FUNCTIONS,
-            "  local waits = job.hold == 'deadline' or job.hold ~= '' and late.is_late(job)",
+            "  local waits = job.hold == 'deadline' or job.hold ~= '' and deadline.has_passed(job)",
             "  local waits = job.hold == 'deadline'",
             FUNCTIONS_TEST + "test_deadline_of_what_is_paused",
         ),
         "what was resumed past its deadline is on the list when it is paused": (
             FUNCTIONS,
-            "  if late.is_late(job) then\n    late.mark(job, job.since - 1)\n  end\n",
+            "  if deadline.has_passed(job) then\n    deadline.mark_passed(job, job.since - 1)\n  end\n",
             "",
             FUNCTIONS_TEST + "test_deadline_of_what_is_paused",
         ),
@@ -139,14 +139,14 @@ RULES = {
         ),
         "dead letters are told before another scheduler can answer for them": (
             FUNCTIONS,
-            "  elseif grown > 0 and (since <= 0 or now - since >= TELLING) then\n    count = since > 0 and max(seen",
+            "  elseif grown > 0 and (since <= 0 or now - since >= CAUSE_CLAIMED) then\n    count = since > 0 and max(seen",
             "  elseif grown > 0 then\n    count = since > 0 and max(there",
             FUNCTIONS_TEST + "test_letters_of_others",
         ),
         "a letter that never comes hides another": (
             FUNCTIONS,
-            "    if since < 0 and now + since >= TELLING then -- nor",
-            "    if false then -- nor",
+            "    if since < 0 and now + since >= CAUSE_CLAIMED then -- they",
+            "    if false then -- they",
             FUNCTIONS_TEST + "test_letters_of_others",
         ),
         "dead letters of its own are told twice": (
@@ -169,7 +169,7 @@ RULES = {
         ),
         "what an alert command leaves behind lives on": (
             "scheduler/alert_io.c",
-            "    child_signal(process, SIGKILL); /* what it has left behind */\n",
+            "    child_signal(process, SIGKILL); /* the processes that it has left in its group */\n",
             "",
             "tests/unit/test_alert_io test_what_it_leaves_behind_is_killed",
         ),
@@ -187,8 +187,8 @@ RULES = {
             "    wait, lease = min(wait, left), lease\n",
         ),
         "an agent has longer than the store gives it": (
-            "scheduler/driven.c",
-            "    m.lock_ms = bounded(driven, w, r, m.lock_ms);\n",
+            "scheduler/transition.c",
+            "    m.lock_ms = bounded(transition, w, r, m.lock_ms);\n",
             "",
         ),
         "what is sent again goes beyond the deadline": (
@@ -306,7 +306,7 @@ RULES = {
         ),
         "a round that does not get through is over": (
             FUNCTIONS,
-            "  rec.token = rec.expiries >= t.expiries and ROUND or '-'",
+            "  rec.token = rec.expiries >= t.expiries and SILENCE_OVER or '-'",
             "  rec.token = '-'",
             FUNCTIONS_TEST + "test_a_round_that_does_not_get_through",
         ),
@@ -354,39 +354,39 @@ RULES = {
             "        effects_add(s->out, EFFECT_ACK, item->handle);\n    item->handle = 0;\n",
         ),
         "a Recover is acknowledged before its requests": (
-            "scheduler/driven.c",
-            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "scheduler/transition.c",
+            "    if (w) {\n        requests(s, op, transition, w);\n",
             "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n"
             "        op->item->message.control->command_case == DROVER__V1__CONTROL__COMMAND_RECOVER) {\n"
             "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
-            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "    if (w) {\n        requests(s, op, transition, w);\n",
         ),
         "a command is acknowledged before its requests": (
-            "scheduler/driven.c",
-            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "scheduler/transition.c",
+            "    if (w) {\n        requests(s, op, transition, w);\n",
             "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n"
             "        op->item->message.control->command_case != DROVER__V1__CONTROL__COMMAND_RECOVER) {\n"
             "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
-            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "    if (w) {\n        requests(s, op, transition, w);\n",
         ),
         "a request that expired is acknowledged before the one in its place": (
-            "scheduler/driven.c",
-            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "scheduler/transition.c",
+            "    if (w) {\n        requests(s, op, transition, w);\n",
             "    if (op->item->handle && op->item->source == SCHEDULER_EXPIRED) {\n"
             "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
-            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "    if (w) {\n        requests(s, op, transition, w);\n",
         ),
         "a reply is acknowledged before the requests of a later turn": (
-            "scheduler/driven.c",
-            "    if (w) {\n        requests(s, op, driven, w);\n",
-            "    if (op->item->handle && op->item->source == SCHEDULER_REPLIES && driven->n_requests > 0 &&\n"
-            "        driven->requests[0].turn > 1) {\n"
+            "scheduler/transition.c",
+            "    if (w) {\n        requests(s, op, transition, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_REPLIES && transition->n_requests > 0 &&\n"
+            "        transition->requests[0].turn > 1) {\n"
             "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
-            "    if (w) {\n        requests(s, op, driven, w);\n",
+            "    if (w) {\n        requests(s, op, transition, w);\n",
         ),
         "a redelivered reply does not send its follow-ups again": (
             FUNCTIONS,
-            "if #list == 0 or not moving(job) then",
+            "if #list == 0 or not can_dispatch(job) then",
             "if true then",
         ),
         "a call repeated after no answer is not taken as a redelivery": (
@@ -395,15 +395,15 @@ RULES = {
             "op->again = true;",
         ),
         "a repeated drive mints the same token again": (
-            "scheduler/driven.c",
-            "    nonces_next(&s->nonces, op->fresh);\n    ops_drive",
+            "scheduler/transition.c",
+            "    nonces_next(&s->nonces, op->nonce);\n    ops_drive",
             "    ops_drive",
             f"{SCHEDULER} test_a_repeated_drive_mints_anew",
         ),
         "a notice is settled before it is sent": (
-            "scheduler/notice.c",
-            "        op->then = notice_told;\n        tell(s, op, &job, w);",
-            "        notice_told(s, op);",
+            "scheduler/notification.c",
+            "        op->then = notification_published;\n        tell(s, op, &job, w);",
+            "        notification_published(s, op);",
         ),
         "a reply that is said once more sends its follow-ups again": (
             FUNCTIONS,
@@ -464,7 +464,7 @@ RULES = {
         ),
         "expire does not withdraw the token": (
             FUNCTIONS,
-            "  rec.current, rec.token = 'U', counts and '-' or SILENT\n",
+            "  rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE\n",
             "  rec.current = 'U'\n",
         ),
         "a late reply leaves no evidence": (
@@ -494,8 +494,8 @@ RULES = {
         ),
         "a lease that ended is taken for one in which nothing was done": (
             FUNCTIONS,
-            "  rec.current, rec.token = 'U', counts and '-' or SILENT\n",
-            "  rec.token = counts and '-' or SILENT\n",
+            "  rec.current, rec.token = 'U', counts and '-' or NO_EVIDENCE\n",
+            "  rec.token = counts and '-' or NO_EVIDENCE\n",
         ),
         "a request that came back is taken for one that nobody had": (
             FUNCTIONS,
@@ -533,8 +533,8 @@ RULES = {
     "A failure report waives the undo only where the step says so, and proves that nothing took effect": {
         "an agent without a slot says that nothing will ever take effect": (
             "agent/run.c",
-            "        .retry_after_ms = in_company(run)",
-            "        .effect = DROVER__V1__EFFECT__EFFECT_NONE,\n        .retry_after_ms = in_company(run)",
+            "        .retry_after_ms = is_batched(run)",
+            "        .effect = DROVER__V1__EFFECT__EFFECT_NONE,\n        .retry_after_ms = is_batched(run)",
             f"{AGENT} test_suspect_while_draining",
         ),
         "an agent without a slot says of a first attempt that nothing will ever take effect": (
@@ -575,7 +575,7 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_an_undo_too_large_that_nobody_wants",
         ),
         "what is too large to be sent is told as any failure": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "OP_UNSENDABLE, op->job, m.token",
             "OP_PERMANENT, op->job, m.token",
             "tests/integration/test_bad_input.py BadInput.test_request_too_large",
@@ -589,8 +589,8 @@ RULES = {
     "DEFER is tried again when it says, and is not counted": {
         "a deferred step counts as failed": (
             FUNCTIONS,
-            "  if op.kind == 'F' then\n    note(job, 'deferred'",
-            "  if false then\n    note(job, 'deferred'",
+            "  if op.kind == 'F' then\n    add_history(job, 'deferred'",
+            "  if false then\n    add_history(job, 'deferred'",
         ),
         "a deferred step does not wait for as long as it was told": (
             FUNCTIONS,
@@ -611,8 +611,8 @@ RULES = {
         ),
         "a death counts as a failure": (
             FUNCTIONS,
-            "    rec.expiries = rec.expiries + 1\n  end\n  -- that it",
-            "    rec.failures = rec.failures + 1\n  end\n  -- that it",
+            "    rec.expiries = rec.expiries + 1\n  end\n  -- a request",
+            "    rec.failures = rec.failures + 1\n  end\n  -- a request",
         ),
         "deaths are limited as failures are": (
             FUNCTIONS,
@@ -678,25 +678,25 @@ RULES = {
         ),
         "a step that kills its agents gets more of them": (
             FUNCTIONS,
-            "  elseif rec.token ~= ROUND and rec.current == 'U' and rec.expiries >= t.expiries then",
+            "  elseif rec.token ~= SILENCE_OVER and rec.current == 'U' and rec.expiries >= t.expiries then",
             "  elseif false then",
         ),
         "each try of a parked step is told anew": (
             FUNCTIONS,
-            "  if fresh or till == 0 then\n    alert_owed",
-            "  if true then\n    alert_owed",
+            "  if is_new or till == 0 then\n    add_alert",
+            "  if true then\n    add_alert",
             "tests/integration/test_alerts.py Alerts.test_parked_is_told_once",
         ),
         "what fails for good while it is tried now and then is not told": (
             FUNCTIONS,
-            "  if fresh or till == 0 then\n    alert_owed",
-            "  if fresh then\n    alert_owed",
+            "  if is_new or till == 0 then\n    add_alert",
+            "  if is_new then\n    add_alert",
             "tests/integration/test_functions.py Functions.test_parked_for_good_while_it_was_parked",
         ),
         "what had used up its tries is sent again where its job goes on": (
             FUNCTIONS,
-            "    if reason then -- the end",
-            "    if false then -- the end",
+            "    if reason then -- its timer",
+            "    if false then -- its timer",
             "tests/integration/test_functions.py Functions.test_what_kills_is_not_sent_again",
         ),
         "what is marked in a hold is not named again": (
@@ -740,8 +740,8 @@ RULES = {
         ),
         "nobody hears of a silence that lasts": (
             FUNCTIONS,
-            "      alert(job, i, 'SILENT', rec.asked) -- what",
-            "      -- what",
+            "      alert(job, i, 'SILENT', rec.asked) -- the",
+            "      -- the",
             "tests/integration/test_functions.py Functions.test_what_nobody_has_begun_does_not_count",
         ),
         "a silence goes on where the actor is served": (
@@ -758,8 +758,8 @@ RULES = {
         ),
         "Progress of an agent that died ends the lease of another one": (
             FUNCTIONS,
-            "    lease = max(lease, rec.till) -- what",
-            "    -- what",
+            "    lease = max(lease, rec.till) -- a late",
+            "    -- a late",
             "tests/integration/test_functions.py Functions.test_progress_of_one_that_died_takes_nothing",
         ),
         "what comes back begun is taken from its agent": (
@@ -807,14 +807,14 @@ RULES = {
         ),
         "what came too late to be begun is thrown away": (
             "agent/run.c",
-            "    if (run->delivery->acked || run->delivery->repeated || in_company(run))\n",
+            "    if (run->delivery->acked || run->delivery->repeated || is_batched(run))\n",
             "    if (true)\n",
             f"{AGENT} test_no_start_past_the_lease",
         ),
         "what comes too late goes back for ever": (
             "agent/run.c",
-            "    if (run->delivery->acked || run->delivery->repeated || in_company(run))\n",
-            "    if (run->delivery->acked || in_company(run))\n",
+            "    if (run->delivery->acked || run->delivery->repeated || is_batched(run))\n",
+            "    if (run->delivery->acked || is_batched(run))\n",
             f"{AGENT} test_no_start_past_the_lease",
         ),
         "a queue that nobody consumes is taken for one that was emptied": (
@@ -829,28 +829,28 @@ RULES = {
             "consumers > 0",
             f"{WATCH} test_not_taken",
         ),
-        "a look that was asked for before the confirm shows something": (
+        "an inspection that was asked for before the confirm shows something": (
             "scheduler/watch.c",
-            " && w->confirmed < s->look_began &&",
+            " && w->confirmed < s->inspection_began &&",
             " &&",
             f"{WATCH} test_confirmed_first",
         ),
-        "a look that comes after the wait shows something": (
+        "an inspection that comes after the wait shows something": (
             "scheduler/watch.c",
             "           s->now < w->wait_ends;\n",
             "           true;\n",
             f"{WATCH} test_too_late",
         ),
-        "a look at one queue shows something of another": (
+        "an inspection of one queue shows something of another": (
             "scheduler/watch.c",
-            "    return strcmp(w->actor, s->looked) == 0 && w",
+            "    return strcmp(w->actor, s->inspected) == 0 && w",
             "    return w",
             f"{WATCH} test_another_queue",
         ),
-        "the first look counts": (
+        "the first inspection counts": (
             "scheduler/watch.c",
-            "            w->left = messages",
-            "            w->left |= messages",
+            "            w->left_queue = messages",
+            "            w->left_queue |= messages",
             f"{WATCH} test_the_last_look_counts",
         ),
         "what was seen of a broker's queues outlives the connection": (
@@ -921,7 +921,7 @@ RULES = {
         ),
         "what has waited is sent, whatever its job wants": (
             FUNCTIONS,
-            "      if moving(job) and not overtaken(job, rec) and wait > 0 then\n        job.dispatched",
+            "      if can_dispatch(job) and not overtaken(job, rec) and wait > 0 then\n        job.dispatched",
             "      if wait > 0 then\n        job.dispatched",
             f"{DISPATCH} test_waited_and_cancelled",
         ),
@@ -977,14 +977,14 @@ RULES = {
         ),
         "one damaged notice stops all others": (
             FUNCTIONS,
-            "      local counted, tries = unless_torn(call, 'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)\n",
+            "      local counted, tries = try_job(call, 'HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)\n",
             "      local counted, tries = true, call('HINCRBY', p .. 'data:' .. id, 'n' .. seq, 1)\n",
             "tests/integration/test_functions.py Functions.test_a_damaged_notice_is_told",
         ),
         "what cannot be told stops all else": (
             FUNCTIONS,
-            "    local good, owed = unless_torn(is_owed, p, id or '', seq or '')\n",
-            "    local good, owed = true, is_owed(p, id, seq)\n",
+            "    local good, owed = try_job(has_notification, p, id or '', seq or '')\n",
+            "    local good, owed = true, has_notification(p, id, seq)\n",
             "tests/integration/test_functions.py Functions.test_a_damaged_notice_is_told",
         ),
         "damaged answers to commands refuse all commands": (
@@ -995,7 +995,7 @@ RULES = {
         ),
         "a notice whose tries were damaged is told for ever": (
             FUNCTIONS,
-            "    tries = NOTICE_TRIES - 1 -- also",
+            "    tries = NOTIFICATION_TRIES - 1 -- also",
             "    tries = 0 -- also",
             "tests/integration/test_functions.py Functions.test_a_damaged_notice_is_told",
         ),
@@ -1026,7 +1026,7 @@ RULES = {
         "a person is told with each sweep": (
             "scheduler/alert.c",
             ".reason = TORN, .what = OPS_CAUSE_ASK};\n",
-            ".reason = TORN, .what = OPS_CAUSE_ASK};\n    alert_tell(s, op);\n",
+            ".reason = TORN, .what = OPS_CAUSE_ASK};\n    alert_publish(s, op);\n",
             "tests/integration/test_supervisors.py Supervisors.test_torn",
         ),
         "supervisors may not count how often they ask for a notice": (
@@ -1090,26 +1090,26 @@ RULES = {
     },
     "Whoever has submitted a job hears its end": {
         "only the last one hears it": (
-            "scheduler/notice.c",
-            "op->tells_earlier && i < job->n_earlier",
+            "scheduler/notification.c",
+            "op->publishes_earlier && i < job->n_earlier",
             "false",
             f"{TOLD} test_all_submitters_are_told",
         ),
         "those before hear it with each try": (
-            "scheduler/notice.c",
+            "scheduler/notification.c",
             "op->returned ? OPS_CAUSE_TOLD : OPS_CAUSE_OVER",
             "OPS_CAUSE_OVER",
             f"{TOLD} test_the_last_submitter_is_gone",
         ),
         "those before do not hear it where a scheduler has died over it": (
-            "scheduler/notice.c",
-            "cause, what, EARLIER_FRESH);",
-            "cause, what, op->fresh);",
+            "scheduler/notification.c",
+            "cause, what, EARLIER_NONCE);",
+            "cause, what, op->nonce);",
             f"{TOLD} test_submitters_of_a_scheduler_that_dies",
         ),
         "one before whose queue is gone is waited for": (
             "scheduler/scheduler.c",
-            "        op->returned |= !part->spare;\n",
+            "        op->returned |= !part->optional;\n",
             "        op->returned = true;\n",
             f"{TOLD} test_an_earlier_submitter_is_gone",
         ),
@@ -1158,8 +1158,8 @@ RULES = {
         ),
         "nobody looks at a job when its deadline passes": (
             FUNCTIONS,
-            "  if at > job.now and job.desired == 'A' then\n    touch(job, at)",
-            "  if false then\n    touch(job, at)",
+            "  if at > job.now and job.desired == 'A' then\n    lower_due(job, at)",
+            "  if false then\n    lower_due(job, at)",
         ),
         "a deadline takes the place of a pause": (
             FUNCTIONS,
@@ -1179,7 +1179,7 @@ RULES = {
         ),
         "a job that is retried forgets its deadline": (
             FUNCTIONS,
-            "    reopen(job)\n    mind_deadline(job)\n",
+            "    reopen(job)\n    apply_deadline(job)\n",
             "    reopen(job)\n",
             "tests/integration/test_turns.py Turns.test_deadline_after_a_retry",
         ),
@@ -1228,8 +1228,8 @@ RULES = {
         ),
         "an undo waits for all that is in flight": (
             FUNCTIONS,
-            "  if rec.current ~= job.desired and rec.waiting == 0 and moving(job) then\n    if not",
-            "  if rec.current ~= job.desired and rec.waiting == 0 and moving(job) and (job.desired == 'A' or job.busy == 0) then\n"
+            "  if rec.current ~= job.desired and rec.waiting == 0 and can_dispatch(job) then\n    if not",
+            "  if rec.current ~= job.desired and rec.waiting == 0 and can_dispatch(job) and (job.desired == 'A' or job.busy == 0) then\n"
             "    if not",
         ),
     },
@@ -1265,9 +1265,9 @@ RULES = {
     "What failed is tried again as it is: nothing is undone on the way forward but what an earlier turn may have done": {
         "what failed is undone before it is tried again": (
             FUNCTIONS,
-            "    lock(job, i, rec, next_asked(job, rec), fresh)\n  end\nend\n\n-- A step has come",
+            "    dispatch(job, i, rec, next_asked(job, rec), nonce)\n  end\nend\n\n-- A step has come",
             "    local back = rec.current == 'U' and step_of(job.def, i).has_revert\n"
-            "    lock(job, i, rec, back and 'D' or next_asked(job, rec), fresh)\n  end\nend\n\n-- A step has come",
+            "    dispatch(job, i, rec, back and 'D' or next_asked(job, rec), nonce)\n  end\nend\n\n-- A step has come",
         ),
     },
     "Each turn has keys of its own, the tries of one piece of work the same": {
@@ -1290,14 +1290,14 @@ RULES = {
             "  if true then\n    return step.forward\n",
         ),
         "an undo goes to the actor of the do": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;\n"
             "\n"
             "    m->job_id",
             "    const struct workflow_dispatch *d = &step->forward;\n\n    m->job_id",
         ),
         "an undo with arguments of its own gets those of the do": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;\n"
             "    Drover__V1__StepRequest m",
             "    const struct workflow_dispatch *d = &step->forward;\n    Drover__V1__StepRequest m",
@@ -1312,12 +1312,12 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_what_an_undo_takes_back",
         ),
         "an undo carries the key of another turn": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "key_of(s, op, step, r->forward_turn);",
             "key_of(s, op, step, r->forward_turn + 1);",
         ),
         "an undo is not told what the do gave": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    if (found >= 0)\n        m->forward_result",
             "    if (false)\n        m->forward_result",
             "tests/integration/test_behaviours.py Behaviours.test_forward_result_reaches_undo",
@@ -1350,8 +1350,8 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_notice_of_a_turn_that_is_past",
         ),
         "a notice that is not known is settled": (
-            "scheduler/notice.c",
-            "        return; /* forgotten, or not owed: nothing to tell */\n",
+            "scheduler/notification.c",
+            "        return; /* forgotten, or not in the outbox: nothing to publish */\n",
             "        op_call(s, op, settle_call, settle_answered);\n        return;\n",
             f"{ROLLBACK} test_unknown_notices_are_left",
         ),
@@ -1445,13 +1445,13 @@ RULES = {
     "A job that cannot be read stops no other, and can be killed": {
         "a torn job stops the expiry of others": (
             FUNCTIONS,
-            "unless_torn(expire_job, p, id, now, hold, clock, jobs)\n",
+            "try_job(expire_job, p, id, now, hold, clock, jobs)\n",
             "true, expire_job(p, id, now, hold, clock, jobs)\n",
             "tests/integration/test_functions.py Functions.test_torn_jobs",
         ),
         "a torn job stops the sweep": (
             FUNCTIONS,
-            "unless_torn(sweep_one, p, id, now, at, places)\n",
+            "try_job(sweep_one, p, id, now, at, places)\n",
             "true, sweep_one(p, id, now, at, places)\n",
             "tests/integration/test_functions.py Functions.test_torn_jobs",
         ),
@@ -1489,19 +1489,19 @@ RULES = {
         ),
         "a sweep counts on though its job has changed": (
             FUNCTIONS,
-            "    at.counts = at.step == 0 and at.edge == 0 -- else the next round will tell\n",
+            "    at.counts = at.step == 0 and at.edge == 0 -- else the next round counts\n",
             "",
             "tests/integration/test_functions.py Functions.test_a_count_across_calls",
         ),
         "a sweep does not count the steps of a job that is held": (
             FUNCTIONS,
             "  if job.phase == 'PROCESSING' and #job.spreads == 0 then\n    sweep_steps",
-            "  if moving(job) and #job.spreads == 0 then\n    sweep_steps",
+            "  if can_dispatch(job) and #job.spreads == 0 then\n    sweep_steps",
             "tests/integration/test_functions.py Functions.test_what_is_stuck_is_counted_again",
         ),
         "a job whose counters were mended at its end is not driven": (
             FUNCTIONS,
-            " or at_its_end(job)\n",
+            " or should_settle(job)\n",
             "\n",
             "tests/integration/test_functions.py Functions.test_a_job_that_counts_a_step_too_many",
         ),
@@ -1582,7 +1582,7 @@ RULES = {
         ),
         "a job that a person takes back tries again by itself": (
             FUNCTIONS,
-            "      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- nor will it be tried again by itself\n",
+            "      call('HSET', job.key, 'tried', int(TRIES_MAX)) -- no other run by itself\n",
             "",
             "tests/integration/test_turns.py Turns.test_cancelled_while_compensating",
         ),
@@ -1596,8 +1596,8 @@ RULES = {
         ),
         "a job that could not be undone names no step": (
             FUNCTIONS,
-            "  owe(job, outcome, reason, job.failed)\n",
-            "  owe(job, outcome, reason, '')\n",
+            "  add_notification(job, outcome, reason, job.failed)\n",
+            "  add_notification(job, outcome, reason, '')\n",
         ),
         "a job whose undo has failed goes forward again": (
             FUNCTIONS,
@@ -1660,7 +1660,7 @@ RULES = {
     "Who gave a command, and why, is kept": {
         "a command leaves no trace in the history": (
             FUNCTIONS,
-            "  note(job, 'command', command.name, command.id ~= '' and command.id or '-', command.said)\n",
+            "  add_history(job, 'command', command.name, command.id ~= '' and command.id or '-', command.said)\n",
             "",
             "tests/integration/test_why.py Why.test_held",
         ),
@@ -1685,8 +1685,8 @@ RULES = {
         ),
         "a resumed job forgets what waited": (
             FUNCTIONS,
-            "  note(job, 'resumed')\n  if job.phase == 'PROCESSING' then\n",
-            "  note(job, 'resumed')\n  if job.phase == 'NEVER' then\n",
+            "  add_history(job, 'resumed')\n  if job.phase == 'PROCESSING' then\n",
+            "  add_history(job, 'resumed')\n  if job.phase == 'NEVER' then\n",
         ),
         "what nothing holds is resumed": (
             FUNCTIONS,
@@ -1709,25 +1709,25 @@ RULES = {
         ),
         "a retry of a step leaves its counters": (
             FUNCTIONS,
-            "  remove_parked(job, i)\n  forgive(rec)\n",
+            "  remove_parked(job, i)\n  reset_counts(rec)\n",
             "  remove_parked(job, i)\n",
             "tests/integration/test_functions.py Functions.test_retry_of_one_begins_it_anew",
         ),
         "a retry of all leaves the counters": (
             FUNCTIONS,
-            "      forgive(rec)\n      set_state(job, i, rec, 'W', 0)\n",
+            "      reset_counts(rec)\n      set_state(job, i, rec, 'W', 0)\n",
             "      set_state(job, i, rec, 'W', 0)\n",
             "tests/integration/test_functions.py Functions.test_retry_all_of_what_the_end_laid_down",
         ),
         "a retry of all leaves the counters of what is due before it has come by": (
             FUNCTIONS,
-            "  elseif retry_ahead(job, i) and stands_still(job, i, rec) then\n",
+            "  elseif retry_ahead(job, i) and retry_applies(job, i, rec) then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_retry_all_before_its_walk_has_come_by",
         ),
         "a retry of all begins anew what has tries left": (
             FUNCTIONS,
-            "  elseif retry_ahead(job, i) and stands_still(job, i, rec) then\n",
+            "  elseif retry_ahead(job, i) and retry_applies(job, i, rec) then\n",
             "  elseif retry_ahead(job, i) then\n",
             "tests/integration/test_functions.py Functions.test_retry_all_before_its_walk_has_come_by",
         ),
@@ -1763,8 +1763,8 @@ RULES = {
         ),
         "a retry of all begins what was parked before it looks at the counters": (
             FUNCTIONS,
-            "go_on_after_failure(job, next(recs) and 'w' or 'y')",
-            "go_on_after_failure(job, 'w')",
+            "resume_after_failure(job, next(recs) and 'w' or 'y')",
+            "resume_after_failure(job, 'w')",
             "tests/integration/test_functions.py Functions.test_retry_all_of_what_failed_for_good_and_the_end_laid_down",
         ),
         "what the end of a job laid down is no more parked": (
@@ -1786,7 +1786,7 @@ RULES = {
         ),
         "new arguments are not kept": (
             FUNCTIONS,
-            "    keep(job, 'a' .. i, arguments)\n",
+            "    set_data(job, 'a' .. i, arguments)\n",
             "",
             "tests/integration/test_turns.py Turns.test_retry_with_other_arguments",
         ),
@@ -1914,7 +1914,7 @@ RULES = {
         ),
         "what a migration drops still counts": (
             FUNCTIONS,
-            "  keep(job, 'a' .. i, '') --",
+            "  set_data(job, 'a' .. i, '') --",
             "  call('HDEL', job.p .. 'data:' .. job.id, 'a' .. i) --",
             "tests/integration/test_functions.py Functions.test_migrate_what_was_given_arguments",
         ),
@@ -1970,14 +1970,14 @@ RULES = {
         ),
         "what was held up by a change stays": (
             FUNCTIONS,
-            "    change.carry_out(job, fresh)\n    look_at_all(job, 'w')\n",
-            "    change.carry_out(job, fresh)\n",
+            "    change.carry_out(job, nonce)\n    add_walk(job, 'w')\n",
+            "    change.carry_out(job, nonce)\n",
             FUNCTIONS_TEST + "test_change_of_what_may_have_been_done",
         ),
         "another lease is another work": (
             FUNCTIONS,
-            "  note(job, how == 't' and 'changed' or 'edited', i, what)\n",
-            "  set(job, 'turn', job.turn + 1)\n  rec.turn = job.turn\n  note(job, how == 't' and 'changed' or 'edited', i, what)\n",
+            "  add_history(job, how == 't' and 'changed' or 'edited', i, what)\n",
+            "  set(job, 'turn', job.turn + 1)\n  rec.turn = job.turn\n  add_history(job, how == 't' and 'changed' or 'edited', i, what)\n",
             FUNCTIONS_TEST + "test_change_of_the_lease",
         ),
         "a migration to another lease is another work": (
@@ -2000,7 +2000,7 @@ RULES = {
         ),
         "what is done in the meantime is changed": (
             FUNCTIONS,
-            "  if code ~= 'DONE' then\n    note(job, 'unchanged', why or code, i)\n",
+            "  if code ~= 'DONE' then\n    add_history(job, 'unchanged', why or code, i)\n",
             "  if code ~= 'DONE' then\n",
             FUNCTIONS_TEST + "test_change_that_a_person_overtakes",
         ),
@@ -2012,8 +2012,8 @@ RULES = {
         ),
         "its undo and what is done afterwards have one key": (
             FUNCTIONS,
-            "    set(job, 'turn', job.turn + 2)\n    note(job, 'changing', step.i)\n",
-            "    set(job, 'turn', job.turn + 1)\n    note(job, 'changing', step.i)\n    job.turn = job.turn + 1\n",
+            "    set(job, 'turn', job.turn + 2)\n    add_history(job, 'changing', step.i)\n",
+            "    set(job, 'turn', job.turn + 1)\n    add_history(job, 'changing', step.i)\n    job.turn = job.turn + 1\n",
             FUNCTIONS_TEST + "test_keys_of_a_change_that_is_not_carried_out",
         ),
         "an undo that was sent is other work": (
@@ -2030,8 +2030,8 @@ RULES = {
         ),
         "its undo has the new arguments": (
             FUNCTIONS,
-            "    return put_off(job, command.fresh, {{i = i, rec = rec}}, 'change',",
-            "    keep(job, 'a' .. i, arguments)\n    return put_off(job, command.fresh, {{i = i, rec = rec}}, 'change',",
+            "    return put_off(job, command.nonce, {{i = i, rec = rec}}, 'change',",
+            "    set_data(job, 'a' .. i, arguments)\n    return put_off(job, command.nonce, {{i = i, rec = rec}}, 'change',",
             FUNCTIONS_TEST + "test_arguments_of_what_may_have_been_done",
         ),
         "whoever may submit changes steps": (
@@ -2042,7 +2042,7 @@ RULES = {
         ),
         "any actor does a registered step": (
             "scheduler/change.c",
-            "    if (!*actor || !s->access->registered || is_of_workflows(s, actor))",
+            "    if (!*actor || !s->access->registered || actor_is_registered(s, actor))",
             "    if (true)",
             f"{OWNERS} Owners.test_steps_are_the_operators_word",
         ),
@@ -2126,7 +2126,7 @@ RULES = {
         ),
         "a handler starts after its lease": (
             "agent/run.c",
-            "    if (a->now >= stop_time(a, run)) { /* we stood still for so long */",
+            "    if (a->now >= stop_time(a, run)) { /* the process stood still for so long */",
             "    if (false) {",
             f"{AGENT} test_no_start_past_the_lease",
         ),
@@ -2315,13 +2315,13 @@ RULES = {
         ),
         "what was given back comes at once": (
             "scheduler/intake.c",
-            "    if (!s->crowded)\n        consume(s, false);\n",
+            "    if (!s->consuming_stopped)\n        consume(s, false);\n",
             "",
             f"{LIMITS} test_large_messages_go_back",
         ),
         "nothing is consumed any more": (
             "scheduler/intake.c",
-            "    if (s->crowded && s->unread_bytes <= MACHINE_UNREAD_BYTES / 2)\n",
+            "    if (s->consuming_stopped && s->unread_bytes <= MACHINE_UNREAD_BYTES / 2)\n",
             "    if (false)\n",
             f"{LIMITS} test_large_messages_go_back",
         ),
@@ -2351,7 +2351,7 @@ RULES = {
         ),
         "good replies count like bad ones": (
             "scheduler/scheduler.c",
-            "            allowance_wanted(s, op->item->actor);\n        if",
+            "            allowance_return_reply(s, op->item->actor);\n        if",
             "            (void)0;\n        if",
             f"{LIMITS} test_bad_replies",
         ),
@@ -2382,7 +2382,7 @@ RULES = {
         "of one actor's agents it is told, of those of others not": (
             "scheduler/allowance.c",
             "    if (news)\n        a->told = s->now;\n    return news;\n",
-            "    if (s->now < s->isolated_told + MACHINE_TOLD_AGAIN_MS)\n        return false;\n"
+            "    if (s->now < s->isolated_told + MACHINE_ALERT_AGAIN_MS)\n        return false;\n"
             "    s->isolated_told = s->now;\n    return news;\n",
             f"{LIMITS} test_each_actor_is_told_of",
         ),
@@ -2400,7 +2400,7 @@ RULES = {
         ),
         "actors of registered workflows have no queues": (
             "scheduler/dispatch.c",
-            "    if (!is_of_workflows(s, actor) && s->other",
+            "    if (!actor_is_registered(s, actor) && s->other",
             "    if (s->other",
             f"{LIMITS} test_declared_actors_of_workflows",
         ),
@@ -2508,14 +2508,14 @@ RULES = {
         ),
         "who has taken what he may goes on with commands": (
             FUNCTIONS,
-            "  elseif not may_pay(p, a) then\n",
+            "  elseif not within_bytes(p, a) then\n",
             "  elseif false then\n",
             "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
         ),
         "nor may he end his jobs": (
             FUNCTIONS,
-            " or a[2] == 'cancel' or a[2] == 'kill' or not takes",
-            " or not takes",
+            " or a[2] == 'cancel' or a[2] == 'kill' or not over",
+            " or not over",
             "tests/integration/test_functions.py Functions.test_commands_count_for_their_owner",
         ),
         "what commands have taken is not given back": (
@@ -2581,7 +2581,7 @@ RULES = {
             f"{OWNERS} Owners.test_job_of_another_is_unknown",
         ),
         "everybody lists all jobs": (
-            "scheduler/list.c",
+            "scheduler/list_jobs.c",
             "access_owner(s->access, op->item->user)",
             "NULL",
             f"{OWNERS} Owners.test_job_of_another_is_unknown",
@@ -2686,13 +2686,13 @@ RULES = {
     "An answer counts only from the agents of the step's actor": {
         "tokens of one call have the same digits": (
             FUNCTIONS,
-            "redis.sha1hex(fresh .. '.' .. int(i))",
-            "redis.sha1hex(fresh)",
+            "redis.sha1hex(nonce .. '.' .. int(i))",
+            "redis.sha1hex(nonce)",
             "tests/integration/test_functions.py Functions.test_tokens_of_one_call",
         ),
         "a token does not depend on what the scheduler has drawn": (
             FUNCTIONS,
-            "redis.sha1hex(fresh .. '.' .. int(i))",
+            "redis.sha1hex(nonce .. '.' .. int(i))",
             "redis.sha1hex(int(i))",
             "tests/integration/test_functions.py Functions.test_tokens_of_two_calls",
         ),
@@ -3031,32 +3031,32 @@ RULES = {
             f"{AGENT} test_redelivered_to_the_same_process",
         ),
     },
-    "Poison and schedulers: what has cost two lives is dead-lettered by the third, and innocents beside it live": {
+    "Poison and schedulers: a message that two schedulers have died of is dead-lettered by the third, and messages beside it are handled": {
         "what comes again is given up, though nobody has died of it": (
-            "scheduler/suspects.c",
-            "lives < MACHINE_SUSPECT_LIVES",
-            "lives < 1",
+            "scheduler/poison.c",
+            "incarnations < MACHINE_POISON_AT",
+            "incarnations < 1",
         ),
         "three that live are taken for two that died of it": (
             FUNCTIONS,
-            "    if what == 'begin' and #lives > 1 and is_new(known, now) then\n",
+            "    if what == 'begin' and #incarnations > 1 and is_new(known, now) then\n",
             "    if false then\n",
             f"{SUSPECTS} test_copies",
         ),
         "what kills is read for ever": (
             "scheduler/machine.h",
-            "#define MACHINE_SUSPECT_LIVES 3 ",
-            "#define MACHINE_SUSPECT_LIVES 1000 ",
+            "#define MACHINE_POISON_AT 3 ",
+            "#define MACHINE_POISON_AT 1000 ",
             f"{SUSPECTS} test_poison",
         ),
         "schedulers read suspects side by side": (
-            "scheduler/suspects.c",
+            "scheduler/poison.c",
             "    if (s->suspect || !(first = list_pop(&s->suspects)))\n",
             "    if (!(first = list_pop(&s->suspects)))\n",
             f"{SUSPECTS} test_restarts_of_the_broker",
         ),
         "a life that lost the broker counts as lost": (
-            "scheduler/suspects.c",
+            "scheduler/poison.c",
             "        op_unref(s, op);\n    }\n    take_back(s);\n",
             "        op_unref(s, op);\n    }\n    s->suspect = NULL;\n",
             f"{SUSPECTS} test_restarts_of_the_broker",
@@ -3068,24 +3068,24 @@ RULES = {
             f"{SUSPECTS} test_survived",
         ),
         "a message that was dealt with stays suspected": (
-            "scheduler/suspects.c",
-            "tell_end(s, item->suspect, OPS_SUSPECT_END);",
-            "tell_end(s, item->suspect, OPS_SUSPECT_BEGIN);",
+            "scheduler/poison.c",
+            "suspect_end(s, item->suspect, OPS_SUSPECT_END);",
+            "suspect_end(s, item->suspect, OPS_SUSPECT_BEGIN);",
             f"{SUSPECTS} test_forgotten",
         ),
     },
     "strict: what Redis is set to is looked at, and replicas are waited for": {
         "strict is satisfied with any appendfsync": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "    if (strcmp(appendfsync, \"always\") != 0)\n",
             "    if (false)\n",
-            "tests/unit/test_store_exam test_strict_durability",
+            "tests/unit/test_store_check test_strict_durability",
         ),
         "strict is satisfied with fewer replicas": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "    if (strtoul(replicas, NULL, 10) < e->config->replicas)\n",
             "    if (false)\n",
-            "tests/unit/test_store_exam test_strict_durability",
+            "tests/unit/test_store_check test_strict_durability",
         ),
         "replicas are not waited for": (
             "common/io/store.c",
@@ -3097,8 +3097,8 @@ RULES = {
     "A store that went back in time is seen, and what was accepted and is gone is listed": {
         "an emptied store gets no workflows": (
             "scheduler/rollback.c",
-            "        rollback_look(s);\n        workflows_register(s);\n",
-            "        rollback_look(s);\n",
+            "        rollback_check(s);\n        workflows_register(s);\n",
+            "        rollback_check(s);\n",
             f"{ROLLBACK} test_workflows_come_back",
         ),
         "workflows that are being registered are not registered again": (
@@ -3115,19 +3115,19 @@ RULES = {
         ),
         "an emptied store is not seen": (
             "scheduler/rollback.c",
-            "    bool lost = known && !bytes_is(shows->id, mark->id);\n",
+            "    bool lost = known && !bytes_is(shows->id, watermark->id);\n",
             "    bool lost = false;\n",
             f"{ROLLBACK} test_store_emptied",
         ),
-        "accepting does not move the mark": (
+        "accepting does not move the watermark": (
             FUNCTIONS,
-            "  note(job, 'created', found, by)\n  move_mark(job)\n",
-            "  note(job, 'created', found, by)\n",
+            "  add_history(job, 'created', found, by)\n  move_watermark(job)\n",
+            "  add_history(job, 'created', found, by)\n",
             f"{ROLLBACK} test_store_emptied",
         ),
-        "settling does not move the mark": (
+        "settling does not move the watermark": (
             FUNCTIONS,
-            "  job.settled = job.seq\n  move_mark(job)\n",
+            "  job.settled = job.seq\n  move_watermark(job)\n",
             "  job.settled = job.seq\n",
             f"{ROLLBACK} test_settling_lost",
         ),
@@ -3143,13 +3143,13 @@ RULES = {
             "    if true then\n      gone[",
             f"{ROLLBACK} test_store_went_back",
         ),
-        "a job that is gone is not missed once others have moved the mark on": (
+        "a job that is gone is not missed once others have moved the watermark on": (
             "scheduler/rollback.c",
-            "    mark->suspect |= lost || back || (known && other_run);\n",
-            "    mark->suspect |= lost || back;\n",
+            "    watermark->went_back |= lost || back || (known && other_run);\n",
+            "    watermark->went_back |= lost || back;\n",
             f"{ROLLBACK} test_store_went_back_twice",
         ),
-        "a look at more jobs than a call may name passes some over": (
+        "a check of more jobs than a call may name passes some over": (
             "scheduler/rollback.c",
             "        if (a->number >= op->first)\n",
             "        if (a->number > op->first)\n",
@@ -3380,13 +3380,13 @@ RULES = {
         ),
         "a turn may take as long as it likes": (
             FUNCTIONS,
-            "      job.budget.left = job.budget.left - 1\n      if count_step",
-            "      if count_step",
+            "      job.budget.left = job.budget.left - 1\n      if turn_step",
+            "      if turn_step",
             "tests/integration/test_functions.py Functions.test_a_call_has_an_end",
         ),
         "nobody looks after what was left over": (
             FUNCTIONS,
-            "    touch(job, job.now + CONTINUED)\n",
+            "    lower_due(job, job.now + CONTINUED)\n",
             "",
         ),
         "what was left over is forgotten": (
@@ -3396,18 +3396,18 @@ RULES = {
         ),
         "the answer does not say that something was left over": (
             FUNCTIONS,
-            "(unfinished(job) and ' 1' or ' 0')",
+            "(has_cursor_work(job) and ' 1' or ' 0')",
             "' 0'",
             "tests/integration/test_functions.py Functions.test_a_call_has_an_end",
         ),
         "what was left over waits for a supervisor": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "        op->then = drive_more;\n",
             "        ;\n",
             f"{INTAKE} test_gone_on_with",
         ),
         "a job that was looked at in pieces is looked at no further": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    op->n_steps = 0;\n    drive(s, op);\n",
             "    op->n_steps = 0;\n",
             f"{INTAKE} test_gone_on_with",
@@ -3522,7 +3522,7 @@ RULES = {
             "m->attempt = (uint32_t)number + 1;",
         ),
         "a list of workflows tells of a step more": (
-            "scheduler/catalog.c",
+            "scheduler/list_workflows.c",
             "infos[i].steps = found.items[i].steps;",
             "infos[i].steps = found.items[i].steps + 1;",
         ),
@@ -3535,8 +3535,8 @@ RULES = {
         ),
         "a dispatch has the token of the last one": (
             FUNCTIONS,
-            "  rec.token = mint(i, fresh)\n",
-            "  rec.token = rec.token ~= '-' and rec.token or mint(i, fresh)\n",
+            "  rec.token = make_token(i, nonce)\n",
+            "  rec.token = rec.token ~= '-' and rec.token or make_token(i, nonce)\n",
         ),
         "a dispatch is no attempt": (
             FUNCTIONS,
@@ -3828,7 +3828,7 @@ RULES = {
     },
     "An answer of the store that names what is not there leads nowhere": {
         "the event of an end names a step that is not there": (
-            "scheduler/notice.c",
+            "scheduler/notification.c",
             "        char *name = w && step < w->n_steps ? (char *)w->steps[step].name : NULL;\n",
             "        char *name = (char *)w->steps[step].name;\n",
             f"{INTAKE} test_answers_with_unknown_steps",
@@ -3857,7 +3857,7 @@ RULES = {
     "Somebody is to hear of each step that is parked": {
         "what had used up its tries has none after its job has turned": (
             FUNCTIONS,
-            "    forgive(rec)\n    job.records[i] = rec\n",
+            "    reset_counts(rec)\n    job.records[i] = rec\n",
             "    job.records[i] = rec\n",
             FUNCTIONS_TEST + "test_tries_after_a_turn",
         ),
@@ -3878,7 +3878,7 @@ RULES = {
         ),
         "a cause is never over": (
             "scheduler/alert.c",
-            "        cause_say(s, op, alert, w, OPS_CAUSE_OVER);\n",
+            "        cause_report(s, op, alert, w, OPS_CAUSE_OVER);\n",
             "",
             f"{SCHEDULER} test_each_outage_is_told",
         ),
@@ -3890,28 +3890,28 @@ RULES = {
         ),
         "nobody hears of a parked step": (
             FUNCTIONS,
-            "    alert_owed(job, i, 'PARKED', rec.asked)\n",
+            "    add_alert(job, i, 'PARKED', rec.asked)\n",
             "",
         ),
         "an alert is told once, also by one who dies of it": (
             FUNCTIONS,
-            "  owe(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))\n",
+            "  add_notification(job, 'ALERT', reason, i == NO_STEP and '' or int(i) .. (asked == 'D' and ' 1' or ' 0'))\n",
             "",
         ),
         "nobody hears that the deadline holds a job": (
             FUNCTIONS,
-            "    alert_owed(job, NO_STEP, 'DEADLINE')\n",
+            "    add_alert(job, NO_STEP, 'DEADLINE')\n",
             "",
         ),
         "the store never knows that an alert was told": (
             "scheduler/alert.c",
-            "op->then = op->seq > 0 ? notice_told : ",
-            "op->then = ",
+            "op->seq > 0         ? notification_published\n               : *op->alert",
+            "*op->alert",
         ),
         "an alert that is asked for is not told": (
-            "scheduler/notice.c",
+            "scheduler/notification.c",
             "        tell_alert(s, op, &job, w);\n",
-            "        op->then = notice_told;\n",
+            "        op->then = notification_published;\n",
         ),
         "an alert that is asked for names no step": (
             "scheduler/alert.c",
@@ -3919,7 +3919,7 @@ RULES = {
             "",
         ),
         "an alert that the broker refuses for an hour is never a dead letter": (
-            "scheduler/notice.c",
+            "scheduler/notification.c",
             "    if (op->undeliverable) {\n        alert_event(s, &m, op);",
             "    if (false) {\n        alert_event(s, &m, op);",
             f"{TOLD} test_undeliverable_alert",
@@ -3970,7 +3970,7 @@ RULES = {
             f"{AGENT} test_returned_reply",
         ),
         "nobody hears that no queue took a notice": (
-            "scheduler/notice.c",
+            "scheduler/notification.c",
             "    message->sender = effects_text(s->out, job->submitter);\n    message->mandatory = true;\n",
             "    message->sender = effects_text(s->out, job->submitter);\n",
             f"{TOLD} test_undeliverable",
@@ -4390,13 +4390,13 @@ RULES = {
     },
     "The store knows the newest library, however often it loses it, and keeps its partitions": {
         "an older library replaces a newer one": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "        return e->build < own_build(e) && !e->config->read_only;",
             "        return e->build != own_build(e) && !e->config->read_only;",
             f"{STORE} test_newest_build_stays",
         ),
         "a newer library does not replace an older one": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "        return e->build < own_build(e) && !e->config->read_only;",
             "        return e->build == 0 && !e->config->read_only;",
             f"{STORE} test_newest_build_stays",
@@ -4408,40 +4408,40 @@ RULES = {
             f"{STORE} test_library_lost",
         ),
         "who only reads goes by another library": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "    if (e->config->read_only && e->build != own_build(e))",
             "    if (false)",
-            f"{EXAM} test_read_only",
+            f"{STORE_CHECK} test_read_only",
         ),
         "the settings say how many partitions there are, whatever there is": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "    e->partitions = (uint32_t)partitions;\n",
             "    e->partitions = e->config->partitions;\n",
             f"{STORE} test_two_at_first_start",
         ),
         "a store with other partitions than before is taken for the same": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "    if (e->config->known && partitions != e->config->known)",
             "    if (false)",
-            f"{EXAM} test_meta",
+            f"{STORE_CHECK} test_meta",
         ),
         "whoever comes second says how many partitions there are": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "    \"if redis.call('EXISTS', KEYS[1]) == 0 then \"",
             "    \"if true then \"",
             f"{STORE} test_two_at_first_start",
         ),
         "jobs of another schema are read": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "    if (!bytes_is(reply->items[1], TEXT(STORE_SCHEMA)))",
             "    if (false)",
-            f"{EXAM} test_meta",
+            f"{STORE_CHECK} test_meta",
         ),
         "a store that evicts is used": (
-            "common/io/store_exam.c",
+            "common/io/store_check.c",
             "    if (policy[0] && strcmp(policy, \"noeviction\") != 0)",
             "    if (false)",
-            f"{EXAM} test_servers",
+            f"{STORE_CHECK} test_servers",
         ),
     },
     "An answer goes to a queue of the sender's own": {
@@ -4466,50 +4466,50 @@ RULES = {
             f"{WORKFLOW} test_diamond",
         ),
         "a request carries no results": (
-            "scheduler/driven.c",
-            "    set_results(s, &m, driven, c, w, step);\n    set_forward",
+            "scheduler/transition.c",
+            "    set_results(s, &m, transition, c, w, step);\n    set_forward",
             "    set_forward",
             "tests/integration/test_jobs.py Jobs.test_diamond",
         ),
         "a request does not tell the last error": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    m.last_error = last;\n",
             "",
             "tests/integration/test_wire.py Wire.test_text",
         ),
         "a request tells no failures": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    m->failures = r->failures;\n",
             "",
             "tests/integration/test_behaviours.py Behaviours.test_compensation_is_retried",
         ),
         "a request has no labels": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "        m.n_labels = c->labels->n_labels;\n",
             "        m.n_labels = 0;\n",
         ),
         "a request has no traceparent": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    m.traceparent = c->traceparent;\n",
             "",
         ),
         "a request carries no input": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    m.input = c->input;\n",
             "",
         ),
         "a request says that it is the first attempt": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    m->attempt = r->attempt;\n",
             "    m->attempt = 1;\n",
         ),
         "a request says that it is of the first turn": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    m->turn = r->turn;\n",
             "    m->turn = 1;\n",
         ),
         "an undo is to do what the do was": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    m->action = (char *)d->action;\n",
             "    m->action = (char *)step->forward.action;\n",
         ),
@@ -4517,24 +4517,24 @@ RULES = {
     "A notice is owed until the broker has it; a queue that is gone is tried five times in an hour": {
         "a notice that found no queue counts as told": (
             "scheduler/scheduler.c",
-            "        op->returned |= !part->spare;\n        if (part->token[0] &&",
+            "        op->returned |= !part->optional;\n        if (part->token[0] &&",
             "        op->returned |= outcome == BUS_NACKED || part->token[0];\n        if (part->token[0] &&",
         ),
         "a notice that came back counts as told": (
-            "scheduler/notice.c",
+            "scheduler/notification.c",
             "    } else if (!op->returned) {\n        op_call(s, op, settle_call",
             "    } else if (true) {\n        op_call(s, op, settle_call",
         ),
         "a queue that is gone is tried for ever": (
-            "scheduler/notice.c",
-            "op->notices + 1 >= MACHINE_NOTICE_TRIES) {",
-            "op->notices + 1 >= 1000) {",
+            "scheduler/notification.c",
+            "op->notifications + 1 >= MACHINE_NOTIFICATION_TRIES) {",
+            "op->notifications + 1 >= 1000) {",
             "tests/integration/test_bad_input.py BadInput.test_reply_to_a_queue_that_is_gone",
         ),
         "a queue that is gone is tried once": (
-            "scheduler/notice.c",
-            "op->notices + 1 >= MACHINE_NOTICE_TRIES) {",
-            "op->notices + 1 >= 1) {",
+            "scheduler/notification.c",
+            "op->notifications + 1 >= MACHINE_NOTIFICATION_TRIES) {",
+            "op->notifications + 1 >= 1) {",
         ),
         "what is asked for again counts for all that a job owes": (
             FUNCTIONS,
@@ -4543,14 +4543,14 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_each_notice_has_its_tries",
         ),
         "a notice has no number": (
-            "scheduler/notice.c",
+            "scheduler/notification.c",
             "    m->seq = op->seq;\n",
             "",
         ),
         "step events come though nobody asked": (
             "scheduler/event.c",
-            "    if (!driven->step_events || driven->n_requests == 0)\n",
-            "    if (driven->n_requests == 0)\n",
+            "    if (!transition->step_events || transition->n_requests == 0)\n",
+            "    if (transition->n_requests == 0)\n",
             "tests/integration/test_jobs.py Jobs.test_events",
         ),
         "results that do not fit are not named": (
@@ -4636,8 +4636,8 @@ RULES = {
         ),
         "a Submit whose answer was lost is refused": (
             "scheduler/scheduler.c",
-            "            op->on_full = NULL; /* it may",
-            "            /* it may",
+            "            op->on_full = NULL; /* the job",
+            "            /* the job",
             f"{SCHEDULER} test_full_store",
         ),
         "a full store records no replies": (
@@ -4691,25 +4691,25 @@ RULES = {
     },
     "Requests wait where too many, or too much, has not been confirmed": {
         "requests do not wait for those before": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    return HASH_COUNT(s->publishes) < s->most_unconfirmed &&\n           ",
             "    return ",
             f"{INTAKE} test_unconfirmed",
         ),
         "requests do not wait for large ones before": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             " &&\n           s->unconfirmed_bytes < MACHINE_UNCONFIRMED_BYTES;",
             ";",
             f"{INTAKE} test_unconfirmed_bytes",
         ),
         "requests that waited for room are never sent": (
             "scheduler/scheduler.c",
-            "    free(p);\n    driven_resume_stalled(s);\n",
+            "    free(p);\n    transition_resume_stalled(s);\n",
             "    free(p);\n",
             f"{INTAKE} test_unconfirmed",
         ),
         "requests that wait while a job migrates are sent by the version that it was to get": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    workflow_unref(op->workflow);\n    op->workflow = w;\n    op->open++;\n",
             "    if (op->workflow)\n        workflow_unref(w);\n    else\n        op->workflow = w;\n    op->open++;\n",
             f"{INTAKE} test_migrated_while_a_request_waits",
@@ -4787,7 +4787,7 @@ RULES = {
     },
     "Settings are files that can be read, else they are refused; SIGHUP reads them again, and ends nothing": {
         "a file that cannot be read on is left to libconfig": (
-            "common/io/tree.c",
+            "common/io/config_tree.c",
             "    return file_read(path, FILE_MAX, &text, problem);\n",
             "    return 0;\n",
             "tests/unit/test_config test_reads_that_fail",
@@ -4858,11 +4858,11 @@ RULES = {
             "tests/integration/test_why.py Why.test_no_scheduler",
         ),
     },
-    "Short requests travel in company, and what is slow alone": {
+    "Short requests travel in batches, and what is slow alone": {
         "no more than the agent takes is not heeded": (
             "scheduler/dispatch.c",
-            "    room_heard(t, m->batch);\n",
-            "    room_heard(t, WIRE_BATCH_MAX);\n",
+            "    batch_limit_update(t, m->batch);\n",
+            "    batch_limit_update(t, WIRE_BATCH_MAX);\n",
             f"{DISPATCH} test_as_many_as_the_agent_takes",
         ),
         "an agent that says nothing gets several": (
@@ -4879,7 +4879,7 @@ RULES = {
         ),
         "a slow run counts for ever": (
             "scheduler/dispatch.c",
-            "    t->took_us -= t->took_us / MACHINE_TEMPO_FADES;\n",
+            "    t->took_us -= t->took_us / MACHINE_SERVICE_TIME_FADES;\n",
             "",
             f"{DISPATCH} test_a_slow_one_is_remembered",
         ),
@@ -4891,20 +4891,20 @@ RULES = {
         ),
         "what fails fast is fast": (
             "scheduler/dispatch.c",
-            "    if (!m->error) /* to fail fast is no sign of being fast */\n",
+            "    if (!m->error) /* an action that fails fast need not be fast */\n",
             "    if (true)\n",
             f"{DISPATCH} test_what_fails_fast_is_not_fast",
         ),
         "the agent that takes the least is forgotten at once": (
             "scheduler/dispatch.c",
-            "|| t->since++ >= MACHINE_TEMPO_KEEPS",
+            "|| t->since++ >= MACHINE_SERVICE_TIME_KEEPS",
             "|| true",
             f"{DISPATCH} test_as_many_as_the_agent_takes",
         ),
         "one action too many is known": (
             "scheduler/dispatch.c",
-            "    if (HASH_COUNT(s->tempos) >= MACHINE_TEMPOS_MAX) {\n",
-            "    if (HASH_COUNT(s->tempos) > MACHINE_TEMPOS_MAX) {\n",
+            "    if (HASH_COUNT(s->service_times) >= MACHINE_SERVICE_TIMES_MAX) {\n",
+            "    if (HASH_COUNT(s->service_times) > MACHINE_SERVICE_TIMES_MAX) {\n",
             f"{DISPATCH} test_a_thousand_actions_are_known",
         ),
         "a message holds eight, whatever they take": (
@@ -4926,13 +4926,13 @@ RULES = {
             f"{DISPATCH} test_the_least_of_all_in_a_message",
         ),
         "another try travels with others": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "    return r->attempt == 1 && d->policy",
             "    return d->policy",
             f"{DISPATCH} test_what_comes_back_travels_alone",
         ),
         "what may die once travels with others": (
-            "scheduler/driven.c",
+            "scheduler/transition.c",
             "d->policy.maximum_expiries > 1 ? DISPATCH_FIRST",
             "true ? DISPATCH_FIRST",
             f"{DISPATCH} test_who_may_die_once_travels_alone",
@@ -4951,9 +4951,9 @@ RULES = {
         ),
         "what is done of a message comes again with what is not": (
             "agent/run.c",
-            "(run->delivery->acked || in_company(run))",
+            "(run->delivery->acked || is_batched(run))",
             "run->delivery->acked",
-            f"{AGENT} test_company_while_draining",
+            f"{AGENT} test_batch_while_draining",
         ),
         "of a message that comes back one request is recorded": (
             "scheduler/scheduler.c",
@@ -4961,7 +4961,7 @@ RULES = {
             "    for (unsigned i = 0; i < p->n && i < 1; i++)\n        part_told(",
             f"{DISPATCH} test_returned_together",
         ),
-        "a chain alone waits for company that does not come": (
+        "a chain alone waits for others that does not come": (
             "common/base/pace.c",
             "bool little = p->came <= p->few && p->before <= p->few;",
             "bool little = false;",
@@ -4973,21 +4973,21 @@ RULES = {
             "p->came <= p->few",
             "tests/unit/test_base test_pace_from_much_to_little",
         ),
-        "what got no slot in company waits for a timer": (
+        "what got no slot in a batch waits for a timer": (
             FUNCTIONS,
-            "and rec.attempt == 1 and moving(job) and op.retry_after > 0",
+            "and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0",
             "and false and op.retry_after > 0",
             f"{DISPATCH} test_what_comes_back_travels_alone",
         ),
         "what asks for no time goes round without an end": (
             FUNCTIONS,
-            "elseif op.kind == 'F' and rec.attempt == 1 and moving(job)",
-            "elseif op.kind == 'F' and moving(job)",
+            "elseif op.kind == 'F' and rec.attempt == 1 and can_dispatch(job)",
+            "elseif op.kind == 'F' and can_dispatch(job)",
             f"{DISPATCH} test_what_comes_back_travels_alone",
         ),
         "what is deferred at once goes out on a job that is held": (
             FUNCTIONS,
-            "and rec.attempt == 1 and moving(job) and op.retry_after > 0",
+            "and rec.attempt == 1 and can_dispatch(job) and op.retry_after > 0",
             "and rec.attempt == 1 and op.retry_after > 0",
             f"{DISPATCH} test_what_comes_back_to_a_held_job",
         ),
@@ -4997,23 +4997,23 @@ RULES = {
             "unsigned batch = actor->batch;",
             f"{AGENT} test_what_it_takes_at_once",
         ),
-        "what came in company waits as long as any other": (
+        "what came in a batch waits as long as any other": (
             "agent/run.c",
-            "in_company(run) ? COMPANY_PATIENCE_MS : PATIENCE_MS",
+            "is_batched(run) ? BATCHED_PATIENCE_MS : PATIENCE_MS",
             "PATIENCE_MS",
-            f"{AGENT} test_company_without_a_slot",
+            f"{AGENT} test_batch_without_a_slot",
         ),
-        "an agent hides what came in company from itself": (
+        "an agent hides what came in a batch from itself": (
             "agent/requeue.c",
             "(a->unseen > 0 || (a->hidden > 0 && waits))",
             "a->unseen > 0",
-            f"{AGENT} test_company_that_stays",
+            f"{AGENT} test_batch_that_stays",
         ),
         "short work that makes room is given back": (
             "agent/requeue.c",
             "    if (!crowded || (a->freed && a->unseen == 0))\n",
             "    if (!crowded)\n",
-            f"{AGENT} test_company_moves_on",
+            f"{AGENT} test_batch_moves_on",
         ),
     },
     "With step_messages = transient the broker need not keep requests and replies": {

@@ -182,7 +182,7 @@ void alone_step(struct alone *w, struct scheduler_event event)
             say(w, "given back", bytes_str(""));
         else if (out.items[i].type == EFFECT_CONSUME)
             say(w, out.items[i].wanted ? "consume" : "pause", bytes_str(""));
-        else if (out.items[i].type == EFFECT_ROLE && out.items[i].role.what == SCHEDULER_LOOK)
+        else if (out.items[i].type == EFFECT_ROLE && out.items[i].role.what == SCHEDULER_INSPECT)
             at_letters |= look(w, &out.items[i]);
     }
     effects_deinit(&out);

@@ -439,24 +439,24 @@ static void read_recorded(struct checker *c, const struct bytes *args, int n,
 
     for (int k = 1; k + 13 < n; k += 14) {
         struct token *token = check_token_ever(c, args[k + 2]);
-        struct ops_driven driven;
+        struct ops_transition transition;
 
-        if (ops_read_driven(&r, &c->scratch, &driven)) {
+        if (ops_read_transition(&r, &c->scratch, &transition)) {
             checker_fail(c, "an answer to record that cannot be read");
             return;
         }
         if (token)
             token->decided = true;
-        note_too_large(c, driven.code, args + k);
-        if (driven.code == OPS_STALE) {
+        note_too_large(c, transition.code, args + k);
+        if (transition.code == OPS_STALE) {
             timeline_note(c->t, FEATURE_REPLY_STALE);
             grid_met(c->t, FAULT_LATE, token && token->back ? AT(13) : AT(8));
         }
-        if (driven.code == OPS_ALREADY) {
+        if (transition.code == OPS_ALREADY) {
             timeline_note(c->t, FEATURE_REPLY_ALREADY);
             require(c, token && (token->recorded || is_recorded_now(c, token)),
                     "I3 ALREADY for a token that was never recorded");
-        } else if (driven.code == OPS_RECORDED) {
+        } else if (transition.code == OPS_RECORDED) {
             require(c, token, "I3 RECORDED for a token that was never minted");
             c->recorded[c->n_recorded++] =
                 (struct recorded){.token = token,
@@ -499,7 +499,7 @@ static void called_settle_owed(struct checker *c, const struct bytes *args, int 
             e = check_ending_find(job->alerts, seq);
         if (!e || !e->owed)
             continue;
-        require(c, e->told, "I11 %s: its notice was dropped, and never sent", job->id);
+        require(c, e->told, "I11 %s: its notification was dropped, and never sent", job->id);
         e->owed = false;
     }
 }
@@ -856,7 +856,7 @@ void checker_end(struct checker *c)
     }
     for (uint32_t p = 0; p < c->partitions; p++)
         owed += simstore_zcard(c->store, p, "owed");
-    require(c, owed == 0, "I13 notices owed at rest");
+    require(c, owed == 0, "I13 notifications owed at rest");
 }
 
 void checker_describe(struct checker *c, FILE *out)

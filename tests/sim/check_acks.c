@@ -310,7 +310,8 @@ static void acked_command(struct checker *c, const struct acked *a, const char *
         require_followed(c, a, &order->led_to);
 }
 
-/* A notice that is asked for stays owed until it is sent; lists and histories nobody asks for here.
+/* A notification that is asked for stays owed until it is sent; lists and histories nobody asks for
+ * here.
  */
 static void acked_control(struct checker *c, const struct acked *a, const Drover__V1__Control *m)
 {

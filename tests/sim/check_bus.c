@@ -136,7 +136,7 @@ static const char *outcome_name(Drover__V1__Outcome outcome)
     return value ? value->name + strlen("OUTCOME_") : "";
 }
 
-/* The one of @list that a notice is about; NULL where there is none. */
+/* The one of @list that a notification is about; NULL where there is none. */
 static struct ending *ending_of(struct ending *list, const Drover__V1__JobEvent *m)
 {
     while (list && (list->seq != m->seq || strcmp(outcome_name(m->outcome), list->outcome) != 0))
@@ -144,7 +144,7 @@ static struct ending *ending_of(struct ending *list, const Drover__V1__JobEvent 
     return list;
 }
 
-/* Of a copy of a notice. */
+/* Of a copy of a notification. */
 static void note_copy(struct checker *c, const struct bus_message *m, bool told, bool lost)
 {
     struct job *job = check_job_find(c, bytes_str(m->job));
@@ -442,7 +442,7 @@ void checker_event(struct checker *c, const Drover__V1__JobEvent *m)
     }
     if (m->kind != DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED)
         return;
-    /* more results than one call reads are not in a notice */
+    /* more results than one call reads are not in a notification */
     named = job->w->n_sinks < c->budget ? job->w->n_sinks : c->budget;
     if ((undone = ending_of(job->undone, m)))
         undone->heard = true;

@@ -368,7 +368,7 @@ static void ending_new(struct checker *c, struct job *job, struct ending **list,
     *list = ending;
 }
 
-static void alert_owed(struct checker *c, struct job *job, uint32_t step)
+static void alert_from_outbox(struct checker *c, struct job *job, uint32_t step)
 {
     job->acknowledged = false; /* it is news */
     ending_new(c, job, &job->alerts, bytes_str("ALERT"), step);
@@ -397,7 +397,7 @@ static void on_parked(struct checker *c, struct job *job, uint32_t i, const stru
     require(c, !told || news || job->retrying || job->w->n_steps >= BIG,
             "L3 %s: step %u is parked as it was, and somebody is to hear of it again", job->id, i);
     if (told)
-        alert_owed(c, job, i);
+        alert_from_outbox(c, job, i);
     step->parked = step->marked = true;
     snprintf(step->parked_for, sizeof(step->parked_for), "%.*s", (int)reason.len,
              (const char *)reason.data);
@@ -476,7 +476,7 @@ static void on_attention(struct checker *c, struct job *job, const struct entry 
     snprintf(job->trouble, sizeof(job->trouble), "%.*s", (int)outcome.len,
              (const char *)outcome.data);
     job->attention = job->seq;
-    alert_owed(c, job, decider(job));
+    alert_from_outbox(c, job, decider(job));
 }
 
 static void on_settled(struct checker *c, struct job *job, const struct entry *e)
@@ -636,7 +636,7 @@ static void on_held(struct checker *c, struct job *job, const struct entry *e)
         hold(c, job, word(e, 3));
     if (overdue || bytes_is(word(e, 3), "deadline")) {
         job->late = true;
-        alert_owed(c, job, WORKFLOW_NONE);
+        alert_from_outbox(c, job, WORKFLOW_NONE);
     }
 }
 

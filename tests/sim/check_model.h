@@ -301,7 +301,7 @@ struct token *check_token_ever(struct checker *c, struct bytes text);
 /* NULL where there is none. */
 struct ending *check_ending_find(struct ending *list, uint64_t seq);
 
-/* Whether the store owes a notice. */
+/* Whether the store owes a notification. */
 bool check_is_owed(struct checker *c, const struct job *job, uint64_t seq);
 
 /* Whether there was such an ending, of which the store knows no more. */

@@ -16,7 +16,7 @@ struct facts {
     uint64_t open;
     uint64_t busy; /* what the job says, and ... */
     uint64_t busy_steps;
-    uint64_t owes; /* notices */
+    uint64_t owes; /* notifications */
 };
 
 /* Past its deadline, before that is noticed, nothing of it is sent. The job is what is read. */
@@ -308,8 +308,8 @@ static void compare_counters(struct checker *c, const struct job *job, const str
         owed += e->owed;
     for (const struct ending *e = job->alerts; e; e = e->older)
         owed += e->owed;
-    require(c, f->owes == owed, "I13 %s: %" PRIu64 " notices owed, not %" PRIu64, job->id, owed,
-            f->owes);
+    require(c, f->owes == owed, "I13 %s: %" PRIu64 " notifications owed, not %" PRIu64, job->id,
+            owed, f->owes);
 }
 
 /* A job is deleted when its retention is over, whole and not earlier. */

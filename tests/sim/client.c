@@ -535,7 +535,8 @@ static void hear_event(struct world *w, const Drover__V1__JobEvent *m)
     }
 }
 
-/* An answer that has been asked for again meanwhile, a notice that a supervisor has sent again. */
+/* An answer that has been asked for again meanwhile, a notification that a supervisor has sent
+ * again. */
 static void note_late(const struct process *p, uint64_t handle, const char *type)
 {
     static const struct {

@@ -203,7 +203,7 @@ static _Noreturn void leave(struct explorer *x)
     _exit(0);
 }
 
-static bool has_room(const struct explorer *x)
+static bool has_capacity(const struct explorer *x)
 {
     uint32_t running = __atomic_load_n(&x->common->running, __ATOMIC_RELAXED);
 
@@ -226,7 +226,7 @@ static void remember(struct explorer *x, uint32_t way)
  * of where it was when it crashed. Return: true in the child. */
 static bool go(struct explorer *x, uint32_t way)
 {
-    bool along = has_room(x);
+    bool along = has_capacity(x);
     pid_t child;
 
     if (along && fork_child() > 0)

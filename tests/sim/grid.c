@@ -43,23 +43,23 @@ uint32_t grid_of_call(const char *function, const struct bytes *args, int n)
 }
 
 /* Whether its answer says that a job has settled, or that steps were dispatched by it. */
-static bool advances(const struct ops_driven *driven)
+static bool advances(const struct ops_transition *transition)
 {
-    bool new = driven->settled > 0;
+    bool new = transition->settled > 0;
 
-    for (uint32_t i = 0; i < driven->n_requests; i++)
-        new |= !driven->requests[i].again;
-    return driven->code == OPS_RECORDED && new;
+    for (uint32_t i = 0; i < transition->n_requests; i++)
+        new |= !transition->requests[i].again;
+    return transition->code == OPS_RECORDED && new;
 }
 
 uint32_t grid_of_executed(uint32_t at, const struct store_answer *answer)
 {
     struct ops_reader r = ops_reader(answer);
     struct effects fx = {0};
-    struct ops_driven driven;
+    struct ops_transition transition;
 
-    while (at & AT(8) && r.left > 0 && ops_read_driven(&r, &fx, &driven) == 0)
-        if (advances(&driven))
+    while (at & AT(8) && r.left > 0 && ops_read_transition(&r, &fx, &transition) == 0)
+        if (advances(&transition))
             at |= AT(9);
     effects_deinit(&fx);
     return at;
@@ -191,12 +191,12 @@ static bool is_too_late(int64_t took, const struct store_answer *answer)
 {
     struct ops_reader r = ops_reader(answer);
     struct effects fx = {0};
-    struct ops_driven driven;
+    struct ops_transition transition;
     bool late = false;
 
-    if (took > 0 && ops_read_driven(&r, &fx, &driven) == 0)
-        for (uint32_t i = 0; i < driven.n_requests; i++)
-            late |= driven.requests[i].locked_until - driven.now <= took;
+    if (took > 0 && ops_read_transition(&r, &fx, &transition) == 0)
+        for (uint32_t i = 0; i < transition.n_requests; i++)
+            late |= transition.requests[i].locked_until - transition.now <= took;
     effects_deinit(&fx);
     return late;
 }
@@ -231,36 +231,38 @@ struct asked {
     struct asked *older;
     const char *job;
     uint64_t what; /* the step's number, or the ending's */
-    bool notice;
+    bool notification;
     uint32_t by; /* last */
     int64_t at;  /* then */
     int64_t twice_until;
 };
 
-static struct asked *asked_find(struct world *w, const char *job, uint64_t what, bool notice)
+static struct asked *asked_find(struct world *w, const char *job, uint64_t what, bool notification)
 {
     struct asked *a = w->asked;
 
-    while (a && !(a->what == what && a->notice == notice && strcmp(a->job, job) == 0))
+    while (a && !(a->what == what && a->notification == notification && strcmp(a->job, job) == 0))
         a = a->older;
     if (a)
         return a;
     a = timeline_alloc(w->t, sizeof(*a));
-    *a = (struct asked){
-        .older = w->asked, .job = timeline_str(w->t, job), .what = what, .notice = notice};
+    *a = (struct asked){.older = w->asked,
+                        .job = timeline_str(w->t, job),
+                        .what = what,
+                        .notification = notification};
     return w->asked = a;
 }
 
-static void ask(const struct process *p, const char *job, uint64_t what, bool notice)
+static void ask(const struct process *p, const char *job, uint64_t what, bool notification)
 {
     struct world *w = p->world;
-    struct asked *a = asked_find(w, job, what, notice);
+    struct asked *a = asked_find(w, job, what, notification);
     int64_t last = a->at, soon = w->plan->pace * OF_BOTH_MS;
 
     a->at = w->t->now;
     if (last > 0 && a->by != p->index && a->at - last < soon) {
         a->twice_until = a->at + soon;
-        grid_met(w->t, FAULT_TWO_SUPERVISORS, notice ? AT(10) : AT(12));
+        grid_met(w->t, FAULT_TWO_SUPERVISORS, notification ? AT(10) : AT(12));
     }
     a->by = p->index;
 }
@@ -286,7 +288,7 @@ void grid_publishes(const struct process *p, const struct bus_message *m)
 void grid_runs(const struct world *w, const char *job, const char *step)
 {
     for (const struct asked *a = w->asked; a; a = a->older)
-        if (!a->notice && a->twice_until > w->t->now && strcmp(a->job, job) == 0 &&
+        if (!a->notification && a->twice_until > w->t->now && strcmp(a->job, job) == 0 &&
             client_calls(w, job, (uint32_t)a->what, step))
             grid_met(w->t, FAULT_TWO_SUPERVISORS, AT(6));
 }

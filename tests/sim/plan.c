@@ -351,7 +351,7 @@ static void draw_handlers(struct timeline *t, const struct plan *plan, struct pl
     h->slow = rate(t, 10 * PERCENT);
     h->most_ms = draw_ms(t, plan, 1, 1500);
     if (plan->batch > 0 && timeline_chance(t, 60 * PERCENT))
-        h->most_ms = timeline_between(t, 0, 2); /* so short that they travel in company */
+        h->most_ms = timeline_between(t, 0, 2); /* so short that they travel in batches */
 }
 
 static void draw_topology(struct timeline *t, struct plan *plan)

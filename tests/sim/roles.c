@@ -33,7 +33,7 @@ static void scheduler_event(struct process *p, struct scheduler_event e)
 }
 
 /* The question is on its way to the broker, or the answer back. */
-struct look {
+struct inspection {
     struct event event;
     struct process *process;
     uint64_t life;
@@ -44,7 +44,7 @@ struct look {
     uint32_t consumers;
 };
 
-static void look_on(struct look *look)
+static void look_on(struct inspection *look)
 {
     struct world *w = look->process->world;
     uint64_t d = digest_str(digest_str(DIGEST_INIT, look->process->name), look->queue);
@@ -56,7 +56,7 @@ static void look_on(struct look *look)
 
 static void on_look_crosses(struct event *e)
 {
-    struct look *look = container_of(e, struct look, event);
+    struct inspection *look = container_of(e, struct inspection, event);
     struct process *p = look->process;
     const struct simqueue *q = simbus_queue(p->world->bus, look->queue, true);
 
@@ -77,7 +77,7 @@ static void on_look_crosses(struct event *e)
 
 static void scheduler_looks(struct process *p, const char *queue)
 {
-    struct look *look = timeline_alloc(p->world->t, sizeof(*look));
+    struct inspection *look = timeline_alloc(p->world->t, sizeof(*look));
 
     look->event.fire = on_look_crosses;
     look->event.lane = (uintptr_t)p;
@@ -724,7 +724,7 @@ void role_outcome(struct process *p, uint64_t id, enum bus_outcome outcome)
 
 void role_effect(struct process *p, const struct effect *e)
 {
-    if (p->role == ROLE_SCHEDULER && e->role.what == SCHEDULER_LOOK)
+    if (p->role == ROLE_SCHEDULER && e->role.what == SCHEDULER_INSPECT)
         scheduler_looks(p, e->role.object);
     if (p->role != ROLE_AGENT) /* an alert for people */
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests in company: which share a message, and what becomes of them together
+ * Requests in batches: which share a message, and what becomes of them together
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -196,8 +196,8 @@ static void test_a_thousand_actions_are_known(void **state)
 
     do_one(w, done(w, 8, 0));
     do_one(w, done(w, 8, 200));
-    for (int i = 1; i <= MACHINE_TEMPOS_MAX; i++) {
-        if (i == MACHINE_TEMPOS_MAX) {
+    for (int i = 1; i <= MACHINE_SERVICE_TIMES_MAX; i++) {
+        if (i == MACHINE_SERVICE_TIMES_MAX) {
             fan_out(w, "j", 0, done(w, 8, 0));
             alone_expect(w, "request a, request b, request c, request d, request e, request f,"
                             " request g, request h, request i, request j, ack");
@@ -239,7 +239,7 @@ static void test_what_fails_fast_is_not_fast(void **state)
                     " request h, request i, request j, ack");
 }
 
-/* Where a death in company would be the last there is none. */
+/* Where a death in a batch would be the last there is none. */
 static void test_who_may_die_once_travels_alone(void **state)
 {
     struct alone *w = *state;

@@ -224,15 +224,15 @@ static void call_sim(struct both *b, const struct effect *e, struct buf *out,
 
 static void keep_tokens(struct both *b, struct ops_reader r, const char *job)
 {
-    struct ops_driven driven;
+    struct ops_transition transition;
 
-    while (r.left > 0 && ops_read_driven(&r, &b->t.arena, &driven) == 0) {
-        for (uint32_t i = 0; i < driven.n_requests; i++) {
+    while (r.left > 0 && ops_read_transition(&r, &b->t.arena, &transition) == 0) {
+        for (uint32_t i = 0; i < transition.n_requests; i++) {
             uint32_t at = b->n_tokens++ % TOKENS_MAX;
 
             b->tokens[at].job = job;
             b->tokens[at].token =
-                (const char *)effects_copy(&b->t.arena, driven.requests[i].token).data;
+                (const char *)effects_copy(&b->t.arena, transition.requests[i].token).data;
         }
     }
 }
@@ -268,7 +268,7 @@ static const char *any_job(struct both *b)
     return b->jobs[timeline_between(&b->t, 0, (int64_t)array_size(b->jobs) - 1)];
 }
 
-static char *fresh_token(struct both *b, char out[NONCE_LEN + 1])
+static char *new_nonce(struct both *b, char out[NONCE_LEN + 1])
 {
     struct nonces nonces;
 
@@ -293,7 +293,7 @@ static void random_submit(struct both *b)
 {
     uint32_t i = (uint32_t)timeline_between(&b->t, 0, PLAN_DEFINITIONS - 1);
     bool by_name = timeline_chance(&b->t, 300000) && *b->workflows[i]->name;
-    char fresh[NONCE_LEN + 1];
+    char nonce[NONCE_LEN + 1];
     const char *job = any_job(b);
     const struct op_submit op = {
         .job = job,
@@ -301,7 +301,7 @@ static void random_submit(struct both *b)
         .definition = by_name ? "" : b->workflows[i]->digest,
         .workflow = by_name ? b->workflows[i]->name : "",
         .redelivered = timeline_chance(&b->t, 300000),
-        .fresh = fresh_token(b, fresh),
+        .nonce = new_nonce(b, nonce),
         .by = "scheduler",
         .active = !timeline_chance(&b->t, 50000),
         .start_at = timeline_chance(&b->t, 200000) ? b->clock + 500 : 0,
@@ -337,7 +337,7 @@ static void random_record(struct both *b)
     op.jitter = (uint32_t)timeline_between(&b->t, 0, 999999);
     op.retry_after = timeline_chance(&b->t, 200000) ? 1234 : 0;
     op.no_effect = timeline_chance(&b->t, 300000);
-    fresh_token(b, op.fresh);
+    new_nonce(b, op.nonce);
     ops_record(&b->t.arena, 0, 0, "scheduler", list, 1);
     call_both(b, op.job);
 }
@@ -345,12 +345,12 @@ static void random_record(struct both *b)
 static void random_drive(struct both *b)
 {
     uint32_t steps[12];
-    char fresh[NONCE_LEN + 1];
+    char nonce[NONCE_LEN + 1];
     const char *job = any_job(b);
 
     for (uint32_t i = 0; i < array_size(steps); i++)
         steps[i] = i;
-    ops_drive(&b->t.arena, 0, 0, job, fresh_token(b, fresh), "scheduler",
+    ops_drive(&b->t.arena, 0, 0, job, new_nonce(b, nonce), "scheduler",
               timeline_chance(&b->t, 300000), steps, array_size(steps));
     call_both(b, job);
 }
@@ -361,7 +361,7 @@ static void random_steer(struct both *b)
                                            "pause",  "resume",  "resume",  "retry",
                                            "retry",  "resolve", "kill",    "dance"};
     static const char *const ids[] = {"", "", "c1", "c2", "c 3"};
-    char fresh[NONCE_LEN + 1];
+    char nonce[NONCE_LEN + 1];
     uint32_t step = (uint32_t)timeline_between(&b->t, 0, 1);
     struct op_steer op = {.job = any_job(b),
                           .command = one_of(b, commands, array_size(commands)),
@@ -370,7 +370,7 @@ static void random_steer(struct both *b)
                           .if_seq = timeline_chance(&b->t, 900000) ? 0 : 7,
                           .reason = "why not",
                           .by = "scheduler",
-                          .fresh = fresh_token(b, fresh),
+                          .nonce = new_nonce(b, nonce),
                           .definition = timeline_chance(&b->t, 950000) ? "" : "another",
                           .owner = any_owner(b),
                           .steps = &step};

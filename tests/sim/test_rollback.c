@@ -231,8 +231,8 @@ static void test_workflows_come_back(void **state)
     assert_true(is_known_everywhere(w));
 }
 
-/* A scheduler is asked for a notice that the store does not owe, or not yet again: the one that it
- * may owe then is another one. */
+/* A scheduler is asked for a notification that the store does not owe, or not yet again: the one
+ * that it may owe then is another one. */
 static void test_unknown_notices_are_left(void **state)
 {
     struct pair *w = *state;

@@ -188,7 +188,7 @@ static void expire(struct pair *w, const char *id)
     effects_deinit(&fx);
 }
 
-/* Old work goes on: commands, replies, leases, the next try, the notice of the end. */
+/* Old work goes on: commands, replies, leases, the next try, the notification of the end. */
 static void test_full_store_carries_on(void **state)
 {
     static const char recover[] = "{\"jobId\": \"j\", \"recover\": {\"steps\": [0]}}";

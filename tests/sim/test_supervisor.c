@@ -252,7 +252,7 @@ static void submit_workflow(struct world *w, const char *id, const Drover__V1__W
                                    .digest = "d",
                                    .definition = workflow->digest,
                                    .workflow = "",
-                                   .fresh = "0123456789abcdef",
+                                   .nonce = "0123456789abcdef",
                                    .by = "test",
                                    .active = true,
                                    .start_at = start_at,
@@ -619,7 +619,7 @@ static void kill_job(struct world *w, const char *id)
                                  .command_id = "c",
                                  .reason = "- test",
                                  .by = "test",
-                                 .fresh = "0123456789abcdef",
+                                 .nonce = "0123456789abcdef",
                                  .definition = ""});
     ask_store(w, &fx);
     effects_deinit(&fx);
@@ -629,7 +629,7 @@ static void settle(struct world *w, const char *id, uint64_t seq)
 {
     struct effects fx = {0};
 
-    ops_settle_owed(&fx, 0, id_partition(id, PARTITIONS), &(struct op_notice){id, seq}, 1);
+    ops_settle_owed(&fx, 0, id_partition(id, PARTITIONS), &(struct op_notification){id, seq}, 1);
     ask_store(w, &fx);
     effects_deinit(&fx);
 }

@@ -87,7 +87,7 @@ static void test_results_left_out(void **state)
     assert_string_equal(m.event->results_left_out[0], "a");
 }
 
-/* What a supervisor does before it asks for notices that are owed. */
+/* What a supervisor does before it asks for notifications that are owed. */
 static void look(struct alone *w)
 {
     struct effects fx = {0};
@@ -122,7 +122,7 @@ static void ask_for_notice(struct alone *w, uint64_t seq, int64_t ms)
 /* Nobody takes it, however often the supervisor asks for it: in the end a person is to know. */
 static void expect_undeliverable(struct alone *w, uint64_t seq, const char *told, const char *dead)
 {
-    for (int tries = 1; tries < MACHINE_NOTICE_TRIES; tries++) {
+    for (int tries = 1; tries < MACHINE_NOTIFICATION_TRIES; tries++) {
         assert_null(strstr(buf_str(&w->story), "dead"));
         assert_non_null(strstr(buf_str(&w->story), told));
         ask_for_notice(w, seq, HOUR_MS);

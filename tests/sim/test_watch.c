@@ -248,17 +248,17 @@ static void test_dead_letters_of_others(void **state)
     struct alone *w = *state;
 
     w->letters = 5;
-    alone_pass(w, 2L * MACHINE_TOLD_AGAIN_MS);
+    alone_pass(w, 2L * MACHINE_ALERT_AGAIN_MS);
     alone_expect(w, "");
     w->letters = 7;
-    alone_pass(w, MACHINE_TOLD_AGAIN_MS);
+    alone_pass(w, MACHINE_ALERT_AGAIN_MS);
     alone_expect(w, ""); /* a scheduler may have put them there, and not said so yet */
-    alone_pass(w, MACHINE_TOLD_AGAIN_MS);
+    alone_pass(w, MACHINE_ALERT_AGAIN_MS);
     alone_expect(w, "alert DEAD_LETTER");
-    alone_pass(w, 2L * MACHINE_TOLD_AGAIN_MS);
+    alone_pass(w, 2L * MACHINE_ALERT_AGAIN_MS);
     alone_expect(w, "");
     w->letters = 8;
-    alone_pass(w, 2L * MACHINE_TOLD_AGAIN_MS);
+    alone_pass(w, 2L * MACHINE_ALERT_AGAIN_MS);
     alone_expect(w, "alert DEAD_LETTER");
 }
 
@@ -267,11 +267,11 @@ static void test_dead_letters_of_its_own(void **state)
 {
     struct alone *w = *state;
 
-    alone_pass(w, 2L * MACHINE_TOLD_AGAIN_MS);
+    alone_pass(w, 2L * MACHINE_ALERT_AGAIN_MS);
     alone_replies(w, "{}");
     alone_expect(w, "dead INVALID replies must be given, ack, alert DEAD_LETTER");
     w->letters = 1;
-    alone_pass(w, 3L * MACHINE_TOLD_AGAIN_MS);
+    alone_pass(w, 3L * MACHINE_ALERT_AGAIN_MS);
     alone_expect(w, "");
 }
 

@@ -816,7 +816,7 @@ static void test_waiting_for_a_slot(void **state)
 }
 
 /* Another agent may have a slot: it comes back for that, and soon. */
-static void test_company_without_a_slot(void **state)
+static void test_batch_without_a_slot(void **state)
 {
     struct world *w = *state;
 
@@ -836,7 +836,7 @@ static void test_company_without_a_slot(void **state)
 }
 
 /* Short work goes through a slot one behind the other. */
-static void test_company_takes_turns(void **state)
+static void test_batch_takes_turns(void **state)
 {
     struct world *w = *state;
 
@@ -850,7 +850,7 @@ static void test_company_takes_turns(void **state)
 }
 
 /* The broker counts one message where two slots are taken, and would send more. */
-static void test_company_that_stays(void **state)
+static void test_batch_that_stays(void **state)
 {
     struct world *w = *state;
 
@@ -866,7 +866,7 @@ static void test_company_that_stays(void **state)
 }
 
 /* As long as slots come free the others have their turn. */
-static void test_company_moves_on(void **state)
+static void test_batch_moves_on(void **state)
 {
     struct world *w = *state;
 
@@ -882,7 +882,7 @@ static void test_company_moves_on(void **state)
 }
 
 /* What is done of a message is not to come again with what is not. */
-static void test_company_while_draining(void **state)
+static void test_batch_while_draining(void **state)
 {
     struct world *w = *state;
 
@@ -1424,11 +1424,11 @@ int main(void)
         TEST(test_no_retry_without_time),
         TEST(test_duplicate_token),
         TEST(test_waiting_for_a_slot),
-        TEST(test_company_without_a_slot),
-        TEST(test_company_takes_turns),
-        TEST(test_company_while_draining),
-        TEST(test_company_moves_on),
-        TEST(test_company_that_stays),
+        TEST(test_batch_without_a_slot),
+        TEST(test_batch_takes_turns),
+        TEST(test_batch_while_draining),
+        TEST(test_batch_moves_on),
+        TEST(test_batch_that_stays),
         TEST(test_what_it_takes_at_once),
         TEST(test_replies_go_by_their_actor),
         TEST(test_no_start_past_the_lease),

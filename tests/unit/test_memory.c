@@ -590,7 +590,7 @@ static int do_calls(const void *input, struct result *out)
     struct buf index = {0};
 
     ops_label(&index, "a", "b");
-    submit.fresh = submit.by = submit.reply_to = submit.correlation = "";
+    submit.nonce = submit.by = submit.reply_to = submit.correlation = "";
     submit.traceparent = submit.submitter = "";
     submit.index = buf_or_abort(&index);
     ops_submit(&fx, 1, 0, &submit);
@@ -620,7 +620,7 @@ static void call_steer(struct effects *fx, uint64_t id, const struct workflow *w
                                  .command_id = "c",
                                  .reason = "me",
                                  .by = "s",
-                                 .fresh = "f",
+                                 .nonce = "f",
                                  .definition = w->digest,
                                  .steps = (const uint32_t[]){1},
                                  .n_steps = 1,
@@ -634,7 +634,7 @@ static void call_inspect(struct effects *fx, uint64_t id, const struct workflow 
     ops_inspect_workflows(fx, id, 0, "w@1", 5);
     ops_inspect_job(fx, id, 0, "j", 0, 5, true, NULL);
     ops_inspect_history(fx, id, 0, "j", 1, 5, NULL);
-    ops_inspect_notice(fx, id, 0, "j", 7, 1000, (const uint32_t[]){0, 1}, 2);
+    ops_inspect_notification(fx, id, 0, "j", 7, 1000, (const uint32_t[]){0, 1}, 2);
     ops_inspect_jobs(fx, id, 0,
                      &(struct op_list){.before = INT64_MAX,
                                        .before_id = "",
@@ -650,10 +650,10 @@ static void call_inspect(struct effects *fx, uint64_t id, const struct workflow 
 
 static void call_told(struct effects *fx, uint64_t id, const struct workflow *w)
 {
-    ops_settle_owed(fx, id, 0, (const struct op_notice[]){{"j", 7}, {"k", 8}}, 2);
+    ops_settle_owed(fx, id, 0, (const struct op_notification[]){{"j", 7}, {"k", 8}}, 2);
     ops_told(fx, id, 0, "NO_AGENT x", OPS_CAUSE_ASK, "f");
     ops_suspect(fx, id, 0, "digest", "life", OPS_SUSPECT_BEGIN);
-    ops_mark(fx, id, 0, "run", "f", (const char *const[]){"j", "k"}, 2);
+    ops_watermark(fx, id, 0, "run", "f", (const char *const[]){"j", "k"}, 2);
 }
 
 static void call_supervise(struct effects *fx, uint64_t id, const struct workflow *w)
@@ -718,14 +718,14 @@ static uint32_t split(const char *text, struct bytes items[])
     return n;
 }
 
-static int read_driven(struct ops_reader *r, struct effects *fx, const struct workflow *w,
-                       struct result *out)
+static int read_transition(struct ops_reader *r, struct effects *fx, const struct workflow *w,
+                           struct result *out)
 {
-    struct ops_driven driven;
-    int e = ops_read_driven(r, fx, &driven);
+    struct ops_transition transition;
+    int e = ops_read_transition(r, fx, &transition);
 
     if (!e)
-        keep(out, driven.requests[0].token.data, driven.requests[0].token.len);
+        keep(out, transition.requests[0].token.data, transition.requests[0].token.len);
     return e;
 }
 
@@ -799,7 +799,7 @@ static int read_notice(struct ops_reader *r, struct effects *fx, const struct wo
 {
     Drover__V1__Payload *payload;
     struct ops_job job;
-    int e = ops_read_notice(r, fx, &job);
+    int e = ops_read_notification(r, fx, &job);
 
     if (e)
         return e;
@@ -823,8 +823,8 @@ static int read_workflows(struct ops_reader *r, struct effects *fx, const struct
 static int read_marked(struct ops_reader *r, struct effects *fx, const struct workflow *w,
                        struct result *out)
 {
-    struct ops_marked marked;
-    int e = ops_read_marked(r, fx, &marked);
+    struct ops_watermark_answer marked;
+    int e = ops_read_watermark(r, fx, &marked);
 
     if (!e)
         keep(out, marked.gone[1].data, marked.gone[1].len);
@@ -898,7 +898,7 @@ static int do_read(const void *input, struct result *out)
 static void expect_read(const struct workflow *w)
 {
     const struct reading readings[] = {
-        {"driven", read_driven, DRIVEN},
+        {"driven", read_transition, DRIVEN},
         {"job", read_job,
          "FOUND|1700000002000|" JOB STORED "|2|0|A A W 1 1 1.abc 0 0 0 0 0|||" STORED
          "|a-1|1|D A R 1 2 2.def 1700000060000 1 0 0 0 1 1|\n\003BAD\022\002no|2.def 1700000090000 "

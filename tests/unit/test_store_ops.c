@@ -120,14 +120,14 @@ static int refusal(const char *why, const char *step, struct ops_refusal *out)
 #define ITEMS 12
 
 /* @text: the items, with a bar behind each. */
-static int driven(const char *text, struct effects *fx, struct ops_driven *out)
+static int driven(const char *text, struct effects *fx, struct ops_transition *out)
 {
     struct bytes items[ITEMS];
     struct ops_reader r = {.items = items};
 
     for (const char *bar; (bar = strchr(text, '|')) != NULL; text = bar + 1)
         items[r.left++] = bytes_of(text, (size_t)(bar - text));
-    return ops_read_driven(&r, fx, out);
+    return ops_read_transition(&r, fx, out);
 }
 
 #define DRIVEN "DRIVEN|d|"
@@ -135,7 +135,7 @@ static int driven(const char *text, struct effects *fx, struct ops_driven *out)
 #define REQUEST "0 A D 1 2 0.abc 1700000060000 1000 3 4 1 5 "
 #define DATA "in|0 0 1|7|result|"
 
-static void test_driven(void **state)
+static void test_transition(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -157,7 +157,7 @@ static void test_driven(void **state)
         (DRIVEN "1 2 3 1 1 4 5 6 0 1|" REQUEST "0 0|in|1 0 0|labels|"),
     };
     struct effects fx = {0};
-    struct ops_driven d;
+    struct ops_transition d;
 
     for (size_t i = 0; i < array_size(bad); i++)
         if (driven(bad[i], &fx, &d) != -EPROTO)
@@ -174,7 +174,7 @@ static void test_driven(void **state)
     assert_true(d.more && !d.step_events);
     assert_int_equal(d.open, 4);
     assert_int_equal(d.steps, 5);
-    assert_int_equal(d.mark, 6);
+    assert_int_equal(d.watermark, 6);
     assert_int_equal(d.n_alerts, 1);
     assert_true(d.alerts[0].step == 2 && d.alerts[0].back && d.alerts[0].seq == 12);
     assert_true(bytes_is(d.alerts[0].reason, "PARKED"));
@@ -227,9 +227,9 @@ static void test_swept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_token_id), cmocka_unit_test(test_step_record),
-        cmocka_unit_test(test_driven),   cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_refusal),  cmocka_unit_test(test_swept),
+        cmocka_unit_test(test_token_id),   cmocka_unit_test(test_step_record),
+        cmocka_unit_test(test_transition), cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_refusal),    cmocka_unit_test(test_swept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,7 +144,7 @@ static void test_calls(void **state)
 {
     const struct bytes word = bytes_str("DONE");
     const struct store_answer done = {.items = &word, .n = 1};
-    const struct op_notice notices[] = {{"j", 4}, {"k", 5}};
+    const struct op_notification notifications[] = {{"j", 4}, {"k", 5}};
     struct effects fx = {0};
 
     (void)state;
@@ -154,7 +154,7 @@ static void test_calls(void **state)
                                  .command_id = "c",
                                  .reason = SECRET,
                                  .by = "me",
-                                 .fresh = "",
+                                 .nonce = "",
                                  .definition = "",
                                  .payload = bytes_str(SECRET)});
     ops_drive(&fx, 1, 0, "j", "", "me", false, NULL, 0);
@@ -163,7 +163,7 @@ static void test_calls(void **state)
     ops_inspect_history(&fx, 1, 0, "j", 1, 10, NULL);
     ops_told(&fx, 1, 0, "NO_AGENT a0", OPS_CAUSE_OVER, "");
     ops_suspect(&fx, 1, 0, "digest", "life", OPS_SUSPECT_END);
-    ops_settle_owed(&fx, 1, 0, notices, 2);
+    ops_settle_owed(&fx, 1, 0, notifications, 2);
     ops_forget(&fx, 1, 0, 1, 1);
     trace_all(&fx, &done);
     assert_told("store call=steer job=j what=cancel answer=DONE\n"

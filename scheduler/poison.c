@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Suspects: what the broker has delivered before
+ * Poison messages: counts which incarnations of schedulers have died of a message
  *
- * A message may be what killed whoever had it. Before a byte of it is read, the store notes by its
- * digest that this life begins it; how it ends is noted as well, and so a life that is noted and
- * did not end it well was lost over it. When two were, the third gives it to drover.dead; not while
- * one of the two has begun it just now, with a copy, and may live.
+ * A message that the broker delivers again may have killed the process that had it first: it is a
+ * suspect. Before a scheduler reads a suspect, the store records, under the digest of its body,
+ * that this incarnation begins it. Once the message is handled the store deletes that. An
+ * incarnation that stays recorded is taken for dead. The third one to begin a message puts it into
+ * drover.dead instead (POISON); not within 200 ms of when another one has begun it, as the broker
+ * may have delivered two copies of the message, and that process may be alive.
  *
- * One at a time: what was merely delivered beside it waits, and is not noted. A life that loses the
- * broker takes back what it has begun, because the message goes to another one while it lives; so
- * does one that has survived it for so long, and waits only for the store or the broker.
+ * Suspects are read one at a time. Those that wait are not recorded. A scheduler withdraws its
+ * record when it loses the broker, because the broker gives the message to another scheduler while
+ * this one is alive, and 100 ms after it has read the message.
+ *
+ * Called by scheduler.c, and by intake.c when a suspect is read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +21,7 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
-/* ---- a delivery, kept ---- */
+/* ---- a copy of a delivery ---- */
 
 static size_t append(char *to, size_t at, const char *text)
 {
@@ -62,35 +66,35 @@ struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes bo
     return copy;
 }
 
-/* ---- what the store is told ---- */
+/* ---- what the store records ---- */
 
-static void tell(struct scheduler *s, struct op *op)
+static void suspect_call(struct scheduler *s, struct op *op)
 {
-    ops_suspect(s->out, op_call_id(s, op), op->partition, op->job, s->life, op->suspect);
+    ops_suspect(s->out, op_call_id(s, op), op->partition, op->job, s->incarnation, op->suspect);
 }
 
-static void told(struct scheduler *s, struct op *op, struct ops_reader *r)
+static void suspect_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
 }
 
-/* Beside the delivery, which does not wait for it. */
-static void tell_end(struct scheduler *s, const char *digest, enum ops_suspect what)
+/* An operation of its own: the delivery does not wait for it. */
+static void suspect_end(struct scheduler *s, const char *digest, enum ops_suspect what)
 {
     struct item *item = item_new(s, NULL);
     struct op *op = op_new(s, item, digest);
 
     op->suspect = what;
-    op_call(s, op, tell, told);
+    op_call(s, op, suspect_call, suspect_answered);
     op_unref(s, op);
     item_unref(s, item);
 }
 
-/* ---- one at a time ---- */
+/* ---- suspects, one at a time ---- */
 
 static void ask(struct scheduler *s, struct op *op)
 {
     if (s->suspect == op->item) {
-        tell(s, op);
+        suspect_call(s, op);
     } else { /* the broker has it again */
         op->item->handle = 0;
         op_unref(s, op);
@@ -100,25 +104,26 @@ static void ask(struct scheduler *s, struct op *op)
 static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct item *item = op->item;
-    uint32_t lives = ops_read_suspect(r);
+    uint32_t incarnations = ops_read_suspect(r);
 
     if (s->suspect != item) { /* the broker has it again */
         item->handle = 0;
         return;
     }
-    if (lives == 0) {
-        op->open++; /* the timer holds it */
+    if (incarnations == 0) {
+        op->open++; /* held by the timer */
         op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
         return;
     }
-    if (lives < MACHINE_SUSPECT_LIVES) {
+    if (incarnations < MACHINE_POISON_AT) {
         intake_read(s, item, op->delivery);
         return;
     }
-    log_error("poison", LOG_S("digest", op->job), LOG_I("lives", lives));
+    log_error("poison", LOG_S("digest", op->job), LOG_I("incarnations", incarnations));
     item_dead(s, item, "POISON");
+    /* Evidence: without it the request would be sent again without end. */
     if (item->source == SCHEDULER_REPLIES && *op->delivery->job)
-        taken_tell(s, op->delivery->job, op->delivery->message_id); /* or the next one would come */
+        evidence_record(s, op->delivery->job, op->delivery->message_id);
 }
 
 static void next(struct scheduler *s)
@@ -133,7 +138,7 @@ static void next(struct scheduler *s)
     s->suspect_until = INT64_MAX; /* until it is read */
     op->suspect = OPS_SUSPECT_BEGIN;
     op_call(s, op, ask, on_begun);
-    op_unref(s, op); /* what suspects_add() holds */
+    op_unref(s, op); /* held by suspects_add() */
 }
 
 void suspects_add(struct scheduler *s, struct item *item, const struct bus_delivery *d)
@@ -160,7 +165,7 @@ void suspects_done(struct scheduler *s, struct item *item)
     if (s->suspect != item)
         return;
     s->suspect = NULL;
-    tell_end(s, item->suspect, OPS_SUSPECT_END);
+    suspect_end(s, item->suspect, OPS_SUSPECT_END);
     next(s);
 }
 
@@ -171,7 +176,7 @@ static void take_back(struct scheduler *s)
     if (!item)
         return;
     s->suspect = NULL;
-    tell_end(s, item->suspect, OPS_SUSPECT_BACK);
+    suspect_end(s, item->suspect, OPS_SUSPECT_BACK);
 }
 
 void suspects_lost(struct scheduler *s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests in company: short work shares messages, and what is slow never waits behind another"""
+"""Requests in batches: short work shares messages, and what is slow never waits behind another"""
 
 import pathlib
 import sys
@@ -82,7 +82,7 @@ class Company(cluster.TestCase):
         self.assertEqual({1}, set(map(len, messages)))
 
     def test_slow_without_warning(self):
-        """What was fast till now travels in company, and does not end: as long as an agent has a slot,
+        """What was fast till now travels in batches, and does not end: as long as an agent has a slot,
         nothing waits for another to end."""
         sleeps = {"concurrency": FAN // 2, "actors": [{"name": "demo", "handler": "builtin"}]}
         self.c = self.cluster(agents=2, settings=health.settings({"agent": {"agent": sleeps}}))

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Trees: reads files of libconfig, and checks and copies values of groups
+ *
+ * See io/config_tree.h.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
@@ -10,13 +15,13 @@
 #include <sys/stat.h>
 
 #include "base/str.h"
+#include "io/config_tree.h"
 #include "io/file.h"
-#include "io/tree.h"
 
-#define WORD_MAX 64 /* bytes of a word that is looked for among the known ones */
+#define WORD_MAX 64 /* bytes of a word that is compared with the known ones */
 
-/* libconfig ends the process where it cannot read on; what was just read it can. Of a pipe it has
- * the only look. Return: 0 or -errno. */
+/* Reads the file once before libconfig does, which ends the process if reading fails. Not a pipe,
+ * which can be read only once. Return: 0 or -errno. */
 static int try_read(const char *path, struct problem *problem)
 {
     CLEANUP(buf_deinit) struct buf text = {0};
@@ -124,7 +129,7 @@ static int min3(int a, int b, int c)
     return least < c ? least : c;
 }
 
-/* How many characters to put in, leave out or exchange (Levenshtein 1965); one row at a time. */
+/* The number of characters to insert, remove or replace (Levenshtein 1965); one row at a time. */
 static int distance(const char *a, const char *b)
 {
     int row[WORD_MAX + 1], n = (int)strlen(b);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON ListWorkflows: what is registered. Every partition knows all of it; the first one is asked.
+ * ON Control with ListWorkflows: answers with the registered workflows, or one definition
+ *
+ * Every partition has all of them; the first one is asked. Called by on_control.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@ static const char *wanted(const struct op *op)
     return question(op)->workflow;
 }
 
-static void catalog_call(struct scheduler *s, struct op *op)
+static void list_workflows_call(struct scheduler *s, struct op *op)
 {
     if (*wanted(op))
         ops_inspect_workflow(s->out, op_call_id(s, op), op->partition, wanted(op));
@@ -74,7 +76,7 @@ static void answer_one(struct scheduler *s, struct op *op, struct ops_reader *r,
     }
 }
 
-static void catalog_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+static void list_workflows_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
 
@@ -86,8 +88,8 @@ static void catalog_answered(struct scheduler *s, struct op *op, struct ops_read
         answer_all(s, op, r, &m);
 }
 
-void catalog(struct scheduler *s, struct op *op)
+void list_workflows(struct scheduler *s, struct op *op)
 {
     op->partition = 0;
-    op_call(s, op, catalog_call, catalog_answered);
+    op_call(s, op, list_workflows_call, list_workflows_answered);
 }

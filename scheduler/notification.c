@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON settled, ON Notify: a job has ended, or stands, and somebody is to hear of it. The notice is
- * owed from that moment, in the store, and until this publish is confirmed: whoever dies in
- * between, the supervisor asks for it again. A reply queue that is gone, or events that the broker
- * refuses, are tried five times in an hour. That is the queue of whoever has submitted the job
- * last. Those who had submitted it before are told with the first try that comes to its end: like
- * the cause of an alert, which is news to all schedulers until one has told of it.
+ * ON settled, ON Notify: publishes a notification of the outbox
+ *
+ * A notification says that a turn of a job has ended, or that a person is needed for a job (an
+ * alert). The store call that ends the turn, or raises the alert, adds it to the outbox. It is
+ * deleted when the broker has confirmed this publish. If a scheduler dies in between, the
+ * supervisor asks for it (Notify). If the reply queue is gone, or the broker refuses the event, it
+ * is tried five times in an hour, then it goes to drover.dead.
+ *
+ * The reply queue is that of the client whose Submit came last. The clients that had submitted the
+ * job before get the event with the first try whose publishes have all their outcome. As with the
+ * cause of an alert, the store decides which scheduler publishes to them, until one has.
+ *
+ * Called by transition.c, alert.c and on_control.c.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -15,22 +22,22 @@
 #include "base/log.h"
 #include "scheduler/machine.h"
 
-static void notice_call(struct scheduler *s, struct op *op)
+static void notification_call(struct scheduler *s, struct op *op)
 {
     const struct workflow *w = definition_find(s, op->digest);
 
-    ops_inspect_notice(s->out, op_call_id(s, op), op->partition, op->job, op->seq,
-                       MACHINE_EVENT_RESULTS, w ? w->sinks : NULL, w ? w->n_sinks : 0);
+    ops_inspect_notification(s->out, op_call_id(s, op), op->partition, op->job, op->seq,
+                             MACHINE_EVENT_RESULTS, w ? w->sinks : NULL, w ? w->n_sinks : 0);
 }
 
 static void settle_call(struct scheduler *s, struct op *op)
 {
-    const struct op_notice notice = {.job = op->job, .seq = op->seq};
+    const struct op_notification notification = {.job = op->job, .seq = op->seq};
 
-    ops_settle_owed(s->out, op_call_id(s, op), op->partition, &notice, 1);
+    ops_settle_owed(s->out, op_call_id(s, op), op->partition, &notification, 1);
 }
 
-static void notice_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
+static void notification_answered(struct scheduler *s, struct op *op, struct ops_reader *r);
 
 static void settle_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
@@ -38,14 +45,14 @@ static void settle_answered(struct scheduler *s, struct op *op, struct ops_reade
 
 /* ---- earlier addresses ---- */
 
-/* The same for all schedulers: one that has asked may be gone. */
-#define EARLIER_FRESH "e"
+/* The same for all schedulers: one that has asked may have died. */
+#define EARLIER_NONCE "e"
 
 static void earlier_say(struct scheduler *s, struct op *op, enum ops_cause what)
 {
     const char *cause = effects_printf(s->out, "END %s %" PRIu64, op->job, op->seq);
 
-    ops_told(s->out, op_call_id(s, op), op->partition, cause, what, EARLIER_FRESH);
+    ops_told(s->out, op_call_id(s, op), op->partition, cause, what, EARLIER_NONCE);
 }
 
 static void earlier_ask_call(struct scheduler *s, struct op *op)
@@ -55,39 +62,41 @@ static void earlier_ask_call(struct scheduler *s, struct op *op)
 
 static void earlier_asked(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    op->tells_earlier = ops_read_told(r);
-    op_call(s, op, notice_call, notice_answered);
+    op->publishes_earlier = ops_read_told(r);
+    op_call(s, op, notification_call, notification_answered);
 }
 
-/* Where the notice is owed no more nobody asks again. */
+/* If the notification is out of the outbox no scheduler asks again. */
 static void earlier_told_call(struct scheduler *s, struct op *op)
 {
     earlier_say(s, op, op->returned ? OPS_CAUSE_TOLD : OPS_CAUSE_OVER);
 }
 
-/* ---- what became of it ---- */
+/* ---- the outcome, and the event ---- */
 
-/* Every publish has its outcome. What found no queue stays owed, and the supervisor has it tried
- * again; after the last try it is read once more, for drover.dead. */
-void notice_told(struct scheduler *s, struct op *op)
+/* All publishes have their outcome. If one found no queue the notification stays in the outbox,
+ * and the supervisor asks for it again; after the last try it is read once more, for
+ * drover.dead. */
+void notification_published(struct scheduler *s, struct op *op)
 {
-    if (op->tells_earlier) {
-        op->tells_earlier = false;
-        op->then = notice_told;
+    if (op->publishes_earlier) {
+        op->publishes_earlier = false;
+        op->then = notification_published;
         op_call(s, op, earlier_told_call, settle_answered);
     } else if (!op->returned) {
         op_call(s, op, settle_call, settle_answered);
-    } else if (!op->undeliverable && op->notices + 1 >= MACHINE_NOTICE_TRIES) {
+    } else if (!op->undeliverable && op->notifications + 1 >= MACHINE_NOTIFICATION_TRIES) {
         op->undeliverable = true;
         op->returned = false;
         s->stats.dead_letters++;
         s->letters.own++;
-        log_warn("notice_undeliverable", LOG_S("job", op->job), LOG_I("tries", op->notices + 1));
-        op_call(s, op, notice_call, notice_answered);
+        log_warn("notice_undeliverable", LOG_S("job", op->job),
+                 LOG_I("tries", op->notifications + 1));
+        op_call(s, op, notification_call, notification_answered);
     }
 }
 
-/* Results of the sinks, and the names of those that did not fit. */
+/* The results of the sinks, and the names of those whose results did not fit. */
 static void set_results(struct scheduler *s, Drover__V1__JobEvent *m, const struct ops_job *job,
                         const struct workflow *w)
 {
@@ -119,8 +128,8 @@ static void free_results(Drover__V1__JobEvent *m)
             drover__v1__payload__free_unpacked(m->results[i]->payload, NULL);
 }
 
-/* Of a job that did not get to where it was to go: why. What nobody is to try again is the step of
- * a compensated job alone: what else had failed is undone. */
+/* Why a job did not reach what was desired. If it was compensated, failed_steps has only the
+ * step that decided it: the others that had failed are undone. */
 static void set_failure(struct scheduler *s, Drover__V1__JobEvent *m, const struct ops_job *job)
 {
     const char *step;
@@ -135,7 +144,7 @@ static void set_failure(struct scheduler *s, Drover__V1__JobEvent *m, const stru
     }
 }
 
-/* As many as the store has kept: some two hundred. */
+/* The steps that failed for good: as many as the store has kept, some two hundred. */
 static void set_failed(struct scheduler *s, Drover__V1__JobEvent *m, const struct ops_job *job,
                        const struct workflow *w)
 {
@@ -190,7 +199,7 @@ static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__Jo
     struct bus_message *message;
 
     publish_part(s, p, op, NULL, packed.len);
-    p->parts[0].spare = earlier;
+    p->parts[0].optional = earlier;
     message = publish_send(s, p, m->base.descriptor, packed, job->json);
     message->exchange = "";
     message->key = effects_text(s->out, to.reply_to);
@@ -200,8 +209,8 @@ static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__Jo
     message->mandatory = true;
 }
 
-static const char *tell_nobody(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
-                               const struct ops_job *job, const char *why)
+static const char *publish_dead(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
+                                const struct ops_job *job, const char *why)
 {
     struct bus_message *message = op_publish(s, op, &m->base, job->json, NULL);
 
@@ -230,7 +239,7 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
     }
     if (op->undeliverable) {
         alert_dead(s, op->job,
-                   tell_nobody(
+                   publish_dead(
                        s, op, &m, job,
                        effects_printf(s->out, "reply_to %s", effects_text(s->out, job->reply_to))));
     } else {
@@ -238,7 +247,7 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
         if (job->reply_to.len > 0)
             tell_client(s, op, &m, job, (struct ops_address){job->reply_to, job->correlation},
                         false);
-        for (uint32_t i = 0; op->tells_earlier && i < job->n_earlier; i++)
+        for (uint32_t i = 0; op->publishes_earlier && i < job->n_earlier; i++)
             tell_client(s, op, &m, job, job->earlier[i], true);
         log_info("job_settled", LOG_S("job", op->job), LOG_S("outcome", name),
                  LOG_I("seq", (int64_t)op->seq));
@@ -253,59 +262,58 @@ static void tell_alert(struct scheduler *s, struct op *op, const struct ops_job 
 {
     Drover__V1__JobEvent m;
 
-    alert_owed(op, job, effects_text(s->out, job->failed), w);
+    alert_from_outbox(op, job, effects_text(s->out, job->failed), w);
     if (op->undeliverable) {
         alert_event(s, &m, op);
-        (void)tell_nobody(s, op, &m, job, "drover.events");
-        op->then = notice_told;
+        (void)publish_dead(s, op, &m, job, "drover.events");
+        op->then = notification_published;
     } else {
-        alert_tell(s, op);
+        alert_publish(s, op);
     }
 }
 
-static void notice_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+static void notification_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct ops_reader from = *r;
     struct ops_job job;
     struct workflow *w;
 
-    int unread = ops_read_notice(r, s->out, &job);
-    bool torn =
-        job.definition.len != ID_DIGEST_LEN; /* and killed: nobody knows its steps any more */
+    int unread = ops_read_notification(r, s->out, &job);
+    bool torn = job.definition.len != ID_DIGEST_LEN; /* killed while corrupt: steps unknown */
 
     if (unread < 0)
         log_error("store_answer_broken", LOG_S("job", op->job));
     if (unread)
-        return; /* forgotten, or not owed: nothing to tell */
-    op->notices = job.notices;
+        return; /* forgotten, or not in the outbox: nothing to publish */
+    op->notifications = job.notifications;
     if (!torn)
         memcpy(op->digest, job.definition.data, ID_DIGEST_LEN);
     op->with_results |= torn;
     w = torn ? NULL : definition_find(s, op->digest);
     if (!w && !torn) {
-        definition_load(s, op, &from, notice_answered);
+        definition_load(s, op, &from, notification_answered);
     } else if (bytes_is(job.outcome, "ALERT")) {
         tell_alert(s, op, &job, w);
     } else if (!op->with_results) {
-        op->with_results = true; /* now that the sinks are known */
-        op_call(s, op, notice_call, notice_answered);
+        op->with_results = true; /* now the sinks are known */
+        op_call(s, op, notification_call, notification_answered);
     } else if (job.n_earlier > 0 && !op->asked_earlier) {
         op->asked_earlier = true;
         op_call(s, op, earlier_ask_call, earlier_asked);
     } else {
-        op->then = notice_told;
+        op->then = notification_published;
         tell(s, op, &job, w);
     }
 }
 
-void notice_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
-                const char *digest)
+void notification_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
+                      const char *digest)
 {
     struct op *op = op_new(s, item, job);
 
     op->seq = seq;
     memcpy(op->digest, digest, strlen(digest) + 1);
     op->with_results = definition_find(s, op->digest) != NULL;
-    op_call(s, op, notice_call, notice_answered);
+    op_call(s, op, notification_call, notification_answered);
     op_unref(s, op);
 }

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Transitions: reads the answer of a store call that has changed a job, and carries it out
+ *
+ * Publishes the requests (dispatch.c), raises the alerts (alert.c), publishes notifications and
+ * step events, and drives the job on if the call has used up its budget. Requests beyond the
+ * capacity for unconfirmed publishes wait here. Called by the files that make such calls, and by
+ * scheduler.c when a publish has its outcome.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +21,16 @@ void payload_append(struct buf *out, const Drover__V1__Payload *payload)
         (void)wire_encode(&payload->base, false, out);
 }
 
-/* ---- reading, with the definition at hand ---- */
+/* ---- reading an answer ---- */
 
-static bool needs_definition(const struct ops_driven *driven)
+static bool needs_definition(const struct ops_transition *transition)
 {
-    return driven->n_requests > 0 || driven->n_alerts > 0 || driven->step_events ||
-           driven->code == OPS_CREATED || driven->code == OPS_ALREADY;
+    return transition->n_requests > 0 || transition->n_alerts > 0 || transition->step_events ||
+           transition->code == OPS_CREATED || transition->code == OPS_ALREADY;
 }
 
-/* Keeps what is left of an answer until there is room for its requests. Its delivery is not
- * acknowledged meanwhile, and the broker holds back what would follow: this is the back-pressure.
- */
+/* Keeps the rest of an answer until there is capacity for its requests. Its delivery is not
+ * acknowledged meanwhile, so the broker holds back what would follow: this is the back-pressure. */
 static void stall(struct scheduler *s, struct op *op, const struct ops_reader *answer,
                   struct workflow *w)
 {
@@ -31,78 +38,80 @@ static void stall(struct scheduler *s, struct op *op, const struct ops_reader *a
 
     free(op->held);
     op->held = held;
-    workflow_ref(w); /* a migration has another one at hand: that which the job was to get */
+    workflow_ref(w); /* a migration has the other definition here, which the job was to get */
     workflow_unref(op->workflow);
     op->workflow = w;
     op->open++;
     list_append(&s->stalled, &op->link);
 }
 
-static void driven_take(struct scheduler *s, struct op *op, struct ops_reader *r)
+static void transition_take(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     struct ops_reader from = *r;
-    struct ops_driven driven;
+    struct ops_transition transition;
     struct workflow *w = NULL;
 
-    if (ops_read_driven(r, s->out, &driven)) {
+    if (ops_read_transition(r, s->out, &transition)) {
         log_error("store_answer_broken", LOG_S("job", op->job));
         return;
     }
-    if (op->unheeded)
-        rollback_heed(s, op, driven.mark);
-    op->unheeded = false;
-    if (driven.definition.len == ID_DIGEST_LEN) {
-        memcpy(op->digest, driven.definition.data, ID_DIGEST_LEN);
+    if (op->watermark_pending)
+        rollback_observe(s, op, transition.watermark);
+    op->watermark_pending = false;
+    if (transition.definition.len == ID_DIGEST_LEN) {
+        memcpy(op->digest, transition.definition.data, ID_DIGEST_LEN);
         w = definition_find(s, op->digest);
-        if (!w && needs_definition(&driven)) {
+        if (!w && needs_definition(&transition)) {
             from.left -= r->left;
-            definition_load(s, op, &from, driven_take);
+            definition_load(s, op, &from, transition_take);
             return;
         }
     }
-    op->on_driven(s, op, &driven, w);
-    if (op->requested < driven.n_requests) {
+    op->on_transition(s, op, &transition, w);
+    if (op->requested < transition.n_requests) {
         from.left -= r->left;
         stall(s, op, &from, w);
     }
 }
 
-void driven_read(struct scheduler *s, struct op *op, struct ops_reader *r, driven_fn *fn)
+void transition_read(struct scheduler *s, struct op *op, struct ops_reader *r, transition_fn *fn)
 {
-    op->on_driven = fn;
+    op->on_transition = fn;
     op->requested = 0;
-    op->unheeded = true; /* in the order of answers: a definition may have to be loaded first */
+    op->watermark_pending =
+        true; /* in the order of answers: a definition may have to be loaded first */
     op->answered_at = s->now;
-    driven_take(s, op, r);
+    transition_take(s, op, r);
 }
 
 /* ---- requests ---- */
 
-/* What the requests of one answer have in common, unpacked once. */
+/* What the requests of one answer have in common, decoded once. */
 struct common {
     Drover__V1__Payload *input;
     Drover__V1__Submit *labels;
-    Drover__V1__Payload **results; /* by place in driven->results */
+    Drover__V1__Payload **results; /* by index in transition->results */
     char *traceparent;
 };
 
-static void common_init(struct scheduler *s, struct common *c, const struct ops_driven *driven)
+static void common_init(struct scheduler *s, struct common *c,
+                        const struct ops_transition *transition)
 {
-    c->input = ops_payload(driven->input);
-    c->labels = status_labels(driven->labels);
-    c->results = effects_alloc(s->out, driven->n_results * sizeof(Drover__V1__Payload *));
-    for (uint32_t i = 0; i < driven->n_results; i++)
-        c->results[i] = ops_payload(driven->results[i].payload);
-    c->traceparent = effects_text(s->out, driven->traceparent);
+    c->input = ops_payload(transition->input);
+    c->labels = status_labels(transition->labels);
+    c->results = effects_alloc(s->out, transition->n_results * sizeof(Drover__V1__Payload *));
+    for (uint32_t i = 0; i < transition->n_results; i++)
+        c->results[i] = ops_payload(transition->results[i].payload);
+    c->traceparent = effects_text(s->out, transition->traceparent);
 }
 
-static void common_deinit(struct common *c, const struct ops_driven *driven)
+static void common_deinit(struct common *c, const struct ops_transition *transition)
 {
     if (c->input)
         drover__v1__payload__free_unpacked(c->input, NULL);
     if (c->labels)
         drover__v1__submit__free_unpacked(c->labels, NULL);
-    for (uint32_t i = 0; i < driven->n_results; i++)
+    for (uint32_t i = 0; i < transition->n_results; i++)
         if (c->results[i])
             drover__v1__payload__free_unpacked(c->results[i], NULL);
 }
@@ -119,23 +128,23 @@ static Drover__V1__State state_of(char letter)
     }
 }
 
-static int find_result(const struct ops_driven *driven, uint32_t step)
+static int find_result(const struct ops_transition *transition, uint32_t step)
 {
-    for (uint32_t i = 0; i < driven->n_results; i++)
-        if (driven->results[i].step == step)
+    for (uint32_t i = 0; i < transition->n_results; i++)
+        if (transition->results[i].step == step)
             return (int)i;
     return -1;
 }
 
 static void set_results(struct scheduler *s, Drover__V1__StepRequest *m,
-                        const struct ops_driven *driven, const struct common *c,
+                        const struct ops_transition *transition, const struct common *c,
                         const struct workflow *w, const struct workflow_step *step)
 {
     Drover__V1__Result *results = effects_alloc(s->out, step->n_take * sizeof(*results));
 
     m->results = effects_alloc(s->out, step->n_take * sizeof(*m->results));
     for (uint32_t i = 0; i < step->n_take; i++) {
-        int found = find_result(driven, step->take[i]);
+        int found = find_result(transition, step->take[i]);
 
         if (found < 0 || !c->results[found])
             continue;
@@ -175,42 +184,44 @@ static void set_identity(struct scheduler *s, Drover__V1__StepRequest *m, const 
         m->forward_key = key_of(s, op, step, r->forward_turn);
 }
 
-/* Where its deadline takes a job back, or ends it, no forward work is given longer than that:
- * agents go by their lease alone. */
-static int64_t bounded(const struct ops_driven *driven, const struct workflow *w,
+/* The lease of a request. If the deadline takes the job back, or ends it, forward work gets no
+ * lease beyond the deadline: agents know only their lease. */
+static int64_t bounded(const struct ops_transition *transition, const struct workflow *w,
                        const struct ops_request *r, int64_t ms)
 {
-    int64_t left = driven->complete_by - driven->now;
+    int64_t left = transition->complete_by - transition->now;
     bool bounds = r->active && w->on_deadline != DROVER__V1__RECOURSE__RECOURSE_PARK;
 
     return bounds && left > 0 && left < ms ? left : ms;
 }
 
 static void set_counts(Drover__V1__StepRequest *m, const struct ops_request *r,
-                       const struct ops_driven *driven)
+                       const struct ops_transition *transition)
 {
     m->attempt = r->attempt;
     m->failures = r->failures;
     m->expiries = r->expiries;
-    m->sent_at = driven->now;
+    m->sent_at = transition->now;
     m->locked_until = r->locked_until;
-    m->complete_by = driven->complete_by;
+    m->complete_by = transition->complete_by;
 }
 
-/* An undo is told what the do gave; a do may still have a result from an earlier turn. */
-static void set_forward_result(Drover__V1__StepRequest *m, const struct ops_driven *driven,
+/* An undo gets the result of the forward action. A forward action may have a result of an
+ * earlier turn, which it does not get. */
+static void set_forward_result(Drover__V1__StepRequest *m, const struct ops_transition *transition,
                                const struct common *c, const struct ops_request *r)
 {
-    int found = r->active ? -1 : find_result(driven, r->step);
+    int found = r->active ? -1 : find_result(transition, r->step);
 
     if (found >= 0)
         m->forward_result = c->results[found];
 }
 
-/* What dies with its company counts a death: not where that would be the last. */
+/* Only a first attempt may be sent in a batch. A request that is lost with its batch counts an
+ * expiry; so it is sent alone if one expiry is the last. */
 static enum dispatch_how how_to_send(const struct workflow_dispatch *d, const struct ops_request *r)
 {
-    bool doubled = r->wait > d->wait_ms; /* as it is after one without evidence */
+    bool doubled = r->wait > d->wait_ms; /* it follows one without evidence */
 
     if (r->again)
         return DISPATCH_AGAIN;
@@ -219,7 +230,7 @@ static enum dispatch_how how_to_send(const struct workflow_dispatch *d, const st
     return r->attempt == 1 && d->policy.maximum_expiries > 1 ? DISPATCH_FIRST : DISPATCH_ALONE;
 }
 
-static void request(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+static void request(struct scheduler *s, struct op *op, const struct ops_transition *transition,
                     const struct common *c, const struct workflow *w, const struct ops_request *r)
 {
     const struct workflow_step *step = &w->steps[r->step];
@@ -230,11 +241,11 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
     size_t size;
 
     set_identity(s, &m, op, r, w);
-    m.lock_ms = bounded(driven, w, r, m.lock_ms);
-    set_counts(&m, r, driven);
-    set_results(s, &m, driven, c, w, step);
-    set_forward_result(&m, driven, c, r);
-    /* what a person gave a step is what an undo takes back, unless that has arguments of its own */
+    m.lock_ms = bounded(transition, w, r, m.lock_ms);
+    set_counts(&m, r, transition);
+    set_results(s, &m, transition, c, w, step);
+    set_forward_result(&m, transition, c, r);
+    /* the arguments that a person gave a step also go to its undo, unless the undo has its own */
     m.arguments = edited && d->arguments == step->forward.arguments
                       ? edited
                       : (Drover__V1__Payload *)d->arguments;
@@ -257,27 +268,27 @@ static void request(struct scheduler *s, struct op *op, const struct ops_driven 
         drover__v1__payload__free_unpacked(edited, NULL);
 }
 
-static bool has_room(const struct scheduler *s)
+static bool has_capacity(const struct scheduler *s)
 {
     return HASH_COUNT(s->publishes) < s->most_unconfirmed &&
            s->unconfirmed_bytes < MACHINE_UNCONFIRMED_BYTES;
 }
 
-static void requests(struct scheduler *s, struct op *op, const struct ops_driven *driven,
+static void requests(struct scheduler *s, struct op *op, const struct ops_transition *transition,
                      const struct workflow *w)
 {
     struct common c;
 
-    if (op->requested == driven->n_requests || !has_room(s))
+    if (op->requested == transition->n_requests || !has_capacity(s))
         return;
-    common_init(s, &c, driven);
-    while (op->requested < driven->n_requests && has_room(s)) {
-        const struct ops_request *r = &driven->requests[op->requested++];
+    common_init(s, &c, transition);
+    while (op->requested < transition->n_requests && has_capacity(s)) {
+        const struct ops_request *r = &transition->requests[op->requested++];
 
         if (r->step < w->n_steps)
-            request(s, op, driven, &c, w, r);
+            request(s, op, transition, &c, w, r);
     }
-    common_deinit(&c, driven);
+    common_deinit(&c, transition);
 }
 
 /* ---- requests that have waited in this process ---- */
@@ -288,8 +299,8 @@ static void unsent_call(struct scheduler *s, struct op *op)
 
     for (uint32_t i = 0; i < op->n_steps; i++)
         tokens[i] = op->tokens[i];
-    nonces_next(&s->nonces, op->fresh);
-    ops_unsent(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, tokens,
+    nonces_next(&s->nonces, op->nonce);
+    ops_unsent(s->out, op_call_id(s, op), op->partition, op->job, op->nonce, s->name, tokens,
                op->n_steps);
 }
 
@@ -316,7 +327,7 @@ static void asking_begin(struct scheduler *s, struct op *op)
     op_unref(s, op);
 }
 
-void ask_again(struct scheduler *s, struct item *item, const char *job, const char *token)
+void request_recheck(struct scheduler *s, struct item *item, const char *job, const char *token)
 {
     struct op *op = asking_new(s, item, job, 1);
 
@@ -324,55 +335,57 @@ void ask_again(struct scheduler *s, struct item *item, const char *job, const ch
     asking_begin(s, op);
 }
 
-/* An answer may have more requests than one call may touch: those of its steps, and what followed.
- */
-static void ask_for_rest(struct scheduler *s, struct op *op, const struct ops_driven *driven)
+/* An answer may have more requests than one call may name: those of its steps, and those that
+ * followed. */
+static void ask_for_rest(struct scheduler *s, struct op *op,
+                         const struct ops_transition *transition)
 {
-    while (op->requested < driven->n_requests) {
-        uint32_t left = driven->n_requests - op->requested;
+    while (op->requested < transition->n_requests) {
+        uint32_t left = transition->n_requests - op->requested;
         uint32_t end = op->requested + (left < OPS_BUDGET ? left : OPS_BUDGET);
         struct op *asking = asking_new(s, op->item, op->job, end - op->requested);
 
         for (; op->requested < end; op->requested++)
-            asking_add(asking, driven->requests[op->requested].token);
+            asking_add(asking, transition->requests[op->requested].token);
         asking_begin(s, asking);
     }
 }
 
-void driven_resume_stalled(struct scheduler *s)
+void transition_resume_stalled(struct scheduler *s)
 {
-    while (has_room(s) && !list_empty(&s->stalled)) {
+    while (has_capacity(s) && !list_empty(&s->stalled)) {
         struct op *op = list_entry(s->stalled.next, struct op, link);
         struct ops_reader r = ops_reader(op->held);
-        struct ops_driven driven;
+        struct ops_transition transition;
 
-        if (ops_read_driven(&r, s->out, &driven))
+        if (ops_read_transition(&r, s->out, &transition))
             abort(); /* it was read before */
-        if (s->now < op->answered_at + MACHINE_MOMENT_MS)
-            requests(s, op, &driven, op->workflow);
+        if (s->now < op->answered_at + MACHINE_RECHECK_MS)
+            requests(s, op, &transition, op->workflow);
         else
-            ask_for_rest(s, op, &driven);
-        if (op->requested < driven.n_requests)
+            ask_for_rest(s, op, &transition);
+        if (op->requested < transition.n_requests)
             return;
         list_remove(&op->link);
         op_unref(s, op);
     }
 }
 
-/* ---- going on ---- */
+/* ---- driving ---- */
 
 static void drive_call(struct scheduler *s, struct op *op)
 {
-    /* Fresh for each call: a repeated one may mint anew what expire has withdrawn in between. */
-    nonces_next(&s->nonces, op->fresh);
-    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->fresh, s->name, op->again,
+    /* New for each call: a repeated call may make new tokens in place of those that expire has
+     * withdrawn in between. */
+    nonces_next(&s->nonces, op->nonce);
+    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->nonce, s->name, op->again,
               op->steps, op->n_steps);
     op->again = false;
 }
 
 static void drive_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    driven_read(s, op, r, on_driven);
+    transition_read(s, op, r, transition_apply);
 }
 
 void drive(struct scheduler *s, struct op *op)
@@ -380,29 +393,29 @@ void drive(struct scheduler *s, struct op *op)
     op_call(s, op, drive_call, drive_answered);
 }
 
-/* Only after the requests of the last piece are confirmed: this is what paces a wide fan-out. */
+/* Called when the requests of the last piece are confirmed: this is what paces a wide fan-out. */
 static void drive_more(struct scheduler *s, struct op *op)
 {
     op->n_steps = 0;
     drive(s, op);
 }
 
-void on_driven(struct scheduler *s, struct op *op, const struct ops_driven *driven,
-               struct workflow *w)
+void transition_apply(struct scheduler *s, struct op *op, const struct ops_transition *transition,
+                      struct workflow *w)
 {
-    if (driven->now > 0)
-        s->looked_at = driven->now;
+    if (transition->now > 0)
+        s->checked_at = transition->now;
     if (w) {
-        requests(s, op, driven, w);
-        alerts_raise(s, op, driven, w);
-        step_events_tell(s, op, driven, w);
+        requests(s, op, transition, w);
+        alerts_raise(s, op, transition, w);
+        step_events_publish(s, op, transition, w);
     }
-    if (driven->steps_heard)
-        steps_tell_client(s, op->job);
-    if (driven->settled) {
+    if (transition->steps_heard)
+        step_events_to_client(s, op->job);
+    if (transition->settled) {
         s->stats.settled++;
-        notice_new(s, op->item, op->job, driven->settled, op->digest);
+        notification_new(s, op->item, op->job, transition->settled, op->digest);
     }
-    if (driven->more)
+    if (transition->more)
         op->then = drive_more;
 }

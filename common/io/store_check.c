@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Store check: the questions to a Redis server, in order, and what each reply must be
+ *
+ * See io/store_check.h.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,9 +11,9 @@
 
 #include "base/cleanup.h"
 #include "io/store.h"
-#include "io/store_exam.h"
+#include "io/store_check.h"
 
-#define REDIS_MAJOR_MIN 7 /* functions came with 7.0; Valkey has had them from its start */
+#define REDIS_MAJOR_MIN 7 /* functions came with 7.0; every Valkey has them */
 
 #define STRICT "redis.durability is strict, and "
 
@@ -21,24 +26,24 @@ static const char META_SCRIPT[] =
     "end "
     "return redis.call('HMGET', KEYS[1], 'product', 'schema', 'partitions')";
 
-static enum exam_verdict refuse(struct exam *e, const char *why, ...)
+static enum store_check_verdict refuse(struct store_check *e, const char *why, ...)
     __attribute__((format(printf, 2, 3)));
 
-static enum exam_verdict refuse(struct exam *e, const char *why, ...)
+static enum store_check_verdict refuse(struct store_check *e, const char *why, ...)
 {
     va_list args;
 
     va_start(args, why);
     vsnprintf(e->why, sizeof(e->why), why, args);
     va_end(args);
-    return EXAM_REFUSED;
+    return STORE_CHECK_REFUSED;
 }
 
 /* ---- login and database ---- */
 
-static void ask_login(const struct exam *e, struct buf *command)
+static void ask_login(const struct store_check *e, struct buf *command)
 {
-    const struct exam_config *c = e->config;
+    const struct store_check_config *c = e->config;
 
     resp_command(command, c->user ? 3 : 2);
     resp_puts(command, "AUTH");
@@ -47,15 +52,15 @@ static void ask_login(const struct exam *e, struct buf *command)
     resp_puts(command, c->password ? c->password : "");
 }
 
-static enum exam_verdict judge_login(struct exam *e, const struct resp_reply *reply)
+static enum store_check_verdict judge_login(struct store_check *e, const struct resp_reply *reply)
 {
     if (reply->error)
         return refuse(e, "Redis refuses the login: set redis.user and redis.password (%s)",
                       resp_text(reply));
-    return EXAM_PASSED;
+    return STORE_CHECK_PASSED;
 }
 
-static void ask_database(const struct exam *e, struct buf *command)
+static void ask_database(const struct store_check *e, struct buf *command)
 {
     char number[16];
 
@@ -65,23 +70,23 @@ static void ask_database(const struct exam *e, struct buf *command)
     resp_puts(command, number);
 }
 
-static enum exam_verdict judge_database(struct exam *e, const struct resp_reply *reply)
+static enum store_check_verdict judge_database(struct store_check *e,
+                                               const struct resp_reply *reply)
 {
     if (reply->error)
         return refuse(e, "database %d cannot be used: set redis.database (%s)", e->config->database,
                       resp_text(reply));
-    return EXAM_PASSED;
+    return STORE_CHECK_PASSED;
 }
 
-/* ---- what INFO tells: it needs fewer rights than CONFIG GET and ROLE, and is one question ---- */
+/* ---- INFO: one question, and it needs fewer rights than CONFIG GET and ROLE ---- */
 
-static void ask_info(const struct exam *e, struct buf *command)
+static void ask_info(const struct store_check *e, struct buf *command)
 {
     resp_command(command, 1);
     resp_puts(command, "INFO");
 }
 
-/* The value of a line "name:value", cut to fit; "" where there is none. */
 const char *exam_info(const char *text, const char *name, char *out, size_t size)
 {
     size_t len = strlen(name);
@@ -100,7 +105,7 @@ const char *exam_info(const char *text, const char *name, char *out, size_t size
 
 #define INFO(text, name) exam_info((text), (name), (char[64]){0}, 64)
 
-static enum exam_verdict judge_server(struct exam *e, const char *text)
+static enum store_check_verdict judge_server(struct store_check *e, const char *text)
 {
     const char *version = INFO(text, "redis_version"), *mode = INFO(text, "redis_mode");
 
@@ -112,10 +117,10 @@ static enum exam_verdict judge_server(struct exam *e, const char *text)
     if (strcmp(INFO(text, "role"), "slave") == 0)
         return refuse(e, "this Redis is a replica of %s:%s: point redis.host at the primary",
                       INFO(text, "master_host"), INFO(text, "master_port"));
-    return EXAM_PASSED;
+    return STORE_CHECK_PASSED;
 }
 
-static enum exam_verdict judge_keeping(struct exam *e, const char *text)
+static enum store_check_verdict judge_keeping(struct store_check *e, const char *text)
 {
     const char *policy = INFO(text, "maxmemory_policy");
 
@@ -132,12 +137,12 @@ static enum exam_verdict judge_keeping(struct exam *e, const char *text)
     else if (strcmp(INFO(text, "aof_enabled"), "0") == 0)
         snprintf(e->warning, sizeof(e->warning),
                  "appendonly is no: a crash of Redis loses jobs; set appendonly yes");
-    return EXAM_PASSED;
+    return STORE_CHECK_PASSED;
 }
 
-static enum exam_verdict judge_info(struct exam *e, const struct resp_reply *reply)
+static enum store_check_verdict judge_info(struct store_check *e, const struct resp_reply *reply)
 {
-    enum exam_verdict verdict;
+    enum store_check_verdict verdict;
 
     if (resp_is_error(reply, "NOAUTH"))
         return refuse(e, "Redis wants a login: set redis.password (%s)", resp_text(reply));
@@ -145,16 +150,16 @@ static enum exam_verdict judge_info(struct exam *e, const struct resp_reply *rep
         return refuse(e, "Redis does not answer INFO: its user needs +info (%s)", resp_text(reply));
     if (strcmp(INFO(resp_text(reply), "loading"), "1") == 0) {
         refuse(e, "Redis is still loading its data");
-        return EXAM_WAIT;
+        return STORE_CHECK_WAIT;
     }
     exam_info(resp_text(reply), "run_id", e->run, sizeof(e->run));
     verdict = judge_server(e, resp_text(reply));
-    return verdict == EXAM_PASSED ? judge_keeping(e, resp_text(reply)) : verdict;
+    return verdict == STORE_CHECK_PASSED ? judge_keeping(e, resp_text(reply)) : verdict;
 }
 
 /* ---- strict durability ---- */
 
-static void ask_settings(const struct exam *e, struct buf *command)
+static void ask_settings(const struct store_check *e, struct buf *command)
 {
     resp_command(command, 4);
     resp_puts(command, "CONFIG");
@@ -163,7 +168,7 @@ static void ask_settings(const struct exam *e, struct buf *command)
     resp_puts(command, "min-replicas-to-write");
 }
 
-/* Of name, value, name, value …; "" where it is not among them. */
+/* Return: the value of @name in a reply name, value, name, value …; "" if there is none. */
 static const char *value_of(const struct resp_reply *reply, const char *name)
 {
     for (uint32_t i = 0; i + 1 < reply->n; i += 2)
@@ -172,7 +177,8 @@ static const char *value_of(const struct resp_reply *reply, const char *name)
     return "";
 }
 
-static enum exam_verdict judge_settings(struct exam *e, const struct resp_reply *reply)
+static enum store_check_verdict judge_settings(struct store_check *e,
+                                               const struct resp_reply *reply)
 {
     const char *appendfsync, *replicas;
 
@@ -191,11 +197,11 @@ static enum exam_verdict judge_settings(struct exam *e, const struct resp_reply 
                       STRICT "redis.replicas is %u, min-replicas-to-write %s: set "
                              "min-replicas-to-write %u in Redis",
                       e->config->replicas, replicas, e->config->replicas);
-    return EXAM_PASSED;
+    return STORE_CHECK_PASSED;
 }
 
-/* Only whether it may be asked. */
-static void ask_wait(const struct exam *e, struct buf *command)
+/* Asks only whether the user has the right to WAIT. */
+static void ask_wait(const struct store_check *e, struct buf *command)
 {
     resp_command(command, 3);
     resp_puts(command, "WAIT");
@@ -203,20 +209,20 @@ static void ask_wait(const struct exam *e, struct buf *command)
     resp_puts(command, "1");
 }
 
-static enum exam_verdict judge_wait(struct exam *e, const struct resp_reply *reply)
+static enum store_check_verdict judge_wait(struct store_check *e, const struct resp_reply *reply)
 {
     if (reply->error)
         return refuse(e,
                       "redis.replicas is %u, and Redis does not wait for them: its user needs "
                       "+wait (%s)",
                       e->config->replicas, resp_text(reply));
-    return EXAM_PASSED;
+    return STORE_CHECK_PASSED;
 }
 
 /* ---- the meta record ---- */
 
-/* What META_SCRIPT returns, where there is a record. */
-static void read_meta(const struct exam *e, struct buf *command)
+/* The reply is that of META_SCRIPT if there is a record. */
+static void read_meta(const struct store_check *e, struct buf *command)
 {
     CLEANUP(buf_deinit) struct buf key = {0};
 
@@ -230,7 +236,7 @@ static void read_meta(const struct exam *e, struct buf *command)
     command->failed |= key.failed;
 }
 
-static void make_meta(const struct exam *e, struct buf *command)
+static void make_meta(const struct store_check *e, struct buf *command)
 {
     CLEANUP(buf_deinit) struct buf key = {0};
     char partitions[16];
@@ -247,7 +253,7 @@ static void make_meta(const struct exam *e, struct buf *command)
     command->failed |= key.failed;
 }
 
-static void ask_meta(const struct exam *e, struct buf *command)
+static void ask_meta(const struct store_check *e, struct buf *command)
 {
     if (e->config->read_only)
         read_meta(e, command);
@@ -255,7 +261,7 @@ static void ask_meta(const struct exam *e, struct buf *command)
         make_meta(e, command);
 }
 
-static enum exam_verdict judge_meta(struct exam *e, const struct resp_reply *reply)
+static enum store_check_verdict judge_meta(struct store_check *e, const struct resp_reply *reply)
 {
     const char *prefix = e->config->prefix;
     int64_t partitions;
@@ -283,13 +289,13 @@ static enum exam_verdict judge_meta(struct exam *e, const struct resp_reply *rep
                       "this is another store; point redis.host back, or restart",
                       prefix, (long long)partitions, (unsigned)e->config->known);
     e->partitions = (uint32_t)partitions;
-    return EXAM_PASSED;
+    return STORE_CHECK_PASSED;
 }
 
 /* ---- the library ---- */
 
-/* 0 where the text does not say. */
-static int64_t own_build(const struct exam *e)
+/* Return: the build of the library text; 0 if it has none. */
+static int64_t own_build(const struct store_check *e)
 {
     static const char line[] = "\nlocal BUILD = ";
     const char *at = strstr(e->config->library, line);
@@ -297,7 +303,7 @@ static int64_t own_build(const struct exam *e)
     return at ? strtoll(at + strlen(line), NULL, 10) : 0;
 }
 
-static void ask_version(const struct exam *e, struct buf *command)
+static void ask_version(const struct store_check *e, struct buf *command)
 {
     CLEANUP(buf_deinit) struct buf key = {0};
 
@@ -310,18 +316,20 @@ static void ask_version(const struct exam *e, struct buf *command)
     command->failed |= key.failed;
 }
 
-/* Whoever cannot load the one he knows reads no other: answers change from build to build. */
-static enum exam_verdict judge_build(struct exam *e)
+/* A process that may not load its library must not use another build: answers differ between
+ * builds.
+ */
+static enum store_check_verdict judge_build(struct store_check *e)
 {
     if (e->config->read_only && e->build != own_build(e))
         return refuse(e,
                       "the library in Redis is build %lld, this program knows %lld: use the one "
                       "that came with the schedulers",
                       (long long)e->build, (long long)own_build(e));
-    return EXAM_PASSED;
+    return STORE_CHECK_PASSED;
 }
 
-static enum exam_verdict judge_version(struct exam *e, const struct resp_reply *reply)
+static enum store_check_verdict judge_version(struct store_check *e, const struct resp_reply *reply)
 {
     e->build = 0;
     if (resp_is_error(reply, "ERR Function not found"))
@@ -335,7 +343,7 @@ static enum exam_verdict judge_version(struct exam *e, const struct resp_reply *
     return judge_build(e);
 }
 
-static void ask_load(const struct exam *e, struct buf *command)
+static void ask_load(const struct store_check *e, struct buf *command)
 {
     resp_command(command, e->build > 0 ? 4 : 3);
     resp_puts(command, "FUNCTION");
@@ -345,25 +353,25 @@ static void ask_load(const struct exam *e, struct buf *command)
     resp_puts(command, e->config->library);
 }
 
-static enum exam_verdict judge_load(struct exam *e, const struct resp_reply *reply)
+static enum store_check_verdict judge_load(struct store_check *e, const struct resp_reply *reply)
 {
     if (!reply->error) {
         e->build = own_build(e);
-        return EXAM_PASSED;
+        return STORE_CHECK_PASSED;
     }
     if (!e->lost_race && strstr(resp_text(reply), "already exists")) {
         e->lost_race = true;
-        return EXAM_ASK;
+        return STORE_CHECK_ASK;
     }
     if (resp_is_error(reply, "NOPERM")) {
         refuse(e, "library " STORE_LIBRARY " is missing or old, and this user may not load it "
                   "(+function|load): a scheduler will, once it is connected");
-        return EXAM_WAIT;
+        return STORE_CHECK_WAIT;
     }
     return refuse(e, "library " STORE_LIBRARY " cannot be loaded: %s", resp_text(reply));
 }
 
-/* ---- the order ---- */
+/* ---- the order of the steps ---- */
 
 enum {
     STEP_LOGIN,
@@ -378,8 +386,8 @@ enum {
 };
 
 static const struct {
-    void (*ask)(const struct exam *e, struct buf *command);
-    enum exam_verdict (*judge)(struct exam *e, const struct resp_reply *reply);
+    void (*ask)(const struct store_check *e, struct buf *command);
+    enum store_check_verdict (*judge)(struct store_check *e, const struct resp_reply *reply);
 } steps[STEPS_] = {
     [STEP_LOGIN] = {ask_login, judge_login},       [STEP_DATABASE] = {ask_database, judge_database},
     [STEP_INFO] = {ask_info, judge_info},          [STEP_SETTINGS] = {ask_settings, judge_settings},
@@ -387,7 +395,7 @@ static const struct {
     [STEP_VERSION] = {ask_version, judge_version}, [STEP_LOAD] = {ask_load, judge_load},
 };
 
-static bool is_needed(const struct exam *e, int step)
+static bool is_needed(const struct store_check *e, int step)
 {
     switch (step) {
     case STEP_LOGIN:
@@ -405,37 +413,40 @@ static bool is_needed(const struct exam *e, int step)
     }
 }
 
-/* Asks at the first step from @step on that is needed. */
-static enum exam_verdict ask_from(struct exam *e, int step, struct buf *command)
+/* Appends the question of the first step from @step on that is needed. */
+static enum store_check_verdict ask_from(struct store_check *e, int step, struct buf *command)
 {
     while (step < STEPS_ && !is_needed(e, step))
         step++;
     e->step = step;
     if (step == STEPS_)
-        return EXAM_PASSED;
+        return STORE_CHECK_PASSED;
     steps[step].ask(e, command);
-    return EXAM_ASK;
+    return STORE_CHECK_ASK;
 }
 
-enum exam_verdict exam_begin(struct exam *e, const struct exam_config *config, struct buf *command)
+enum store_check_verdict store_check_begin(struct store_check *e,
+                                           const struct store_check_config *config,
+                                           struct buf *command)
 {
-    *e = (struct exam){.config = config};
+    *e = (struct store_check){.config = config};
     if (own_build(e) <= 0)
         return refuse(e, "the library that came with this program does not say its build");
     return ask_from(e, STEP_LOGIN, command);
 }
 
-enum exam_verdict exam_reply(struct exam *e, const struct resp_reply *reply, struct buf *command)
+enum store_check_verdict store_check_reply(struct store_check *e, const struct resp_reply *reply,
+                                           struct buf *command)
 {
-    enum exam_verdict verdict = steps[e->step].judge(e, reply);
+    enum store_check_verdict verdict = steps[e->step].judge(e, reply);
 
     if (resp_is_error(reply, "LOADING")) {
         refuse(e, "Redis is still loading its data");
-        return EXAM_WAIT;
+        return STORE_CHECK_WAIT;
     }
-    if (verdict == EXAM_PASSED)
+    if (verdict == STORE_CHECK_PASSED)
         return ask_from(e, e->step + 1, command);
-    if (verdict == EXAM_ASK)
+    if (verdict == STORE_CHECK_ASK)
         return ask_from(e, STEP_VERSION, command);
     return verdict;
 }

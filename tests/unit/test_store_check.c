@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "io/resp.h"
-#include "io/store_exam.h"
+#include "io/store_check.h"
 
 #define INFO_REST                                                                                  \
     "redis_mode:standalone\r\nrole:master\r\nloading:0\r\naof_enabled:1\r\n"                       \
@@ -100,8 +100,8 @@ struct line {
 };
 
 struct talk {
-    struct exam_config config;
-    struct exam exam;
+    struct store_check_config config;
+    struct store_check check;
     struct resp_reader reader;
     const struct line *lines;
     char commands[256]; /* the first words of all commands, a space behind each */
@@ -152,22 +152,22 @@ static void answer(struct talk *t, struct buf *wire)
         buf_printf(wire, "$%zu\r\n%s\r\n", strlen(reply), reply);
 }
 
-static enum exam_verdict converse(struct talk *t)
+static enum store_check_verdict converse(struct talk *t)
 {
     CLEANUP(buf_deinit) struct buf wire = {0};
-    enum exam_verdict verdict;
+    enum store_check_verdict verdict;
 
     assert_int_equal(resp_init(&t->reader), 0);
     t->config.prefix = "drover:";
     t->config.partitions = 16;
     t->config.library = t->config.library ? t->config.library : library;
-    verdict = exam_begin(&t->exam, &t->config, &wire);
-    while (verdict == EXAM_ASK) {
+    verdict = store_check_begin(&t->check, &t->config, &wire);
+    while (verdict == STORE_CHECK_ASK) {
         CLEANUP(buf_deinit) struct buf reply = wire;
 
         wire = (struct buf){0};
         answer(t, &reply);
-        verdict = exam_reply(&t->exam, pass(t, (const char *)reply.data, reply.len), &wire);
+        verdict = store_check_reply(&t->check, pass(t, (const char *)reply.data, reply.len), &wire);
     }
     resp_deinit(&t->reader);
     return verdict;
@@ -177,8 +177,8 @@ static struct talk expect_passed(const struct line *lines, const char *commands)
 {
     struct talk t = {.lines = lines};
 
-    if (converse(&t) != EXAM_PASSED)
-        fail_msg("%s", t.exam.why);
+    if (converse(&t) != STORE_CHECK_PASSED)
+        fail_msg("%s", t.check.why);
     assert_string_equal(t.commands, commands);
     return t;
 }
@@ -188,9 +188,9 @@ static void expect_refused(const char *command, const char *reply, const char *p
     const struct line lines[] = {{command, reply}, {0}};
     struct talk t = {.lines = lines};
 
-    assert_int_equal(converse(&t), EXAM_REFUSED);
-    if (!strstr(t.exam.why, part))
-        fail_msg("'%s' does not say '%s'", t.exam.why, part);
+    assert_int_equal(converse(&t), STORE_CHECK_REFUSED);
+    if (!strstr(t.check.why, part))
+        fail_msg("'%s' does not say '%s'", t.check.why, part);
 }
 
 static void test_passed(void **state)
@@ -200,15 +200,15 @@ static void test_passed(void **state)
     const struct line newer[] = {{"FCALL", "6"}, {0}};
     struct talk t = expect_passed(NULL, "INFO EVAL FCALL ");
 
-    assert_int_equal(t.exam.partitions, 16);
-    assert_string_equal(t.exam.warning, "");
+    assert_int_equal(t.check.partitions, 16);
+    assert_string_equal(t.check.warning, "");
     t = expect_passed(fresh, "INFO EVAL FCALL FUNCTION ");
-    assert_int_equal(t.exam.build, 5);
+    assert_int_equal(t.check.build, 5);
     expect_passed(older, "INFO EVAL FCALL FUNCTION ");
     t = expect_passed(newer, "INFO EVAL FCALL ");
-    assert_int_equal(t.exam.build, 6);
+    assert_int_equal(t.check.build, 6);
     t = (struct talk){.config = {.user = "u", .password = "p", .database = 3}};
-    assert_int_equal(converse(&t), EXAM_PASSED);
+    assert_int_equal(converse(&t), STORE_CHECK_PASSED);
     assert_string_equal(t.commands, "AUTH SELECT INFO EVAL FCALL ");
 }
 
@@ -223,9 +223,9 @@ static void test_servers(void **state)
 
     expect_passed(valkey, "INFO EVAL FCALL ");
     assert_non_null(
-        strstr(expect_passed(forgetful, "INFO EVAL FCALL ").exam.warning, "set appendonly yes"));
+        strstr(expect_passed(forgetful, "INFO EVAL FCALL ").check.warning, "set appendonly yes"));
     assert_non_null(
-        strstr(expect_passed(silent, "INFO EVAL FCALL ").exam.warning, "must be noeviction"));
+        strstr(expect_passed(silent, "INFO EVAL FCALL ").check.warning, "must be noeviction"));
     expect_refused("INFO", "redis_version:6.2.14\r\n" INFO_REST, "Redis is version 6.2.14: Drover");
     expect_refused("INFO", "nothing", "Redis is version unknown");
     expect_refused("INFO", "redis_version:7.0.0\r\nredis_mode:cluster\r\n",
@@ -246,10 +246,10 @@ static void another_store(void)
     const struct line lines[] = {{"EVAL", "*3\r\n+drover\r\n+1\r\n+8"}, {0}};
     struct talk t = {.lines = lines, .config = {.known = 16}};
 
-    assert_int_equal(converse(&t), EXAM_REFUSED);
-    assert_non_null(strstr(t.exam.why, "stand in 8 partitions, a moment ago it were 16"));
+    assert_int_equal(converse(&t), STORE_CHECK_REFUSED);
+    assert_non_null(strstr(t.check.why, "stand in 8 partitions, a moment ago it were 16"));
     t = (struct talk){.config = {.known = 16}};
-    assert_int_equal(converse(&t), EXAM_PASSED);
+    assert_int_equal(converse(&t), STORE_CHECK_PASSED);
 }
 
 static void test_meta(void **state)
@@ -268,12 +268,12 @@ static void expect_strict(const char *settings, unsigned replicas, const char *p
 {
     const struct line lines[] = {{"CONFIG", settings}, {0}};
     struct talk t = {.lines = lines, .config = {.strict = true, .replicas = replicas}};
-    enum exam_verdict verdict = converse(&t);
+    enum store_check_verdict verdict = converse(&t);
 
     if (!part)
-        assert_int_equal(verdict, EXAM_PASSED);
-    else if (verdict != EXAM_REFUSED || !strstr(t.exam.why, part))
-        fail_msg("'%s' does not say '%s'", t.exam.why, part);
+        assert_int_equal(verdict, STORE_CHECK_PASSED);
+    else if (verdict != STORE_CHECK_REFUSED || !strstr(t.check.why, part))
+        fail_msg("'%s' does not say '%s'", t.check.why, part);
 }
 
 static void test_strict_durability(void **state)
@@ -290,12 +290,12 @@ static void test_strict_durability(void **state)
     expect_strict("*2\r\n+appendfsync\r\n+no", 0, "appendfsync is no: set appendfsync always");
     expect_strict("*0", 0, "appendfsync is :");
     expect_strict("-NOPERM no", 0, "its user needs +config|get (NOPERM no)");
-    assert_int_equal(converse(&t), EXAM_REFUSED);
-    assert_non_null(strstr(t.exam.why, "needs +wait"));
+    assert_int_equal(converse(&t), STORE_CHECK_REFUSED);
+    assert_non_null(strstr(t.check.why, "needs +wait"));
     assert_string_equal(t.commands, "INFO CONFIG WAIT ");
     t = (struct talk){.lines = no_file, .config = {.strict = true}};
-    assert_int_equal(converse(&t), EXAM_REFUSED);
-    assert_non_null(strstr(t.exam.why, "is strict, and appendonly is no"));
+    assert_int_equal(converse(&t), STORE_CHECK_REFUSED);
+    assert_non_null(strstr(t.check.why, "is strict, and appendonly is no"));
 }
 
 /* A user that may call the functions but not load them waits for one that may. */
@@ -305,8 +305,8 @@ static void test_others_load(void **state)
         {"FCALL", "4"}, {"FUNCTION", "-NOPERM this user has no permissions"}, {0}};
     struct talk t = {.lines = lines};
 
-    assert_int_equal(converse(&t), EXAM_WAIT);
-    assert_non_null(strstr(t.exam.why, "a scheduler will"));
+    assert_int_equal(converse(&t), STORE_CHECK_WAIT);
+    assert_non_null(strstr(t.check.why, "a scheduler will"));
 }
 
 static void test_library(void **state)
@@ -323,12 +323,12 @@ static void test_library(void **state)
     struct talk t = {.lines = foreign};
 
     expect_passed(race, "INFO EVAL FCALL FUNCTION FCALL ");
-    assert_int_equal(converse(&t), EXAM_REFUSED);
+    assert_int_equal(converse(&t), STORE_CHECK_REFUSED);
     assert_string_equal(t.commands, "INFO EVAL FCALL FUNCTION FCALL FUNCTION ");
     expect_refused("FCALL", "+what?", "library drover1 in Redis is not Drover's");
     expect_refused("FCALL", "-NOPERM no", "functions cannot be called: NOPERM no");
     t = (struct talk){.config = {.library = "#!lua name=drover1\n"}};
-    assert_int_equal(converse(&t), EXAM_REFUSED);
+    assert_int_equal(converse(&t), STORE_CHECK_REFUSED);
 }
 
 /* Whoever only reads makes nothing, and reads nothing but what he knows. */
@@ -337,18 +337,18 @@ static void expect_not_read(const char *command, const char *reply, const char *
     const struct line lines[] = {{command, reply}, {0}};
     struct talk t = {.lines = lines, .config = {.read_only = true}};
 
-    assert_int_equal(converse(&t), EXAM_REFUSED);
-    if (!strstr(t.exam.why, part))
-        fail_msg("'%s' does not say '%s'", t.exam.why, part);
+    assert_int_equal(converse(&t), STORE_CHECK_REFUSED);
+    if (!strstr(t.check.why, part))
+        fail_msg("'%s' does not say '%s'", t.check.why, part);
 }
 
 static void test_read_only(void **state)
 {
     struct talk t = {.config = {.read_only = true}};
 
-    assert_int_equal(converse(&t), EXAM_PASSED);
+    assert_int_equal(converse(&t), STORE_CHECK_PASSED);
     assert_string_equal(t.commands, "INFO HMGET FCALL_RO ");
-    assert_int_equal(t.exam.partitions, 16);
+    assert_int_equal(t.check.partitions, 16);
     expect_not_read("HMGET", "*3\r\n$-1\r\n$-1\r\n$-1", "no Drover under prefix drover:");
     expect_not_read("FCALL_RO", "4", "is build 4, this program knows 5");
     expect_not_read("FCALL_RO", "6", "is build 6, this program knows 5");
@@ -362,10 +362,10 @@ static void test_loading(void **state)
     const struct line later[] = {{"EVAL", "-LOADING Redis is loading"}, {0}};
     struct talk t = {.lines = lines};
 
-    assert_int_equal(converse(&t), EXAM_WAIT);
+    assert_int_equal(converse(&t), STORE_CHECK_WAIT);
     t = (struct talk){.lines = later};
-    assert_int_equal(converse(&t), EXAM_WAIT);
-    assert_string_equal(t.exam.why, "Redis is still loading its data");
+    assert_int_equal(converse(&t), STORE_CHECK_WAIT);
+    assert_string_equal(t.check.why, "Redis is still loading its data");
 }
 
 int main(void)

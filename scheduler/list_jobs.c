@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON ListJobs: one partition after the other is asked, and what they find is a page.
+ * ON Control with ListJobs: answers with a page of jobs, from one partition after another
+ *
+ * Called by on_control.c.
  */
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "scheduler/machine.h"
 
-/* A page that is too large for a message ends earlier, and the next one begins there. */
+/* If a page is too large for a message it ends earlier, and the next one begins there. */
 static void list_answer(struct scheduler *s, struct op *op)
 {
     Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
