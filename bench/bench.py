@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev bench: how fast Drover is, as ratios to the bare loop of the same run
 
-Each measure starts a RabbitMQ and a Redis of its own, and what it measures takes turns with the bare
-loop (bench/limit.c), so that what the machine does meanwhile hits both. A figure is the median of
-the repetitions, with the least and the most.
+Each measure starts a RabbitMQ and a Redis of its own. The load on Drover takes turns with the bare
+loop (bench/limit.c), so that other load on the machine slows both. A figure is the median of the
+repetitions, with the least and the most. Each measure leaves a record for `./dev results`.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import sys
 import time
 
 import measures
+import results
 import stack
 
 
@@ -34,17 +35,12 @@ def arguments():
                         help="so many more jobs in the store of growth, such as 1000000")
     parser.add_argument("--idle", type=float, default=10, help="seconds of idle (10)")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each figure")
-    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE",
-                        help="nothing is measured: the lines of JSON in FILE as the table of docs/PERFORMANCE.md")
     options = parser.parse_args()
     options.build = options.build.absolute()
     unknown = set(options.measures) - set(measures.MEASURES)
     if unknown:
         parser.error(f"no such measure: {' '.join(sorted(unknown))}")
     return options
-
-
-FIGURES = ("p50_ms", "p99_ms", "bare_ms", "of_few", "of_first", "of_empty", "width", "cpu_us", "scheduler_mib_before")
 
 
 def show(line):
@@ -59,23 +55,17 @@ def show(line):
             print(" " * 24, unit, "  ".join(f"{k} {v}" for k, v in line[key].items()))
 
 
-def row(line):
-    """Of the table in docs/PERFORMANCE.md."""
-    cpu = line.get("cpu_us_per_step", {})
-    took = " · ".join(f"{name} {value:g}" for name, value in cpu.items() if value)
-    spread = f"{line['min']:,.4g} – {line['max']:,.4g}"
-    memory = " · ".join(f"{value:g}" for value in line.get("rss_anon_mib", {}).values())
-    more = ", ".join(f"{key} {line[key]:g}" for key in FIGURES if key in line)
-    return (f"| `{line['name']}` | {line['value']:,.4g} {line['unit']} | {spread} | {line.get('ratio', '')} "
-            f"| {took} | {memory} | {more} |")
+def command(name, words):
+    """That yields this measure again. @words: the command line, with ./dev's build folder."""
+    if "--build" in words:
+        at = words.index("--build")
+        words = words[:at] + words[at + 2:]
+    hidden = {"--json", *measures.MEASURES}
+    return " ".join(["./dev bench", name, *(word for word in words if word not in hidden)])
 
 
 def main():
     options = arguments()
-    if options.markdown:
-        for text in options.markdown.read_text().splitlines():
-            print(row(json.loads(text)))
-        return
     for name in options.measures or measures.MEASURES:
         began = time.monotonic()
         lines = measures.MEASURES[name](options)
@@ -84,7 +74,10 @@ def main():
                 print(json.dumps(line), flush=True)
             else:
                 show(line)
-        print(f"# {name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        seconds = round(time.monotonic() - began)
+        results.record(options.build / "results", name, command(name, sys.argv[1:]),
+                       seconds=seconds, lines=lines)
+        print(f"# {name}: {seconds} s", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
