@@ -11,11 +11,25 @@ import collections
 
 # What must happen in each cell, by the survey that came before the code.
 MUST = """\
-A: nothing has happened, and trying again is safe · R: the broker delivers again · I: applied again it is answered
-ALREADY · P: the promised publish is made again · S: the supervisor recovers it · F: fenced by its token · D: the agent
-drops it · K: the handler is killed at its deadline · C: the client repeats · U: unroutable, so backoff, uncounted · Q: dead
-letter · W: waits, no loss · L: lost only with `redis.durability = "fast"`, and told · T: guard of time · h: harmless. A word
-is the mechanism that answers.
+The column *must* has one or more of these letters, or names the mechanism that has to answer.
+
+| | what must happen |
+|---|---|
+| A | nothing has happened, and another try is safe |
+| R | the broker delivers the message again |
+| I | the store answers the repeated call ALREADY |
+| P | the publish is repeated |
+| S | the supervisor recovers the step |
+| F | the token fences it |
+| D | the agent drops the request, or the reply |
+| K | the agent kills the handler at its deadline |
+| C | the client repeats the Submit or command |
+| U | it is unroutable: backoff, not counted |
+| Q | it becomes a dead letter |
+| W | it waits, and nothing is lost |
+| L | it is lost only with `redis.durability = "fast"`, and an alert says so |
+| T | the guard against clock jumps applies |
+| h | harmless |
 """
 GRID = """
 B1  | R | R,I | C | I | h | reject EXPIRED | R,C | W,C | L,C | L,C | T | - | - | Q | Q | C | W,C | W,C | R | R | h
@@ -37,64 +51,77 @@ B14 | A | I | C | I | F | h | R | W | L,C | L,C | T | F | F | Q | Q | C | W | al
 # Where Drover does otherwise. cell -> what, and why.
 DEPARTURES = {
     "B1.F6": "REJECTED, with the field `complete_by`: there is no code EXPIRED.",
-    "B5.F14": "No dead letter. An agent acknowledges a message that it may have died of before it reads it again, so that its "
-    "queue moves; the death costs a lease and is counted, and at `maximum_expiries` the step parks, with an alert. The store "
-    "counts deaths already, and of all hosts (`docs/decisions/0016-what-an-agent-can-know-by-itself.md`).",
-    "B10.F16": "A dead letter, not parked: `drover.dead` after five tries in an hour. The job has ended, so that there is no step "
-    "to park, and whoever reads dead letters has the whole notice.",
-    "B12.F14": "The step is parked, which is what a quarantine would be: one dispatch after `silence_interval_ms`, each time "
-    "after twice as long, until it succeeds or a person acts.",
-    "B13.F14": "An undo whose agents die parks, with an alert, as a step that goes forward does: deaths are no answer of the business, "
-    "and COMPENSATION_FAILED, with an alert, is what an undo comes to that *says* that it cannot (`on_permanent`), or whose `on_exhausted` is "
-    "`compensate` or `fail`. Retry or Resolve brings it on.",
+    "B5.F14": (
+        "No dead letter. Before an agent reads a message again that may have killed an agent, it "
+        "acknowledges it, so the queue moves on. The crash costs a lease and counts as an expiry; "
+        "at `maximum_expiries` the step parks, with an alert. The store counts expiries already, "
+        "and those of all hosts (`docs/decisions/0016-what-an-agent-can-know-by-itself.md`)."
+    ),
+    "B10.F16": (
+        "A dead letter, not parked: the notification goes to `drover.dead` after five tries in an "
+        "hour. The job has ended, so no step can park, and the dead letter holds the whole "
+        "notification."
+    ),
+    "B12.F14": (
+        "The step parks, which has the effect of a quarantine: one dispatch after "
+        "`silence_interval_ms`, then each time after twice as long, until the step succeeds or a "
+        "person acts."
+    ),
+    "B13.F14": (
+        "An undo that kills its agents parks, with an alert, as a forward action does: an expiry "
+        "is no answer of the business. An undo ends COMPENSATION_FAILED, with an alert, if its "
+        "agent *reports* that it cannot be done (`on_permanent`), or if its `on_exhausted` is "
+        "`compensate` or `fail`. Retry or Resolve lets it go on."
+    ),
 }
 
 # What no test shows, in any cell.
 NOT_SHOWN = (
-    "B*.F7, B*.F8 with three brokers: every test has one node. That nothing confirmed is lost with a node of a cluster of three, "
-    "its queues being quorum queues, is the broker's promise (OPERATIONS, Queue type), and is relied on.",
-    "A full disk of the store: the column F17 is the broker's.",
+    "B*.F7, B*.F8 with three brokers: every test has one node. The broker promises that a cluster "
+    "of three nodes loses nothing confirmed when it loses a node, because its queues are quorum "
+    "queues (OPERATIONS, Queue type). Drover relies on this.",
+    "A full disk of the store: in column F17 it is the disk of the broker that is full.",
 )
 
 BOUNDARIES = {
-    "B1": "Submit → records",
-    "B2": "records → Receipt + ack",
-    "B3": "lock step (token)",
-    "B4": "publish StepRequest",
-    "B5": "agent receives, admits",
-    "B6": "agent runs the effect",
-    "B7": "StepReply published, request acked",
-    "B8": "reply → record",
-    "B9": "advance / terminal",
-    "B10": "terminal notice → client",
-    "B11": "supervisor lease",
-    "B12": "scan → expire/repair",
-    "B13": "compensate begin/undo/finish",
-    "B14": "cancel, GC, function upgrade",
+    "B1": "the Submit → the record of the job",
+    "B2": "the record of the job → Receipt and ack",
+    "B3": "the dispatch is recorded, with its token",
+    "B4": "the StepRequest is published",
+    "B5": "the agent receives the request and takes it up",
+    "B6": "the agent runs the handler",
+    "B7": "the StepReply is published, the request acknowledged",
+    "B8": "the reply → its record",
+    "B9": "the job goes on, or ends",
+    "B10": "the notification of the end → the client",
+    "B11": "the lead of the supervisor",
+    "B12": "the supervisor's scan → expiry, recovery",
+    "B13": "the job turns back, undoes, has undone",
+    "B14": "cancel, forget, new store functions",
 }
 
 FAULTS = {
     "F1": "crash before",
     "F2": "crash after",
-    "F3": "lost",
-    "F4": "duplicate",
-    "F5": "reorder",
-    "F6": "delay > deadline",
+    "F3": "a message lost",
+    "F4": "a message or call doubled",
+    "F5": "order changed",
+    "F6": "a delay past the deadline",
     "F7": "broker restart",
-    "F8": "broker partition",
+    "F8": "broker cut off",
     "F9": "store loses its last second",
     "F10": "store failover",
-    "F11": "clock ±",
-    "F12": "zombie",
+    "F11": "clock jumps ahead or back",
+    "F12": "a process stalls and goes on",
     "F13": "two supervisors",
-    "F14": "poison",
-    "F15": "malformed",
-    "F16": "unroutable",
-    "F17": "alarm, disk full",
+    "F14": "poison message",
+    "F15": "malformed message",
+    "F16": "unroutable message",
+    "F17": "broker alarm, disk full",
     "F18": "store out of memory",
     "F19": "SIGTERM",
     "F20": "SIGKILL",
-    "F21": "reload",
+    "F21": "reload of the settings",
 }
 
 

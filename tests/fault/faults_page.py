@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes docs/FAULTS.md: which test covers which cell of the grid
 
-    faults_page.py check [ROOT]     fails where the page is not up to date, or names what is not there
+    faults_page.py check [ROOT]     fails if the page is not up to date, or a test names no cell
     faults_page.py write [ROOT]
 
-Three sources: cells.AROUND, whose tests are made of it; docstrings of tests and their classes, in
-tests/fault and tests/integration, that name cells, such as B7.F6; the table in tests/sim/feature.c,
-each cell of which `drover-sim --features` wants to have seen.
+It has three sources: cells.AROUND, from which test_cells.py makes its tests; the docstrings of
+tests and their classes, in tests/fault and tests/integration, which name cells such as B7.F6; and
+the table in tests/sim/feature.c, which lists the cells that `drover-sim --features` must have seen.
 """
 
 import ast
@@ -15,10 +15,12 @@ import collections
 import pathlib
 import re
 import sys
+import textwrap
 
 import cells
 
 PAGE = "docs/FAULTS.md"
+WIDTH = 100
 FEATURES = "tests/sim/feature.c"
 SIMULATED = re.compile(r'\[(\d+)\] = \{"([^"]+)",\s*"([\d ]+)"\}')
 CELL = re.compile(r"\bB\d+\.F\d+\b")
@@ -30,20 +32,25 @@ HEAD = """\
 
 <!-- made by tests/fault/faults_page.py -->
 
-What must survive what: fourteen boundaries between what the store has recorded, what the broker has and what was done, and
-twenty-one faults. {required} cells of that grid can be. **{real} are covered by tests on real processes and servers**, {both} of
-them by simulation as well; **{simulated} by simulation only**; {open} by no test yet, listed at the end
-with what is shown nowhere.
+This page shows which fault was tested at which place. The columns of the grid are twenty-one
+faults. The rows are fourteen boundaries between what the store has recorded, what the broker has,
+and what was done. {required} cells of the grid are possible. **{real} are covered by tests on real
+processes and servers**, {both} of them by simulation as well; **{simulated} by simulation only**;
+{open} by no test.
 
-`./dev test fault` runs the tests in `tests/fault`, where an independent checker (`tests/fault/checker.py`) judges each run by what
-was seen from outside; those in `tests/integration` are part of `./dev test`, and so are a few cells (suite `fault-smoke`). The simulator
-draws its faults by chance in every world, and checks its own invariants after every step. Where a fault strikes it notes at which
-boundary; `build/tests/sim/drover-sim --seeds 1..5000 --features` counts the worlds that have shown each cell marked S, and fails
-where none has, also within `./dev test`. Some cells share an event, which counts for each of them: F20 is F1 or F2; an agent takes
-up a request (B5) and begins its run (B6) at once; the store records a reply (B8) and in the same call brings the job on, which is B9
-only where its answer says that the job has settled or that steps were dispatched.
+`./dev test fault` runs the tests in `tests/fault`. An independent checker
+(`tests/fault/checker.py`) judges each run by what was seen from outside. The tests in
+`tests/integration` are part of `./dev test`, and so are a few cells (suite `fault-smoke`).
 
-R: real processes · S: simulation · RS: both · o: no test · -: cannot be
+The simulator draws its faults at random in every world, and checks its own invariants after every
+step. Where a fault strikes, it notes the boundary. `build/tests/sim/drover-sim --seeds 1..5000
+--features` counts the worlds that have shown each cell marked S, and fails if no world has shown
+one; so does `./dev test`. Some cells share an event, which counts for each of them. F20 is F1 or
+F2. An agent takes up a request (B5) and begins its run (B6) at once. The store records a reply (B8)
+and in the same call lets the job go on; that is B9 only if the answer says that the job has settled
+or that steps were dispatched.
+
+R: real processes · S: simulation · RS: both · o: no test · -: impossible
 """
 
 
@@ -74,7 +81,7 @@ def real(root):
 
 
 def simulated(root):
-    """fault -> what of it worlds show; cells"""
+    """fault -> how a world shows it; the cells that worlds show"""
     table = SIMULATED.findall((root / FEATURES).read_text(encoding="utf-8"))
     shown = {f"B{n}.F{fault}" for fault, _, boundaries in table for n in boundaries.split()}
     return {f"F{fault}": what for fault, what, _ in table}, shown
@@ -116,17 +123,17 @@ def page(required, by_tests, by_worlds, whats):
     for cell in sorted(covered, key=order):
         tests = "<br>".join(f"`{test}`" for test in by_tests[cell])
         lines.append(f"| {cell} | {required[cell]} | {tests} |")
-    lines += ["", "## Otherwise than demanded", "", "| cell | demanded | Drover |", "|---|---|---|"]
+    lines += ["", "## Departures", "", "| cell | demanded | Drover |", "|---|---|---|"]
     for cell in sorted(cells.DEPARTURES, key=order):
         lines.append(f"| {cell} | {required[cell]} | {cells.DEPARTURES[cell]} |")
     missing = sorted(set(required) - covered - worlds, key=order)
     lines += ["", "## Without a test", "", " ".join(missing) or "No cell.", ""]
-    lines += [f"- {what}" for what in cells.NOT_SHOWN]
+    lines += [textwrap.fill(f"- {what}", WIDTH, subsequent_indent="  ") for what in cells.NOT_SHOWN]
     return "\n".join(lines) + "\n"
 
 
 def strange(required, by_tests, by_worlds):
-    """Cells that somebody covers and that cannot be."""
+    """Cells that a test covers although they are not in the grid."""
     for cell in sorted((set(by_tests) | set(by_worlds)) - set(required), key=order):
         who = by_tests.get(cell) or [FEATURES]
         yield f"{cell}, which {who[0]} names, is no cell of the grid"

@@ -121,20 +121,20 @@ static const struct {
     const char *what;
     const char *boundaries;
 } cells[FEATURE_FAULTS + 1] = {
-    [1] = {"a process dies right before", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
-    [2] = {"a process dies right after", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
+    [1] = {"a process crashes right before", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
+    [2] = {"a process crashes right after", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
     [3] = {"a message is lost", "1 2 4 5 7 8 10 13 14"},
     [4] = {"a message is doubled, a call or a run repeated", "1 2 3 4 5 6 7 8 9 10 12 13 14"},
     [5] = {"a message, call or run is overtaken", "1 2 3 4 5 6 7 8 9 10 12 13 14"},
-    [6] = {"it comes when its time is over", "2 3 4 5 6 7 8 10 11 12 13 14"},
+    [6] = {"a message, call or run comes too late", "2 3 4 5 6 7 8 10 11 12 13 14"},
     [8] = {"the connection to the broker breaks", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
     [11] = {"the first call since the store's clock has jumped", "1 3 8 9 11 12 13 14"},
-    [12] = {"a process goes on that has stood still", "3 5 6 7 8 9 11 12 13 14"},
-    [13] = {"two supervisors want the same", "6 10 11 12"},
+    [12] = {"a process that stood still goes on", "3 5 6 7 8 9 11 12 13 14"},
+    [13] = {"two supervisors ask for the same", "6 10 11 12"},
     [16] = {"the queue is gone", "2 4 10 13"},
     [18] = {"the store is full", "1 3 8 9 11 12 13 14"},
     [19] = {"a process has been told to end", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
-    [20] = {"a process dies right before or after", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
+    [20] = {"a process crashes right before or after", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"},
 };
 
 static bool has(const char *list, long n)
