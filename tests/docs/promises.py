@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the promises of docs/RELIABILITY.md against those who check them, and its bugs against what replays them.
+"""Fails if a promise of RELIABILITY has no check, or a bug of results/findings has no replay
 
     promises.py check [ROOT]
 
-What is to be "simulated" must be the number of some violation in tests/sim, what is seen from "outside"
-that of some in tests/fault, and the other way round. Of each bug there must be the mutant, the case of a
-test, or the input of a fuzzer that it names.
+A promise that is "simulated" must be the number of some violation in tests/sim, one that is seen
+from "outside" that of some in tests/fault, and the other way round. The mutant, the case of a test,
+or the input of a fuzzer that a bug names must exist.
 """
 
 import pathlib
@@ -14,8 +14,9 @@ import re
 import sys
 
 PAGE = "docs/RELIABILITY.md"
+BUGS_PAGE = "docs/results/findings.md"
 ROW = re.compile(r"^\| ([ILM]\d+) \| .* \| (.*) \|$", re.MULTILINE)
-BUGS = "| what | found by | replay | what became of it |\n|---|---|---|---|\n"
+BUGS = "| bug | found by | replay | fix |\n|---|---|---|---|\n"
 CHECKERS = {  # what the page says -> where, and how a violation of one begins
     "simulated": ("tests/sim", "*.c", re.compile(r'"([ILM]\d+) ')),
     "outside": ("tests/fault", "*.py", re.compile(r'"([ILM]\d+)"')),
@@ -36,10 +37,11 @@ def is_there(root, replay):
     return path.is_file() and bool(re.search(pattern, path.read_text(encoding="utf-8")))
 
 
-def bugs_without_replay(page, root):
+def bugs_without_replay(root):
+    page = (root / BUGS_PAGE).read_text(encoding="utf-8")
     rows = page.partition(BUGS)[2].partition("\n\n")[0].splitlines()
     if not rows:
-        yield "there is no table of bugs"
+        yield f"there is no table of bugs in {BUGS_PAGE}"
     for row in rows:
         cells = row.strip("| ").split(" | ")
         if len(cells) != 4 or not is_there(root, cells[2]):
@@ -48,16 +50,16 @@ def bugs_without_replay(page, root):
 
 def problems(root):
     page = (root / PAGE).read_text(encoding="utf-8")
-    yield from bugs_without_replay(page, root)
+    yield from bugs_without_replay(root)
     promised = dict(ROW.findall(page))
     for word, (folder, files, violation) in CHECKERS.items():
         paths = [p for p in sorted((root / folder).glob(files)) if not p.name.startswith("test_")]
         checked = set(violation.findall("".join(p.read_text(encoding="utf-8") for p in paths)))
         said = {number for number, shown in promised.items() if word in shown}
         for number in sorted(said - checked):
-            yield f"{number} is said to be {word}, and nothing in {folder} checks it"
+            yield f"{number} says {word}, and nothing in {folder} checks it"
         for number in sorted(checked - said):
-            yield f"{number} is checked in {folder}, and not said to be {word}"
+            yield f"{number} is checked in {folder}, and does not say {word}"
 
 
 def main(argv):
