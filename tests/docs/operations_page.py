@@ -28,14 +28,17 @@ METRICS = {  # file -> what the names of its metrics begin with, and who has the
 SETTINGS = re.compile(r"(<!-- settings -->\n).*?(<!-- end -->)", re.DOTALL)
 METRICS_TABLE = re.compile(r"(<!-- metrics -->\n).*?(<!-- end -->)", re.DOTALL)
 EVENTS = re.compile(r"<!-- events -->\n(.*?)<!-- end -->", re.DOTALL)
-SETTING = re.compile(r'\{"([\w.]+)", (\w+), (\w+),(.*?)\.text = "([^"]*)"\}', re.DOTALL)
+LITERALS = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'  # of C: adjacent ones are one text
+SETTING = re.compile(r'\{"([\w.]+)", (\w+), (\w+),([^{}]*)\.text = ' + LITERALS + r"\}")
+ENTRY = re.compile(r'^ +\{"([\w.]+)", (?=[A-Z])', re.MULTILINE)
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 WORDS = re.compile(r"static const char \*const (\w+)\[\] = \{([^}]*), NULL\};")
 LOGGED = re.compile(
     r'\b(?:log_(?:debug|info|warn|error)|log_often|trace_event|trace_run)'
     r'\(\s*(?:LOG_\w+, )?(?:[^",()]*\? )?"(\w+)"(?: : "(\w+)")?'
 )
-METRIC = re.compile(r'\{"(\w+)", METRIC_(\w+), AT\([\w.]+\),\s*"([^"]*)"\}')
-PROCESS_METRIC = re.compile(r'\(out, "((?:drover|process)_\w+)", "(\w+)",\s*"([^"]*)"')
+METRIC = re.compile(r'\{"(\w+)", METRIC_(\w+), AT\([\w.]+\),\s*' + LITERALS + r"\}")
+PROCESS_METRIC = re.compile(r'\(out, "((?:drover|process)_\w+)", "(\w+)",\s*' + LITERALS)
 METRIC_SET = re.compile(r'struct metric_set\b[^;{]*\{\s*"(\w+)"')
 ROW = re.compile(r"^\| `(\w+)`", re.MULTILINE)
 
@@ -51,6 +54,11 @@ ROLES = {
 }
 LIMITS = {"SECOND": "1s", "MINUTE": "1m", "HOUR": "1h", "DAY": "1d"}
 LIMITS |= {"UINT16_MAX": "65535", "INT_MAX": "2147483647"}
+
+
+def text_of(literals):
+    """The text of adjacent C literals."""
+    return "".join(re.sub(r"\\(.)", r"\1", part) for part in LITERAL.findall(literals))
 
 
 def limit(text, kind):
@@ -77,10 +85,14 @@ def kind_text(kind, rest, words):
 def settings_table(source):
     words = {name: list_.replace('"', "") for name, list_ in WORDS.findall(source)}
     rows = ["| setting | default | may be | who | |", "|---|---|---|---|---|"]
-    for path, kind, roles, rest, text in SETTING.findall(source):
+    found = SETTING.findall(source)
+    missed = set(ENTRY.findall(source)) - {path for path, *_ in found}
+    if missed:
+        raise ValueError(f"{CONFIG}: not understood: {', '.join(sorted(missed))}")
+    for path, kind, roles, rest, literals in found:
         otherwise = re.search(r'"([^"]*)"', rest)
         default = f"`{otherwise.group(1)}`" if otherwise and otherwise.group(1) else ""
-        text = text.replace("<", "&lt;")
+        text = text_of(literals).replace("<", "&lt;")
         rows.append(
             f"| `{path}` | {default} | {kind_text(kind, rest, words)} | {ROLES[roles]} | {text} |"
         )
@@ -103,11 +115,13 @@ def metrics_table(root):
             (prefix + metric_name(name, kind.lower()), kind.lower(), text)
             for name, kind, text in METRIC.findall(source)
         ] + PROCESS_METRIC.findall(source)
+        if len(METRIC.findall(source)) < source.count(", METRIC_"):
+            raise ValueError(f"{file}: a metric is not understood")
         if not found:
             raise ValueError(f"{file}: no metrics")
         for name, kind, text in found:
             whose = ROLES["STORE_USERS"] if name.startswith("drover_store_") else who
-            rows.append(f"| `{name}` | {kind} | {whose} | {text} |")
+            rows.append(f"| `{name}` | {kind} | {whose} | {text_of(text)} |")
     return "\n".join(rows) + "\n"
 
 
