@@ -17,11 +17,15 @@
  * each 4 KiB. The agents have another bucket of the same size for Progress, of which any number can
  * be sent for one step. If that one is empty each Progress costs the first one a tenth of a unit.
  *
- * Called by the files of the machine, as machine.h says.
+ * Called by the files that read messages, op.c, and those that answer a question.
  */
-#include <stdlib.h>
+#include "scheduler/allowance.h"
 
-#include "scheduler/machine.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/access.h"
+#include "scheduler/state.h"
 
 #define ALLOWANCES_MAX 1024 /* then the oldest one is dropped, and begins with a full bucket */
 #define USER_SECONDS 2
@@ -29,6 +33,15 @@
 #define EXTRA_PROGRESS 10 /* Progress, for one unit */
 #define DEFINITION_SECONDS 3600
 #define DEFINITION_BYTES 1024 /* for one unit */
+
+/* What a user, or the agents of an actor, may still take. */
+struct allowance {
+    UT_hash_handle hh;
+    int64_t at;         /* time at which `left` was computed */
+    int64_t left;       /* thousandths of units; below 0: overdrawn */
+    int64_t alerted_at; /* time of the last alert that it was empty; 0: never */
+    char key[];
+};
 
 struct terms {
     const char *key;
@@ -56,7 +69,8 @@ static struct terms of_definitions(struct scheduler *s, const char *user)
 static struct terms of_actor(struct scheduler *s, const char *actor)
 {
     return (struct terms){effects_printf(s->out, "\n%s", actor),
-                          *actor || s->access->required ? s->bad_replies : 0, ACTOR_SECONDS};
+                          *actor || s->access->required ? s->allowances.bad_replies : 0,
+                          ACTOR_SECONDS};
 }
 
 static struct terms of_progress(struct scheduler *s, const char *actor)
@@ -69,7 +83,7 @@ static struct terms of_progress(struct scheduler *s, const char *actor)
 
 static void drop(struct scheduler *s, struct allowance *a)
 {
-    HASH_DEL(s->allowances, a);
+    HASH_DEL(s->allowances.buckets, a);
     free(a);
 }
 
@@ -78,11 +92,11 @@ static struct allowance *add(struct scheduler *s, const struct terms *t)
     size_t size = strlen(t->key) + 1;
     struct allowance *a = or_abort(malloc(sizeof(*a) + size));
 
-    if (HASH_COUNT(s->allowances) >= ALLOWANCES_MAX)
-        drop(s, s->allowances);
+    if (HASH_COUNT(s->allowances.buckets) >= ALLOWANCES_MAX)
+        drop(s, s->allowances.buckets);
     *a = (struct allowance){.at = s->now, .left = t->seconds * t->rate * 1000};
     memcpy(a->key, t->key, size);
-    HASH_ADD_STR(s->allowances, key, a);
+    HASH_ADD_STR(s->allowances.buckets, key, a);
     return a;
 }
 
@@ -94,7 +108,7 @@ static struct allowance *bucket(struct scheduler *s, const struct terms *t)
 
     if (t->rate == 0)
         return NULL;
-    HASH_FIND_STR(s->allowances, t->key, a);
+    HASH_FIND_STR(s->allowances.buckets, t->key, a);
     if (!a)
         return add(s, t);
     a->left += (s->now - a->at) * t->rate;
@@ -196,10 +210,10 @@ bool allowance_alert_due(struct scheduler *s, const char *actor)
 {
     struct terms t = of_actor(s, actor);
     struct allowance *a = bucket(s, &t);
-    bool news = a && (a->told == 0 || s->now >= a->told + MACHINE_ALERT_AGAIN_MS);
+    bool news = a && (a->alerted_at == 0 || s->now >= a->alerted_at + ALLOWANCE_ALERT_AGAIN_MS);
 
     if (news)
-        a->told = s->now;
+        a->alerted_at = s->now;
     return news;
 }
 
@@ -208,8 +222,8 @@ int64_t allowance_share(const struct scheduler *s, int64_t most)
     return (most + s->partitions - 1) / s->partitions;
 }
 
-void allowances_free(struct scheduler *s)
+void allowance_free_all(struct scheduler *s)
 {
-    while (s->allowances)
-        drop(s, s->allowances);
+    while (s->allowances.buckets)
+        drop(s, s->allowances.buckets);
 }

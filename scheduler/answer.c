@@ -5,21 +5,25 @@
  * Called by the files that answer a Control: on_control.c, steer.c, change.c, definition.c,
  * list_jobs.c, history.c and list_workflows.c.
  */
+#include "scheduler/answer.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "model/status.h"
+#include "scheduler/publish.h"
+#include "scheduler/state.h"
 
 /* Bytes of an answer. The rest is for the cursor of the next page, which is set after this page
  * is shortened. */
 #define ANSWER_MAX (WIRE_MESSAGE_MAX - 1024)
 static_assert(WIRE_CURSOR_MAX * 6 < 1024, "a cursor fits behind a page, in JSON, too");
 
-void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode code,
-                    const char *reason)
+void answer_send(struct scheduler *s, struct op *op, Drover__V1__AnswerCode code,
+                 const char *reason)
 {
     Drover__V1__Answer m = DROVER__V1__ANSWER__INIT;
 
@@ -27,7 +31,7 @@ void control_answer(struct scheduler *s, struct op *op, Drover__V1__AnswerCode c
     m.command_id = op->item->message.control->command_id;
     m.code = code;
     m.reason = (char *)reason;
-    op_reply(s, op, &m.base);
+    publish_reply(s, op, &m.base);
 }
 
 static bool fits(const Drover__V1__Answer *m, bool json)
@@ -45,8 +49,8 @@ bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_
 {
     while (!fits(m, op->item->json)) {
         if (!page || *page <= 1) {
-            control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_TOO_LARGE,
-                           "the answer would exceed the message limit");
+            answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_TOO_LARGE,
+                        "the answer would exceed the message limit");
             return false;
         }
         *page /= 2;
@@ -54,7 +58,7 @@ bool answer_fit(struct scheduler *s, struct op *op, Drover__V1__Answer *m, size_
     return true;
 }
 
-bool job_read(struct scheduler *s, struct op *op, struct ops_reader *r, struct ops_job *job)
+bool answer_read_job(struct scheduler *s, struct op *op, struct ops_reader *r, struct ops_job *job)
 {
     int result = ops_read_job(r, s->out, job);
 
@@ -63,15 +67,15 @@ bool job_read(struct scheduler *s, struct op *op, struct ops_reader *r, struct o
         return false;
     }
     if (result) {
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
-                       "there is no such job");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
+                    "there is no such job");
         return false;
     }
-    memcpy(op->digest, job->definition.data, ID_DIGEST_LEN);
+    memcpy(op->definition.digest, job->definition.data, ID_DIGEST_LEN);
     return true;
 }
 
-void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job,
+void answer_status(struct scheduler *s, struct op *op, const struct ops_job *job,
                    const struct workflow *w)
 {
     Drover__V1__Answer answer = DROVER__V1__ANSWER__INIT;
@@ -86,7 +90,7 @@ void status_answer(struct scheduler *s, struct op *op, const struct ops_job *job
     answer.status = &status;
     whole = status.n_steps;
     if (answer_fit(s, op, &answer, &status.n_steps))
-        op_reply(s, op, &answer.base);
+        publish_reply(s, op, &answer.base);
     status.n_steps = whole;
     status_steps_free(&status);
 }

@@ -9,13 +9,19 @@
  *
  * Called by steer.c.
  */
+#include "scheduler/change.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "model/change.h"
 #include "model/migration.h"
-#include "scheduler/machine.h"
+#include "scheduler/access.h"
+#include "scheduler/answer.h"
+#include "scheduler/definition.h"
+#include "scheduler/registration.h"
+#include "scheduler/state.h"
 
 static void newer_call(struct scheduler *s, struct op *op)
 {
@@ -23,14 +29,16 @@ static void newer_call(struct scheduler *s, struct op *op)
                          op->item->message.control->migrate->workflow);
 }
 
-/* @w: a reference, which passes to @op. */
-static void store(struct scheduler *s, struct op *op, struct workflow *w)
+/* @w: a reference, which passes to the operation. */
+static void store(struct scheduler *s, struct steer_op *o, struct workflow *w)
 {
-    workflow_unref(op->workflow);
-    op->workflow = w;
-    op->registered = false;
+    struct op *op = &o->transition.op;
+
+    workflow_unref(op->definition.workflow);
+    op->definition.workflow = w;
+    op->definition.registered = false;
     definition_keep(s, w);
-    definition_store(s, op, op->change_then);
+    definition_store(s, op, o->stored);
 }
 
 /* A person says that the step is to begin anew although it may have taken effect. */
@@ -41,19 +49,19 @@ static void allow_anew(char *hows, uint32_t n)
             hows[i] = MIGRATION_ANEW;
 }
 
-static void arranged(struct scheduler *s, struct op *op, struct migration *m)
+static void arranged(struct scheduler *s, struct steer_op *o, struct migration *m)
 {
-    free(op->steps);
-    free(op->differences);
-    op->steps = m->differing;
-    op->differences = m->hows;
+    free(o->steps);
+    free(o->differences);
+    o->steps = m->differing;
+    o->differences = m->hows;
     m->differing = NULL;
     m->hows = NULL;
-    op->n_steps = m->n_differing;
-    op->n_gone = m->n_gone;
-    if (op->item->message.control->migrate->begin_anew)
-        allow_anew(op->differences, op->n_steps);
-    store(s, op, workflow_ref(m->arranged));
+    o->n_steps = m->n_differing;
+    o->n_gone = m->n_gone;
+    if (o->transition.op.item->message.control->migrate->begin_anew)
+        allow_anew(o->differences, o->n_steps);
+    store(s, o, workflow_ref(m->arranged));
 }
 
 static void plan(struct scheduler *s, struct op *op, const struct workflow *from,
@@ -69,16 +77,16 @@ static void plan(struct scheduler *s, struct op *op, const struct workflow *from
     if (r == -ENOMEM)
         abort();
     if (r)
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
-                       effects_printf(s->out, "%s", problem.reason));
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
+                    effects_printf(s->out, "%s", problem.reason));
     else
-        arranged(s, op, &m);
+        arranged(s, steer_of(op), &m);
     migration_deinit(&m);
 }
 
 static void newer_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    const struct workflow *from = definition_find(s, op->digest);
+    const struct workflow *from = definition_find(s, op->definition.digest);
     struct ops_reader held = *r;
     struct bytes newer;
     int result = ops_read_definition(r, &newer);
@@ -86,23 +94,23 @@ static void newer_answered(struct scheduler *s, struct op *op, struct ops_reader
     if (result < 0)
         log_error("store_answer_broken", LOG_S("job", op->job));
     else if (result > 0)
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW,
-                       "no workflow of this name and version is registered");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW,
+                    "no workflow of this name and version is registered");
     else if (!from)
         definition_load(s, op, &held, newer_answered);
     else
         plan(s, op, from, newer);
 }
 
-void migrate(struct scheduler *s, struct op *op, op_fn *then)
+void change_migrate(struct scheduler *s, struct steer_op *o, op_fn *then)
 {
-    op->change_then = then;
-    op_call(s, op, newer_call, newer_answered);
+    o->stored = then;
+    op_call(s, &o->transition.op, newer_call, newer_answered);
 }
 
 /* ---- a Retry that changes its step ---- */
 
-bool retry_changes(const Drover__V1__Control *m)
+bool change_is_retry(const Drover__V1__Control *m)
 {
     return m->command_case == DROVER__V1__CONTROL__COMMAND_RETRY &&
            (m->retry->change || m->retry->arguments);
@@ -122,7 +130,7 @@ const char *change_what(struct scheduler *s, const Drover__V1__Retry *m)
 /* Where only registered definitions run, a step may go only to an actor that one of them names. */
 static bool actor_is_known(const struct scheduler *s, const char *actor, struct problem *problem)
 {
-    if (!*actor || !s->access->registered || actor_is_registered(s, actor))
+    if (!*actor || !s->access->registered || registration_has_actor(s, actor))
         return true;
     problem_set(problem, "retry.change.actor",
                 "no registered workflow has an actor %s (scheduler.definitions is registered)",
@@ -130,12 +138,13 @@ static bool actor_is_known(const struct scheduler *s, const char *actor, struct 
     return false;
 }
 
-void change(struct scheduler *s, struct op *op, const struct workflow *from, op_fn *then)
+void change_step(struct scheduler *s, struct steer_op *o, const struct workflow *from, op_fn *then)
 {
+    struct op *op = &o->transition.op;
     const Drover__V1__Retry *m = op->item->message.control->retry;
     struct workflow *to = NULL;
     struct problem problem = {0};
-    uint32_t step = op->steps[0];
+    uint32_t step = o->steps[0];
     int r = m->change ? change_apply(&to, from, step, m->change, &problem) : 0;
 
     if (r == -ENOMEM)
@@ -144,18 +153,18 @@ void change(struct scheduler *s, struct op *op, const struct workflow *from, op_
         r = CHANGE_E_UNFIT;
     if (r) {
         workflow_unref(to);
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
-                       effects_printf(s->out, "%s: %s", problem.field, problem.reason));
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
+                    effects_printf(s->out, "%s: %s", problem.field, problem.reason));
         return;
     }
     if (!to)
         to = workflow_ref((struct workflow *)from);
-    free(op->differences);
-    op->differences = or_abort(calloc(1, 1));
-    op->differences[0] = (char)(m->arguments ? MIGRATION_OTHER
-                                             : migration_how(&from->steps[step], &to->steps[step]));
+    free(o->differences);
+    o->differences = or_abort(calloc(1, 1));
+    o->differences[0] = (char)(m->arguments ? MIGRATION_OTHER
+                                            : migration_how(&from->steps[step], &to->steps[step]));
     if (m->begin_anew)
-        allow_anew(op->differences, 1);
-    op->change_then = then;
-    store(s, op, to);
+        allow_anew(o->differences, 1);
+    o->stored = then;
+    store(s, o, to);
 }

@@ -4,17 +4,26 @@
  *
  * Called by the files of the machine that need the definition of a job, or store a new one.
  */
+#include "scheduler/definition.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "scheduler/answer.h"
+#include "scheduler/state.h"
+
+struct definition {
+    char digest[ID_DIGEST_LEN + 1];
+    struct workflow *workflow;
+    UT_hash_handle hh;
+};
 
 struct workflow *definition_find(struct scheduler *s, const char *digest)
 {
     struct definition *d;
 
-    HASH_FIND_STR(s->definitions, digest, d);
+    HASH_FIND_STR(s->definitions.cached, digest, d);
     return d ? d->workflow : NULL;
 }
 
@@ -38,8 +47,8 @@ int definition_of(struct scheduler *s, const Drover__V1__Workflow *m, struct wor
 
 static void definition_drop(struct scheduler *s, struct definition *d)
 {
-    HASH_DEL(s->definitions, d);
-    s->cached -= d->workflow->memory;
+    HASH_DEL(s->definitions.cached, d);
+    s->definitions.bytes -= d->workflow->memory;
     workflow_unref(d->workflow);
     free(d);
 }
@@ -50,26 +59,26 @@ void definition_keep(struct scheduler *s, struct workflow *w)
 
     if (definition_find(s, w->digest))
         return;
-    while (s->definitions && s->cached + w->memory > MACHINE_CACHED_BYTES)
-        definition_drop(s, s->definitions);
+    while (s->definitions.cached && s->definitions.bytes + w->memory > DEFINITION_CACHED_BYTES)
+        definition_drop(s, s->definitions.cached);
     d = or_abort(calloc(1, sizeof(*d)));
     memcpy(d->digest, w->digest, sizeof(d->digest));
     d->workflow = workflow_ref(w);
-    s->cached += w->memory;
-    HASH_ADD_STR(s->definitions, digest, d);
+    s->definitions.bytes += w->memory;
+    HASH_ADD_STR(s->definitions.cached, digest, d);
 }
 
-void definitions_free(struct scheduler *s)
+void definition_free_all(struct scheduler *s)
 {
-    while (s->definitions)
-        definition_drop(s, s->definitions);
+    while (s->definitions.cached)
+        definition_drop(s, s->definitions.cached);
 }
 
 /* ---- loading from the store ---- */
 
 static void load_call(struct scheduler *s, struct op *op)
 {
-    ops_inspect_definition(s->out, op_call_id(s, op), op->partition, op->digest);
+    ops_inspect_definition(s->out, op_call_id(s, op), op->partition, op->definition.digest);
 }
 
 static void load_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
@@ -85,24 +94,24 @@ static void load_answered(struct scheduler *s, struct op *op, struct ops_reader 
     if (result == -ENOMEM)
         abort();
     if (result) {
-        log_error("definition_lost", LOG_S("job", op->job), LOG_S("definition", op->digest),
-                  LOG_S("why", problem.reason));
+        log_error("definition_lost", LOG_S("job", op->job),
+                  LOG_S("definition", op->definition.digest), LOG_S("why", problem.reason));
         if (op->item->message.type == WIRE_CONTROL)
-            control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
-                           "the definition of the job is not in the store any more");
+            answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
+                        "the definition of the job is not in the store any more");
         return;
     }
     definition_keep(s, w);
-    held = ops_reader(op->held);
-    op->resume(s, op, &held);
+    held = ops_reader(op->definition.held);
+    op->definition.resume(s, op, &held);
 }
 
 void definition_load(struct scheduler *s, struct op *op, const struct ops_reader *rest,
                      op_answered_fn *resume)
 {
-    free(op->held);
-    op->held = or_abort(ops_answer_copy(rest));
-    op->resume = resume;
+    free(op->definition.held);
+    op->definition.held = or_abort(ops_answer_copy(rest));
+    op->definition.resume = resume;
     op_call(s, op, load_call, load_answered);
 }
 
@@ -113,9 +122,10 @@ void definition_load(struct scheduler *s, struct op *op, const struct ops_reader
 static void store_call_piece(struct scheduler *s, struct op *op)
 {
     if (op->again)
-        op->piece = 0;
+        op->definition.piece = 0;
     op->again = false;
-    ops_define(s->out, op_call_id(s, op), op->partition, op->workflow, op->piece, op->registered);
+    ops_define(s->out, op_call_id(s, op), op->partition, op->definition.workflow,
+               op->definition.piece, op->definition.registered);
 }
 
 static void store_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
@@ -123,18 +133,18 @@ static void store_answered(struct scheduler *s, struct op *op, struct ops_reader
     struct bytes word = r->left ? r->items[0] : BYTES_EMPTY;
 
     if (bytes_is(word, "MORE")) {
-        op->piece++;
+        op->definition.piece++;
         op_call(s, op, store_call_piece, store_answered);
         return;
     }
     if (bytes_is(word, "CONFLICT"))
-        log_error("workflow_conflict", LOG_S("workflow", op->workflow->full_name),
+        log_error("workflow_conflict", LOG_S("workflow", op->definition.workflow->full_name),
                   LOG_S("why", "registered before with other content: raise its version"));
 }
 
 void definition_store(struct scheduler *s, struct op *op, op_fn *then)
 {
-    op->piece = 0;
+    op->definition.piece = 0;
     op->then = then;
     op_call(s, op, store_call_piece, store_answered);
 }

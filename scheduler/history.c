@@ -4,13 +4,19 @@
  *
  * Called by on_control.c.
  */
+#include "scheduler/history.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "model/history.h"
-#include "scheduler/machine.h"
+#include "scheduler/access.h"
+#include "scheduler/answer.h"
+#include "scheduler/definition.h"
+#include "scheduler/publish.h"
+#include "scheduler/state.h"
 
 /* Greater than the number of any entry, and exact as a number of the store: 2^53. */
 #define FROM_MAX (UINT64_C(1) << 53)
@@ -36,7 +42,7 @@ static void history_answer(struct scheduler *s, struct op *op, const struct ops_
         return;
     if (m.n_history > 0)
         m.next = found->more || m.n_history < found->n ? next_seq(s, &m) : (char *)"";
-    op_reply(s, op, &m.base);
+    publish_reply(s, op, &m.base);
 }
 
 static void history_call(struct scheduler *s, struct op *op)
@@ -62,19 +68,22 @@ static void history_answered(struct scheduler *s, struct op *op, struct ops_read
         return;
     }
     if (result || found.definition.len != ID_DIGEST_LEN) {
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
-                       "there is no such job");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
+                    "there is no such job");
         return;
     }
-    memcpy(op->digest, found.definition.data, ID_DIGEST_LEN);
-    w = definition_find(s, op->digest);
+    memcpy(op->definition.digest, found.definition.data, ID_DIGEST_LEN);
+    w = definition_find(s, op->definition.digest);
     if (w)
         history_answer(s, op, &found, w);
     else
         definition_load(s, op, &from, history_answered);
 }
 
-void history(struct scheduler *s, struct op *op)
+void history(struct scheduler *s, struct item *item)
 {
+    struct op *op = op_plain(s, item, item->message.control->job_id);
+
     op_call(s, op, history_call, history_answered);
+    op_unref(s, op);
 }

@@ -4,90 +4,158 @@
  *
  * The prefetch bounds the number of messages, not their bytes, and a message takes up to
  * WIRE_MEMORY_FACTOR times its size once it is decoded. So for each queue at most
- * MACHINE_READ_BYTES are read at a time, not counting small messages. Other messages wait
- * undecoded, in their order; small ones pass them. If more than MACHINE_UNREAD_BYTES of large
+ * INTAKE_READ_BYTES are read at a time, not counting small messages. Other messages wait
+ * undecoded, in their order; small ones pass them. If more than INTAKE_UNREAD_BYTES of large
  * messages wait, the next large ones go back to the broker, and the scheduler stops consuming until
  * no more than half of that waits.
  *
- * Called by scheduler.c; poison.c calls intake_read() for suspects.
+ * Called by on_delivery.c and scheduler.c; poison.c calls intake_read() for suspects.
  */
-#include <stdlib.h>
+#include "scheduler/intake.h"
 
-#include "scheduler/machine.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/state.h"
+
+/* A message that waits to be read. */
+struct waiting {
+    struct op op;                  /* in intake_queue.waiting */
+    struct bus_delivery *delivery; /* owned */
+};
+
+static void waiting_free(struct op *op)
+{
+    free(container_of(op, struct waiting, op)->delivery);
+}
+
+/* ---- a copy of a delivery ---- */
+
+static size_t append(char *to, size_t at, const char *text)
+{
+    size_t size = strlen(text) + 1;
+
+    if (to)
+        memcpy(to + at, text, size);
+    return at + size;
+}
+
+struct bus_delivery *intake_copy(const struct bus_delivery *d, struct bytes body)
+{
+    static const size_t texts[] = {
+        offsetof(struct bus_delivery, content_type),
+        offsetof(struct bus_delivery, message_id),
+        offsetof(struct bus_delivery, correlation_id),
+        offsetof(struct bus_delivery, reply_to),
+        offsetof(struct bus_delivery, user_id),
+        offsetof(struct bus_delivery, traceparent),
+        offsetof(struct bus_delivery, job),
+        offsetof(struct bus_delivery, step),
+        offsetof(struct bus_delivery, died_of),
+        offsetof(struct bus_delivery, actor),
+    };
+    size_t size = 0, at = 0;
+    struct bus_delivery *copy;
+    char *text;
+
+    for (size_t i = 0; i < array_size(texts); i++)
+        size = append(NULL, size, *(const char *const *)((const char *)d + texts[i]));
+    copy = or_abort(malloc(sizeof(*copy) + size));
+    text = (char *)(copy + 1);
+    *copy = *d;
+    copy->body = body;
+    for (size_t i = 0; i < array_size(texts); i++) {
+        const char **member = (const char **)((char *)copy + texts[i]);
+        const char *from = *member;
+
+        *member = text + at;
+        at = append(text, at, from);
+    }
+    return copy;
+}
+
+/* ---- the bounds ---- */
 
 static void consume(struct scheduler *s, bool wanted)
 {
-    s->consuming_stopped = !wanted;
+    s->intake.consuming_stopped = !wanted;
     effects_add(s->out, EFFECT_CONSUME, 0)->wanted = wanted;
 }
 
 bool intake_gives_back(struct scheduler *s, const struct bus_delivery *d)
 {
-    if (d->body.len <= MACHINE_LARGE_BYTES || s->unread_bytes + d->body.len <= MACHINE_UNREAD_BYTES)
+    if (d->body.len <= INTAKE_LARGE_BYTES ||
+        s->intake.unread_bytes + d->body.len <= INTAKE_UNREAD_BYTES)
         return false;
     s->stats.given_back++;
     effects_add(s->out, EFFECT_REQUEUE, d->handle);
-    if (!s->consuming_stopped)
+    if (!s->intake.consuming_stopped)
         consume(s, false);
     return true;
 }
 
+void intake_init(struct intake *in, intake_read_fn *read)
+{
+    in->read = read;
+    for (int source = 0; source < SCHEDULER_SOURCES; source++)
+        list_init(&in->queues[source].waiting);
+}
+
 void intake_came(struct scheduler *s, struct item *item)
 {
-    if (item->body.len <= MACHINE_LARGE_BYTES)
+    if (item->body.len <= INTAKE_LARGE_BYTES)
         return;
     item->large = ITEM_UNREAD;
-    s->unread_bytes += item->body.len;
+    s->intake.unread_bytes += item->body.len;
 }
 
 /* One message may always be read, however large it is. */
-static bool has_capacity(const struct intake *in, const struct item *item)
+static bool has_capacity(const struct intake_queue *in, const struct item *item)
 {
-    return in->read_bytes == 0 || in->read_bytes + item->body.len <= MACHINE_READ_BYTES;
+    return in->read_bytes == 0 || in->read_bytes + item->body.len <= INTAKE_READ_BYTES;
 }
 
 static bool is_small(const struct item *item)
 {
-    return item->body.len <= MACHINE_SMALL_BYTES;
+    return item->body.len <= INTAKE_SMALL_BYTES;
 }
 
 static void read_item(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
     if (item->large == ITEM_UNREAD) {
         item->large = ITEM_READ;
-        s->unread_bytes -= item->body.len;
+        s->intake.unread_bytes -= item->body.len;
     }
     if (!is_small(item)) {
         item->read = true;
-        s->intakes[item->source].read_bytes += item->body.len;
+        s->intake.queues[item->source].read_bytes += item->body.len;
     }
-    suspects_read(s, item);
-    item_handle(s, item, d);
+    s->intake.read(s, item, d);
 }
 
 void intake_read(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
-    struct intake *in = &s->intakes[item->source];
-    struct op *op;
+    struct intake_queue *in = &s->intake.queues[item->source];
+    struct waiting *w;
 
     if (is_small(item) || (list_empty(&in->waiting) && has_capacity(in, item))) {
         read_item(s, item, d);
         return;
     }
-    op = op_new(s, item, "");
-    op->delivery = delivery_copy(d, item->body);
-    list_append(&in->waiting, &op->link);
+    w = op_new(s, item, "", sizeof(*w), waiting_free);
+    w->delivery = intake_copy(d, item->body);
+    list_append(&in->waiting, &w->op.link);
 }
 
 void intake_done(struct scheduler *s, const struct item *item)
 {
     if (item->large == ITEM_UNREAD)
-        s->unread_bytes -= item->body.len;
+        s->intake.unread_bytes -= item->body.len;
     if (item->read)
-        s->intakes[item->source].read_bytes -= item->body.len;
+        s->intake.queues[item->source].read_bytes -= item->body.len;
 }
 
-static struct op *next(struct intake *in)
+static struct op *next(struct intake_queue *in)
 {
     struct op *op;
 
@@ -105,23 +173,29 @@ void intake_go_on(struct scheduler *s)
     struct op *op;
 
     for (int source = 0; source < SCHEDULER_SOURCES; source++) {
-        while ((op = next(&s->intakes[source]))) {
-            read_item(s, op->item, op->delivery);
+        while ((op = next(&s->intake.queues[source]))) {
+            read_item(s, op->item, container_of(op, struct waiting, op)->delivery);
             op_unref(s, op); /* held by intake_read() */
         }
     }
-    if (s->consuming_stopped && s->unread_bytes <= MACHINE_UNREAD_BYTES / 2)
+    if (s->intake.consuming_stopped && s->intake.unread_bytes <= INTAKE_UNREAD_BYTES / 2)
         consume(s, true);
 }
 
 void intake_lost(struct scheduler *s)
 {
     for (int source = 0; source < SCHEDULER_SOURCES; source++) {
-        for (struct list *l; (l = list_pop(&s->intakes[source].waiting));) {
+        for (struct list *l; (l = list_pop(&s->intake.queues[source].waiting));) {
             struct op *op = list_entry(l, struct op, link);
 
             item_give_back(s, op->item);
             op_unref(s, op);
         }
     }
+}
+
+void intake_free(struct scheduler *s)
+{
+    for (int source = 0; source < SCHEDULER_SOURCES; source++)
+        op_free_list(s, &s->intake.queues[source].waiting);
 }

@@ -4,11 +4,15 @@
  *
  * Every partition has all of them; the first one is asked. Called by on_control.c.
  */
+#include "scheduler/list_workflows.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "scheduler/answer.h"
+#include "scheduler/publish.h"
+#include "scheduler/state.h"
 
 static const Drover__V1__ListWorkflows *question(const struct op *op)
 {
@@ -51,7 +55,7 @@ static void answer_all(struct scheduler *s, struct op *op, struct ops_reader *r,
     if (answer_fit(s, op, m, &m->n_workflows)) {
         if (found.more || m->n_workflows < found.n)
             m->next = m->workflows[m->n_workflows - 1]->workflow;
-        op_reply(s, op, &m->base);
+        publish_reply(s, op, &m->base);
     }
 }
 
@@ -68,10 +72,10 @@ static void answer_one(struct scheduler *s, struct op *op, struct ops_reader *r,
     } else if (result > 0) {
         m->code = DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_WORKFLOW;
         m->reason = (char *)"no workflow of this name and version is registered";
-        op_reply(s, op, &m->base);
+        publish_reply(s, op, &m->base);
     } else {
         if (answer_fit(s, op, m, NULL))
-            op_reply(s, op, &m->base);
+            publish_reply(s, op, &m->base);
         drover__v1__workflow__free_unpacked(m->definition, NULL);
     }
 }
@@ -88,8 +92,11 @@ static void list_workflows_answered(struct scheduler *s, struct op *op, struct o
         answer_all(s, op, r, &m);
 }
 
-void list_workflows(struct scheduler *s, struct op *op)
+void list_workflows(struct scheduler *s, struct item *item)
 {
+    struct op *op = op_plain(s, item, item->message.control->job_id);
+
     op->partition = 0;
     op_call(s, op, list_workflows_call, list_workflows_answered);
+    op_unref(s, op);
 }

@@ -12,27 +12,56 @@
  * job before get the event with the first try whose publishes have all their outcome. As with the
  * cause of an alert, the store decides which scheduler publishes to them, until one has.
  *
- * Called by transition.c, alert.c and on_control.c.
+ * Called by transition.c and on_control.c.
  */
+#include "scheduler/notification.h"
+
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "model/status.h"
+#include "scheduler/alert.h"
+#include "scheduler/dead_letter.h"
+#include "scheduler/definition.h"
+#include "scheduler/event.h"
+#include "scheduler/publish.h"
+#include "scheduler/state.h"
+
+/* bytes of results in a JobEvent: 256 KiB */
+#define RESULTS_BYTES 262144
+
+/* Publishes one notification. */
+struct notification_op {
+    struct alert_op alert; /* the alert, if it is one */
+    uint64_t seq;
+    uint32_t tries;         /* before this one */
+    bool with_results;      /* the sinks are known */
+    bool asked_earlier;     /* the store was asked about the earlier addresses ... */
+    bool publishes_earlier; /* ... and this try publishes to them */
+    bool undeliverable;     /* no tries are left: it goes to drover.dead */
+};
+
+static struct notification_op *notification_of(struct op *op)
+{
+    return container_of(op, struct notification_op, alert.op);
+}
 
 static void notification_call(struct scheduler *s, struct op *op)
 {
-    const struct workflow *w = definition_find(s, op->digest);
+    const struct workflow *w = definition_find(s, op->definition.digest);
 
-    ops_inspect_notification(s->out, op_call_id(s, op), op->partition, op->job, op->seq,
-                             MACHINE_EVENT_RESULTS, w ? w->sinks : NULL, w ? w->n_sinks : 0);
+    ops_inspect_notification(s->out, op_call_id(s, op), op->partition, op->job,
+                             notification_of(op)->seq, RESULTS_BYTES, w ? w->sinks : NULL,
+                             w ? w->n_sinks : 0);
 }
 
 static void settle_call(struct scheduler *s, struct op *op)
 {
-    const struct op_notification notification = {.job = op->job, .seq = op->seq};
+    const struct op_notification notification = {.job = op->job, .seq = notification_of(op)->seq};
 
     ops_settle_owed(s->out, op_call_id(s, op), op->partition, &notification, 1);
 }
@@ -50,7 +79,8 @@ static void settle_answered(struct scheduler *s, struct op *op, struct ops_reade
 
 static void earlier_say(struct scheduler *s, struct op *op, enum ops_cause what)
 {
-    const char *cause = effects_printf(s->out, "END %s %" PRIu64, op->job, op->seq);
+    const char *cause =
+        effects_printf(s->out, "END %s %" PRIu64, op->job, notification_of(op)->seq);
 
     ops_told(s->out, op_call_id(s, op), op->partition, cause, what, EARLIER_NONCE);
 }
@@ -62,7 +92,7 @@ static void earlier_ask_call(struct scheduler *s, struct op *op)
 
 static void earlier_asked(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
-    op->publishes_earlier = ops_read_told(r);
+    notification_of(op)->publishes_earlier = ops_read_told(r);
     op_call(s, op, notification_call, notification_answered);
 }
 
@@ -77,21 +107,22 @@ static void earlier_told_call(struct scheduler *s, struct op *op)
 /* All publishes have their outcome. If one found no queue the notification stays in the outbox,
  * and the supervisor asks for it again; after the last try it is read once more, for
  * drover.dead. */
-void notification_published(struct scheduler *s, struct op *op)
+static void on_published(struct scheduler *s, struct op *op)
 {
-    if (op->publishes_earlier) {
-        op->publishes_earlier = false;
-        op->then = notification_published;
+    struct notification_op *n = notification_of(op);
+
+    if (n->publishes_earlier) {
+        n->publishes_earlier = false;
+        op->then = on_published;
         op_call(s, op, earlier_told_call, settle_answered);
     } else if (!op->returned) {
         op_call(s, op, settle_call, settle_answered);
-    } else if (!op->undeliverable && op->notifications + 1 >= MACHINE_NOTIFICATION_TRIES) {
-        op->undeliverable = true;
+    } else if (!n->undeliverable && n->tries + 1 >= NOTIFICATION_TRIES) {
+        n->undeliverable = true;
         op->returned = false;
         s->stats.dead_letters++;
-        s->letters.own++;
-        log_warn("notice_undeliverable", LOG_S("job", op->job),
-                 LOG_I("tries", op->notifications + 1));
+        s->dead_letters.own++;
+        log_warn("notice_undeliverable", LOG_S("job", op->job), LOG_I("tries", n->tries + 1));
         op_call(s, op, notification_call, notification_answered);
     }
 }
@@ -174,13 +205,13 @@ static const char *event_name(struct scheduler *s, struct bytes outcome)
     return name;
 }
 
-static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct op *op,
+static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct notification_op *n,
                       const struct ops_job *job)
 {
     m->kind = DROVER__V1__EVENT_KIND__EVENT_KIND_SETTLED;
-    m->job_id = op->job;
+    m->job_id = n->alert.op.job;
     m->workflow = effects_text(s->out, job->workflow);
-    m->seq = op->seq;
+    m->seq = n->seq;
     m->at = job->updated;
     m->turn = job->turn;
     m->phase = status_phase(job->phase);
@@ -191,15 +222,15 @@ static void set_facts(struct scheduler *s, Drover__V1__JobEvent *m, const struct
     m->steps_open = job->open;
 }
 
-static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
-                        const struct ops_job *job, struct ops_address to, bool earlier)
+static void publish_to_client(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
+                              const struct ops_job *job, struct ops_address to, bool earlier)
 {
     struct bytes packed = wire_pack(s->out, &m->base, job->json);
-    struct publish *p = publish_new(s, 1);
+    static const struct publish_kind kind = {0};
+    struct publish *p = publish_new(s, 1, &kind);
     struct bus_message *message;
 
-    publish_part(s, p, op, NULL, packed.len);
-    p->parts[0].optional = earlier;
+    publish_add(s, p, op, packed.len)->optional = earlier;
     message = publish_send(s, p, m->base.descriptor, packed, job->json);
     message->exchange = "";
     message->key = effects_text(s->out, to.reply_to);
@@ -212,7 +243,7 @@ static void tell_client(struct scheduler *s, struct op *op, const Drover__V1__Jo
 static const char *publish_dead(struct scheduler *s, struct op *op, const Drover__V1__JobEvent *m,
                                 const struct ops_job *job, const char *why)
 {
-    struct bus_message *message = op_publish(s, op, &m->base, job->json, NULL);
+    struct bus_message *message = publish_message(s, op, &m->base, job->json);
 
     message->exchange = "drover.dead";
     message->key = "";
@@ -222,14 +253,15 @@ static const char *publish_dead(struct scheduler *s, struct op *op, const Drover
     return message->reason;
 }
 
-static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
-                 const struct workflow *w)
+static void publish_settled(struct scheduler *s, struct notification_op *n,
+                            const struct ops_job *job, const struct workflow *w)
 {
     Drover__V1__JobEvent m = DROVER__V1__JOB_EVENT__INIT;
     Drover__V1__Submit *labels = status_labels(job->labels);
     const char *name = event_name(s, job->outcome);
+    struct op *op = &n->alert.op;
 
-    set_facts(s, &m, op, job);
+    set_facts(s, &m, n, job);
     set_results(s, &m, job, w);
     set_failed(s, &m, job, w);
     set_failure(s, &m, job);
@@ -237,47 +269,87 @@ static void tell(struct scheduler *s, struct op *op, const struct ops_job *job,
         m.n_labels = labels->n_labels;
         m.labels = labels->labels;
     }
-    if (op->undeliverable) {
-        alert_dead(s, op->job,
-                   publish_dead(
-                       s, op, &m, job,
-                       effects_printf(s->out, "reply_to %s", effects_text(s->out, job->reply_to))));
+    if (n->undeliverable) {
+        dead_letter_alert(s, op->job,
+                          publish_dead(s, op, &m, job,
+                                       effects_printf(s->out, "reply_to %s",
+                                                      effects_text(s->out, job->reply_to))));
     } else {
         event_publish(s, op, &m, w, name);
         if (job->reply_to.len > 0)
-            tell_client(s, op, &m, job, (struct ops_address){job->reply_to, job->correlation},
-                        false);
-        for (uint32_t i = 0; op->publishes_earlier && i < job->n_earlier; i++)
-            tell_client(s, op, &m, job, job->earlier[i], true);
+            publish_to_client(s, op, &m, job, (struct ops_address){job->reply_to, job->correlation},
+                              false);
+        for (uint32_t i = 0; n->publishes_earlier && i < job->n_earlier; i++)
+            publish_to_client(s, op, &m, job, job->earlier[i], true);
         log_info("job_settled", LOG_S("job", op->job), LOG_S("outcome", name),
-                 LOG_I("seq", (int64_t)op->seq));
+                 LOG_I("seq", (int64_t)n->seq));
     }
     free_results(&m);
     if (labels)
         drover__v1__submit__free_unpacked(labels, NULL);
 }
 
-static void tell_alert(struct scheduler *s, struct op *op, const struct ops_job *job,
-                       struct workflow *w)
+/* The reason of an alert about a job; NULL if it is about an actor. */
+static const char *reason_of_job(struct bytes reason)
+{
+    static const char *const reasons[] = {ALERT_PARKED, ALERT_DEADLINE, ALERT_FAILED,
+                                          ALERT_COMPENSATED, ALERT_COMPENSATION_FAILED};
+
+    for (size_t i = 0; i < array_size(reasons); i++)
+        if (bytes_is(reason, reasons[i]))
+            return reasons[i];
+    return NULL;
+}
+
+bool notification_is_alert(struct bytes reason)
+{
+    return reason_of_job(reason) != NULL;
+}
+
+/* Sets the alert by what the outbox has. The step is "<number> <1 for the undo, else 0>", or "". */
+static void set_alert(struct scheduler *s, struct notification_op *n, const struct ops_job *job,
+                      struct workflow *w)
+{
+    const char *reason = reason_of_job(job->reason);
+    struct alert *alert = &n->alert.alert;
+    unsigned number, back;
+
+    *alert = (struct alert){
+        .step = WORKFLOW_NONE,
+        .at = job->updated,
+        .seq = n->seq,
+        .reason = reason ? reason : ALERT_PARKED,
+    };
+    if (w && sscanf(effects_text(s->out, job->failed), "%u %u", &number, &back) == 2 &&
+        number < w->n_steps) {
+        alert->step = number;
+        alert->back = back > 0;
+    }
+    workflow_unref(n->alert.op.definition.workflow);
+    n->alert.op.definition.workflow = w ? workflow_ref(w) : NULL;
+}
+
+static void publish_alert(struct scheduler *s, struct notification_op *n, const struct ops_job *job,
+                          struct workflow *w)
 {
     Drover__V1__JobEvent m;
 
-    alert_from_outbox(op, job, effects_text(s->out, job->failed), w);
-    if (op->undeliverable) {
-        alert_event(s, &m, op);
-        (void)publish_dead(s, op, &m, job, "drover.events");
-        op->then = notification_published;
+    set_alert(s, n, job, w);
+    if (n->undeliverable) {
+        alert_event(s, &m, &n->alert);
+        (void)publish_dead(s, &n->alert.op, &m, job, "drover.events");
+        n->alert.op.then = on_published;
     } else {
-        alert_publish(s, op);
+        alert_publish(s, &n->alert);
     }
 }
 
 static void notification_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
+    struct notification_op *n = notification_of(op);
     struct ops_reader from = *r;
     struct ops_job job;
     struct workflow *w;
-
     int unread = ops_read_notification(r, s->out, &job);
     bool torn = job.definition.len != ID_DIGEST_LEN; /* killed while corrupt: steps unknown */
 
@@ -285,35 +357,37 @@ static void notification_answered(struct scheduler *s, struct op *op, struct ops
         log_error("store_answer_broken", LOG_S("job", op->job));
     if (unread)
         return; /* forgotten, or not in the outbox: nothing to publish */
-    op->notifications = job.notifications;
+    n->tries = job.notifications;
     if (!torn)
-        memcpy(op->digest, job.definition.data, ID_DIGEST_LEN);
-    op->with_results |= torn;
-    w = torn ? NULL : definition_find(s, op->digest);
+        memcpy(op->definition.digest, job.definition.data, ID_DIGEST_LEN);
+    n->with_results |= torn;
+    w = torn ? NULL : definition_find(s, op->definition.digest);
     if (!w && !torn) {
         definition_load(s, op, &from, notification_answered);
     } else if (bytes_is(job.outcome, "ALERT")) {
-        tell_alert(s, op, &job, w);
-    } else if (!op->with_results) {
-        op->with_results = true; /* now the sinks are known */
+        publish_alert(s, n, &job, w);
+    } else if (!n->with_results) {
+        n->with_results = true; /* now the sinks are known */
         op_call(s, op, notification_call, notification_answered);
-    } else if (job.n_earlier > 0 && !op->asked_earlier) {
-        op->asked_earlier = true;
+    } else if (job.n_earlier > 0 && !n->asked_earlier) {
+        n->asked_earlier = true;
         op_call(s, op, earlier_ask_call, earlier_asked);
     } else {
-        op->then = notification_published;
-        tell(s, op, &job, w);
+        op->then = on_published;
+        publish_settled(s, n, &job, w);
     }
 }
 
 void notification_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
                       const char *digest)
 {
-    struct op *op = op_new(s, item, job);
+    struct notification_op *n = op_new(s, item, job, sizeof(*n), alert_free);
+    struct op *op = &n->alert.op;
 
-    op->seq = seq;
-    memcpy(op->digest, digest, strlen(digest) + 1);
-    op->with_results = definition_find(s, op->digest) != NULL;
+    n->seq = seq;
+    n->alert.published = on_published;
+    memcpy(op->definition.digest, digest, strlen(digest) + 1);
+    n->with_results = definition_find(s, op->definition.digest) != NULL;
     op_call(s, op, notification_call, notification_answered);
     op_unref(s, op);
 }

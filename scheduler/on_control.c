@@ -3,15 +3,38 @@
  * ON Control: finds out what it asks for, and answers a Query or drives a job
  *
  * Query and History ask about one job, ListJobs and ListWorkflows about many. Recover and Notify
- * come from supervisors. All others are commands about one job: steer.c. Called by scheduler.c.
+ * come from supervisors. All others are commands about one job: steer.c. Called by on_delivery.c.
  */
+#include "scheduler/on_control.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "scheduler/access.h"
+#include "scheduler/alert_cause.h"
+#include "scheduler/allowance.h"
+#include "scheduler/answer.h"
+#include "scheduler/definition.h"
+#include "scheduler/history.h"
+#include "scheduler/list_jobs.h"
+#include "scheduler/list_workflows.h"
+#include "scheduler/notification.h"
+#include "scheduler/state.h"
+#include "scheduler/steer.h"
+#include "scheduler/transition.h"
 
 /* ---- Query ---- */
+
+struct query_op {
+    struct op op;
+    bool data_prepaid; /* ALLOWANCE_DATA was spent in advance */
+};
+
+static struct query_op *query_of(struct op *op)
+{
+    return container_of(op, struct query_op, op);
+}
 
 static void query_call(struct scheduler *s, struct op *op)
 {
@@ -24,71 +47,107 @@ static void query_call(struct scheduler *s, struct op *op)
 
 static void query_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
+    struct query_op *query = query_of(op);
     struct ops_reader from = *r;
     struct ops_job job;
     const struct workflow *w;
 
-    if (op->data_prepaid)
+    if (query->data_prepaid)
         allowance_give_back(s, op->item->user, ALLOWANCE_DATA);
-    op->data_prepaid = false;
-    if (!job_read(s, op, r, &job))
+    query->data_prepaid = false;
+    if (!answer_read_job(s, op, r, &job))
         return;
-    w = definition_find(s, op->digest);
+    w = definition_find(s, op->definition.digest);
     if (w)
-        status_answer(s, op, &job, w);
+        answer_status(s, op, &job, w);
     else
         definition_load(s, op, &from, query_answered);
 }
 
+static void query(struct scheduler *s, struct item *item, const Drover__V1__Control *m)
+{
+    struct query_op *query = op_new(s, item, m->job_id, sizeof(*query), NULL);
+
+    query->data_prepaid = m->query->with_data; /* so that not many are answered at a time */
+    if (query->data_prepaid)
+        allowance_spend(s, item->user, ALLOWANCE_DATA);
+    op_call(s, &query->op, query_call, query_answered);
+    op_unref(s, &query->op);
+}
+
 /* ---- Recover ---- */
 
-static void recover(struct scheduler *s, struct op *op)
+/* Drives a job, and first of all the steps that a supervisor has found due. */
+struct recover_op {
+    struct transition_op transition;
+    uint32_t n_steps;
+    uint32_t steps[OPS_BUDGET];
+};
+
+static void recover_call(struct scheduler *s, struct op *op)
 {
-    const Drover__V1__Recover *m = op->item->message.control->recover;
+    const struct recover_op *recover = container_of(op, struct recover_op, transition.op);
+
+    nonces_next(&s->nonces, op->nonce);
+    ops_drive(s->out, op_call_id(s, op), op->partition, op->job, op->nonce, s->name, op->again,
+              recover->steps, recover->n_steps);
+    op->again = false;
+}
+
+static void recover_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
+{
+    transition_read(s, op, r, transition_apply);
+}
+
+static void recover(struct scheduler *s, struct item *item, const Drover__V1__Control *m)
+{
+    struct recover_op *recover = op_new(s, item, m->job_id, sizeof(*recover), NULL);
+    struct op *op = &recover->transition.op;
+    size_t n = m->recover->n_steps < OPS_BUDGET ? m->recover->n_steps : OPS_BUDGET;
 
     s->stats.recovered++;
-    op->again = op->item->redelivered;
-    op->n_steps = m->n_steps < OPS_BUDGET ? (uint32_t)m->n_steps : OPS_BUDGET;
-    op->steps = or_abort(calloc(op->n_steps + 1, sizeof(*op->steps)));
-    if (op->n_steps > 0)
-        memcpy(op->steps, m->steps, op->n_steps * sizeof(*op->steps));
-    drive(s, op);
+    op->again = item->redelivered;
+    recover->n_steps = (uint32_t)n;
+    if (n > 0)
+        memcpy(recover->steps, m->recover->steps, n * sizeof(*recover->steps));
+    op_call(s, op, recover_call, recover_answered);
+    op_unref(s, op);
+}
+
+static void notify(struct scheduler *s, struct item *item, const Drover__V1__Control *m)
+{
+    if (m->notify->torn)
+        alert_cause_corrupt(s, item, m->job_id, m->issued_at);
+    else
+        notification_new(s, item, m->job_id, m->notify->seq, "");
 }
 
 void on_control(struct scheduler *s, struct item *item)
 {
     const Drover__V1__Control *m = item->message.control;
-    struct op *op = op_new(s, item, m->job_id);
 
     log_debug("control", LOG_S("job", m->job_id), LOG_I("command", m->command_case));
     switch (m->command_case) {
     case DROVER__V1__CONTROL__COMMAND_QUERY:
-        op->data_prepaid = m->query->with_data; /* so that not many are answered at a time */
-        if (op->data_prepaid)
-            allowance_spend(s, item->user, ALLOWANCE_DATA);
-        op_call(s, op, query_call, query_answered);
+        query(s, item, m);
         break;
     case DROVER__V1__CONTROL__COMMAND_RECOVER:
-        recover(s, op);
+        recover(s, item, m);
         break;
     case DROVER__V1__CONTROL__COMMAND_NOTIFY:
-        if (m->notify->torn)
-            alert_corrupt(s, item, m->job_id, m->issued_at);
-        else
-            notification_new(s, item, m->job_id, m->notify->seq, "");
+        notify(s, item, m);
         break;
     case DROVER__V1__CONTROL__COMMAND_LIST_JOBS:
-        list_jobs(s, op);
+        list_jobs(s, item);
         break;
     case DROVER__V1__CONTROL__COMMAND_HISTORY:
-        history(s, op);
+        history(s, item);
         break;
     case DROVER__V1__CONTROL__COMMAND_LIST_WORKFLOWS:
-        list_workflows(s, op);
+        list_workflows(s, item);
         break;
     default:
-        steer(s, op);
+        steer(s, item);
         break;
     }
-    op_unref(s, op);
 }

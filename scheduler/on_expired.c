@@ -5,15 +5,19 @@
  * The store withdraws the token and dispatches the step again with twice the wait, so an outage of
  * any length costs a logarithm of requests, and nothing is counted as a failure. This message is
  * only a hint: if it is lost, LockedUntil recovers the step. If the request was sent twice an agent
- * may have the other copy; then the message proves nothing. If an agent has
- * rejected the request, or a limit of its queue has thrown it out, its wait was not over: it is
- * sent again after a backoff.
+ * may have the other copy; then the message proves nothing. If an agent has rejected the request,
+ * or a limit of its queue has thrown it out, its wait was not over: it is sent again after a
+ * backoff.
  *
- * Called by scheduler.c.
+ * Called by on_delivery.c.
  */
+#include "scheduler/on_expired.h"
+
 #include <string.h>
 
-#include "scheduler/machine.h"
+#include "scheduler/dead_letter.h"
+#include "scheduler/record.h"
+#include "scheduler/state.h"
 
 /* The broker says why it returns a request. If another program has forwarded it the reason may
  * be missing. */
@@ -36,8 +40,10 @@ void on_expired(struct scheduler *s, struct item *item, const struct bus_deliver
         s->stats.unstarted++;
         if (d->resent)
             continue;
-        record_new(s, item, kind_of(d), m->requests[i]->job_id, m->requests[i]->token, NULL, NULL);
+        record_without_reply(s, item, kind_of(d), m->requests[i]->job_id, m->requests[i]->token,
+                             NULL, NULL);
     }
     if (bad)
-        item_dead(s, item, effects_printf(s->out, "INVALID %s %s", problem.field, problem.reason));
+        dead_letter_send(s, item,
+                         effects_printf(s->out, "INVALID %s %s", problem.field, problem.reason));
 }

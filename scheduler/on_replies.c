@@ -3,14 +3,20 @@
  * ON Replies: records each reply, and renews a lease for each Progress
  *
  * The token is the only fence. If one reply of a message is invalid the others are recorded, and
- * the whole message becomes a dead letter. Called by scheduler.c; record_new() also by the files
- * that find that a dispatch did not reach an agent.
+ * the whole message becomes a dead letter. Called by on_delivery.c.
  */
+#include "scheduler/on_replies.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "scheduler/alert.h"
+#include "scheduler/allowance.h"
+#include "scheduler/dead_letter.h"
+#include "scheduler/record.h"
+#include "scheduler/state.h"
+#include "scheduler/step_events.h"
 
 static enum op_kind kind_of(const Drover__V1__StepReply *m)
 {
@@ -34,15 +40,6 @@ static enum op_kind kind_of(const Drover__V1__StepReply *m)
     }
 }
 
-static void error_append(struct buf *out, const char *class, const char *message)
-{
-    Drover__V1__Error error = DROVER__V1__ERROR__INIT;
-
-    error.class_ = (char *)class;
-    error.message = (char *)message;
-    (void)wire_encode(&error.base, false, out);
-}
-
 /* Encodes an error for the store, cut to its limits. */
 static void error_keep(struct scheduler *s, struct buf *out, const Drover__V1__Error *from)
 {
@@ -55,75 +52,62 @@ static void error_keep(struct scheduler *s, struct buf *out, const Drover__V1__E
     (void)wire_encode(&error.base, false, out);
 }
 
-static void fail(struct op *op, enum op_kind kind, const char *class, const char *message)
+static void set_outcome(struct scheduler *s, struct record_op *r, const Drover__V1__StepReply *m)
 {
-    op->record.kind = kind;
-    op->record.class = class;
-    error_append(&op->buf2, class, message);
-    op->record.error = buf_or_abort(&op->buf2);
-}
-
-static void set_outcome(struct scheduler *s, struct op *op, const Drover__V1__StepReply *m)
-{
-    op->record.kind = kind_of(m);
-    op->record.class = "";
     if (!wire_reply_result_fits(m)) {
-        fail(op, OP_PERMANENT, "RESULT_TOO_LARGE", "the result exceeds the limit");
+        record_fail(r, OP_PERMANENT, "RESULT_TOO_LARGE", "the result exceeds the limit");
         return;
     }
-    payload_append(&op->buf, m->result);
-    op->record.result = buf_or_abort(&op->buf);
-    if (m->error) {
-        op->record.class = m->error->class_;
-        op->record.retry_after = m->error->retry_after_ms < POLICY_DURATION_MAX_MS
-                                     ? m->error->retry_after_ms
-                                     : POLICY_DURATION_MAX_MS;
-        op->record.no_effect = m->error->effect == DROVER__V1__EFFECT__EFFECT_NONE;
-        error_keep(s, &op->buf2, m->error);
-    } else {
+    wire_append_payload(&r->result, m->result);
+    r->record.result = buf_or_abort(&r->result);
+    if (!m->error) {
         /* recorded only if the dispatch asked for another state: then this is a failure */
-        op->record.class = "NOT_ACHIEVED";
-        error_append(&op->buf2, "NOT_ACHIEVED", "the agent reports another state, and no error");
+        record_fail(r, kind_of(m), "NOT_ACHIEVED", "the agent reports another state, and no error");
+        return;
     }
-    op->record.error = buf_or_abort(&op->buf2);
+    r->record.kind = kind_of(m);
+    r->record.class = m->error->class_;
+    r->record.retry_after = m->error->retry_after_ms < POLICY_DURATION_MAX_MS
+                                ? m->error->retry_after_ms
+                                : POLICY_DURATION_MAX_MS;
+    r->record.no_effect = m->error->effect == DROVER__V1__EFFECT__EFFECT_NONE;
+    error_keep(s, &r->error, m->error);
+    r->record.error = buf_or_abort(&r->error);
 }
 
 static void reply(struct scheduler *s, struct item *item, const Drover__V1__StepReply *m)
 {
-    struct op *op = op_new(s, item, m->job_id);
+    struct record_op *r = record_new(s, item, m->job_id);
 
-    op->reply = m;
-    op->record.job = op->job;
-    op->record.token = m->token;
-    op->record.step = m->step;
-    op->record.actor = item->actor;
-    op->record.agent = m->agent;
-    op->record.redelivered = item->redelivered;
-    op->alone = item->redelivered; /* the requests that follow may use up the budget of a call */
-    set_outcome(s, op, m);
-    op_record(s, op);
-    op_unref(s, op);
-}
-
-void record_new(struct scheduler *s, struct item *item, enum op_kind kind, const char *job,
-                const char *token, const char *class, const char *message)
-{
-    struct op *op = op_new(s, item, job);
-
-    memcpy(op->token, token, strnlen(token, WIRE_TOKEN_MAX));
-    op->record = (struct op_record){
-        .kind = kind, .job = op->job, .token = op->token, .redelivered = item->redelivered};
-    if (class)
-        fail(op, kind, class, message);
-    op_record(s, op);
-    op_unref(s, op);
+    r->reply = m;
+    r->record.job = r->transition.op.job;
+    r->record.token = m->token;
+    r->record.step = m->step;
+    r->record.actor = item->actor;
+    r->record.agent = m->agent;
+    r->record.redelivered = item->redelivered;
+    r->alone = item->redelivered; /* the requests that follow may use up the budget of a call */
+    set_outcome(s, r, m);
+    record_add(s, r);
+    op_unref(s, &r->transition.op);
 }
 
 /* ---- Progress ---- */
 
+/* Renews the lease of one dispatch. */
+struct renew_op {
+    struct op op;
+    const Drover__V1__Progress *progress; /* a part of the item's message */
+};
+
+static const Drover__V1__Progress *progress_of(struct op *op)
+{
+    return container_of(op, struct renew_op, op)->progress;
+}
+
 static void renew_call(struct scheduler *s, struct op *op)
 {
-    const Drover__V1__Progress *m = op->progress;
+    const Drover__V1__Progress *m = progress_of(op);
 
     ops_renew(s->out, op_call_id(s, op), op->partition, m->job_id, m->token, m->fraction, m->agent,
               m->note, m->elapsed_ms, op->item->actor);
@@ -134,33 +118,34 @@ static void renew_answered(struct scheduler *s, struct op *op, struct ops_reader
     Drover__V1__ProgressAnswers body = DROVER__V1__PROGRESS_ANSWERS__INIT;
     Drover__V1__ProgressAnswer answer = DROVER__V1__PROGRESS_ANSWER__INIT;
     Drover__V1__ProgressAnswer *list[] = {&answer};
+    const Drover__V1__Progress *m = progress_of(op);
     struct ops_renewed renewed;
 
     if (ops_read_renewed(r, &renewed))
         return;
     if (renewed.other_actor)
         log_often(LOG_WARN, "progress_of_another_actor", LOG_S("job", op->job),
-                  LOG_S("step", op->progress->step), LOG_S("agent_of", op->item->actor));
-    answer.job_id = op->progress->job_id;
-    answer.step = op->progress->step;
-    answer.token = op->progress->token;
+                  LOG_S("step", m->step), LOG_S("agent_of", op->item->actor));
+    answer.job_id = m->job_id;
+    answer.step = m->step;
+    answer.token = m->token;
     answer.wanted = renewed.known && renewed.wanted;
     answer.locked_until = renewed.locked_until;
     answer.now = renewed.now;
     body.answers = list;
     body.n_answers = 1;
-    op_reply(s, op, &body.base);
+    publish_reply(s, op, &body.base);
     if (renewed.begins)
         step_events_to_client(s, op->job);
 }
 
 static void renew(struct scheduler *s, struct item *item, const Drover__V1__Progress *m)
 {
-    struct op *op = op_new(s, item, m->job_id);
+    struct renew_op *renew = op_new(s, item, m->job_id, sizeof(*renew), NULL);
 
-    op->progress = m;
-    op_call(s, op, renew_call, renew_answered);
-    op_unref(s, op);
+    renew->progress = m;
+    op_call(s, &renew->op, renew_call, renew_answered);
+    op_unref(s, &renew->op);
 }
 
 static size_t read_count(size_t n)
@@ -171,7 +156,7 @@ static size_t read_count(size_t n)
 /* Whether the agents of the actor have sent so many replies of late that no step waits for that
  * this message is not read. Good replies in it are lost; their steps go on when their leases
  * end. */
-bool replies_ignored(struct scheduler *s, const struct item *item)
+bool on_replies_ignored(struct scheduler *s, const struct item *item)
 {
     if (allowance_takes_replies(s, item->actor, 0))
         return false;
@@ -258,5 +243,6 @@ void on_replies(struct scheduler *s, struct item *item)
     if (extra > 0)
         progress_left_out(s, item, extra);
     if (bad > 0)
-        item_dead(s, item, effects_printf(s->out, "INVALID %s %s", first.field, first.reason));
+        dead_letter_send(s, item,
+                         effects_printf(s->out, "INVALID %s %s", first.field, first.reason));
 }

@@ -4,17 +4,52 @@
  *
  * One store call records the job and dispatches its roots; then the requests and the Receipt are
  * published. A definition in the Submit is stored first, unless it is in the cache. If the store
- * has lost it since, it says so and gets it again. Called by scheduler.c.
+ * has lost it since, it says so and gets it again. Called by on_delivery.c.
  */
+#include "scheduler/on_submit.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "scheduler/access.h"
+#include "scheduler/allowance.h"
+#include "scheduler/dead_letter.h"
+#include "scheduler/definition.h"
+#include "scheduler/publish.h"
+#include "scheduler/rollback.h"
+#include "scheduler/state.h"
+#include "scheduler/transition.h"
+
+struct submit_op {
+    struct transition_op transition;
+    struct op_submit submit;
+    char digest[ID_DIGEST_LEN + 1]; /* of the submission */
+    struct buf input;               /* encoded */
+    struct buf labels;              /* encoded */
+    struct buf index;               /* the labels, as the store finds jobs by them */
+};
+
+static struct submit_op *submit_of(struct op *op)
+{
+    return container_of(op, struct submit_op, transition.op);
+}
+
+static void submit_free(struct op *op)
+{
+    struct submit_op *o = submit_of(op);
+
+    buf_deinit(&o->input);
+    buf_deinit(&o->labels);
+    buf_deinit(&o->index);
+}
 
 static void submit_call(struct scheduler *s, struct op *op)
 {
-    ops_submit(s->out, op_call_id(s, op), op->partition, &op->submit);
+    struct submit_op *o = submit_of(op);
+
+    o->submit.redelivered |= op->repeated;
+    ops_submit(s->out, op_call_id(s, op), op->partition, &o->submit);
 }
 
 static void receipt(struct scheduler *s, struct op *op, Drover__V1__ReceiptCode code,
@@ -31,7 +66,7 @@ static void receipt(struct scheduler *s, struct op *op, Drover__V1__ReceiptCode 
         m.workflow = (char *)w->full_name;
         m.steps = w->n_steps;
     }
-    op_reply(s, op, &m.base);
+    publish_reply(s, op, &m.base);
 }
 
 /* Without a reply queue the Submit becomes a dead letter, for a person. */
@@ -41,7 +76,7 @@ static void reject(struct scheduler *s, struct op *op, const char *field, const 
     if (*op->item->reply_to)
         receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_REJECTED, field, reason, NULL, 0);
     else
-        item_dead(s, op->item, effects_printf(s->out, "INVALID %s %s", field, reason));
+        dead_letter_send(s, op->item, effects_printf(s->out, "INVALID %s %s", field, reason));
 }
 
 static void refuse_for_now(struct scheduler *s, struct op *op, const char *field,
@@ -51,7 +86,7 @@ static void refuse_for_now(struct scheduler *s, struct op *op, const char *field
     if (*op->item->reply_to)
         receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_RETRY_LATER, field, reason, NULL, 0);
     else
-        item_dead(s, op->item, effects_printf(s->out, "LIMIT %s %s", field, reason));
+        dead_letter_send(s, op->item, effects_printf(s->out, "LIMIT %s %s", field, reason));
 }
 
 static void retry_later(struct scheduler *s, struct op *op)
@@ -71,8 +106,8 @@ static void submit(struct scheduler *s, struct op *op)
 static void define(struct scheduler *s, struct op *op)
 {
     if (op->item->redelivered ||
-        allowance_takes_definition(s, op->item->user, op->workflow->memory)) {
-        definition_keep(s, op->workflow);
+        allowance_takes_definition(s, op->item->user, op->definition.workflow->memory)) {
+        definition_keep(s, op->definition.workflow);
         definition_store(s, op, submit);
     } else {
         refuse_for_now(s, op, "definition",
@@ -83,9 +118,11 @@ static void define(struct scheduler *s, struct op *op)
     }
 }
 
-static void on_submitted(struct scheduler *s, struct op *op,
+static void on_submitted(struct scheduler *s, struct transition_op *t,
                          const struct ops_transition *transition, struct workflow *w)
 {
+    struct op *op = &t->op;
+
     if (transition->code == OPS_CREATED || transition->code == OPS_ALREADY)
         rollback_accepted(s, op);
     switch (transition->code) {
@@ -127,15 +164,15 @@ static void on_submitted(struct scheduler *s, struct op *op,
         reject(s, op, "complete_by", "has passed: nobody is to begin this any more");
         return;
     case OPS_UNKNOWN_DEFINITION:
-        if (op->workflow)
+        if (op->definition.workflow)
             define(s, op);
         else
             reject(s, op, "workflow", "its definition is gone from the store: register it again");
         return;
     case OPS_UNKNOWN_WORKFLOW:
-        if (s->registering > 0) { /* it may be one of those */
+        if (s->registration.in_progress > 0) { /* it may be one of those */
             op->open++;
-            op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
+            op_repeat_at(s, op, s->now + OP_REPEAT_MS);
             return;
         }
         reject(s, op, "workflow", "no workflow of this name and version is registered");
@@ -145,7 +182,7 @@ static void on_submitted(struct scheduler *s, struct op *op,
                   LOG_S("code", ops_code_name(transition->code)));
         return;
     }
-    transition_apply(s, op, transition, w);
+    transition_apply(s, t, transition, w);
 }
 
 static void submit_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
@@ -199,21 +236,23 @@ static const char *events_word(Drover__V1__Events events)
     }
 }
 
-static void set_submit(struct op *op, const struct scheduler *s, const struct bus_delivery *d)
+static void set_submit(struct submit_op *o, const struct scheduler *s, const struct bus_delivery *d)
 {
+    const struct op *op = &o->transition.op;
+    const struct workflow *w = op->definition.workflow;
     const Drover__V1__Submit *m = op->item->message.submit;
     const struct access_limits limits = access_limits(s->access, op->item->user);
 
-    submission_digest(m, op->workflow, op->submission);
-    payload_append(&op->buf, m->input);
-    labels_append(&op->buf2, m);
-    index_append(&op->index, m);
+    submission_digest(m, w, o->digest);
+    wire_append_payload(&o->input, m->input);
+    labels_append(&o->labels, m);
+    index_append(&o->index, m);
     if (s->access->required)
-        ops_label(&op->index, OPS_OWNER_LABEL, op->item->user);
-    op->submit = (struct op_submit){
+        ops_label(&o->index, OPS_OWNER_LABEL, op->item->user);
+    o->submit = (struct op_submit){
         .job = op->job,
-        .digest = op->submission,
-        .definition = op->workflow ? op->workflow->digest : "",
+        .digest = o->digest,
+        .definition = w ? w->digest : "",
         .workflow = m->workflow,
         .redelivered = d->redelivered,
         .nonce = op->nonce,
@@ -225,9 +264,9 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
         .priority = m->priority,
         .reply_to = op->item->reply_to,
         .correlation = op->item->correlation,
-        .input = buf_or_abort(&op->buf),
-        .labels = buf_or_abort(&op->buf2),
-        .index = buf_or_abort(&op->index),
+        .input = buf_or_abort(&o->input),
+        .labels = buf_or_abort(&o->labels),
+        .index = buf_or_abort(&o->index),
         .traceparent = m->traceparent,
         .submitter = op->item->user,
         .owner = s->access->required ? op->item->user : NULL,
@@ -240,7 +279,7 @@ static void set_submit(struct op *op, const struct scheduler *s, const struct bu
 
 static void record_job(struct scheduler *s, struct op *op)
 {
-    if (op->workflow && !definition_find(s, op->workflow->digest))
+    if (op->definition.workflow && !definition_find(s, op->definition.workflow->digest))
         define(s, op);
     else
         submit(s, op);
@@ -251,7 +290,7 @@ static void wait_for_store(struct scheduler *s, struct op *op)
 {
     op->call = wait_for_store;
     if (s->store_full) {
-        op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
+        op_repeat_at(s, op, s->now + OP_REPEAT_MS);
         return;
     }
     record_job(s, op);
@@ -267,7 +306,7 @@ static void begin(struct scheduler *s, struct op *op)
     } else if (op->on_full && *op->item->reply_to) {
         op->on_full(s, op);
     } else if (op->item->large) {
-        item_dead(s, op->item, "STORE_FULL");
+        dead_letter_send(s, op->item, "STORE_FULL");
     } else {
         op->open++;
         wait_for_store(s, op);
@@ -277,9 +316,11 @@ static void begin(struct scheduler *s, struct op *op)
 void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
     const Drover__V1__Submit *m = item->message.submit;
-    struct op *op = op_new(s, item, m->job_id);
+    struct submit_op *o = op_new(s, item, m->job_id, sizeof(*o), submit_free);
+    struct op *op = &o->transition.op;
     struct problem problem = {0};
-    int bad = m->definition ? definition_of(s, m->definition, &op->workflow, &problem) : 0;
+    int bad =
+        m->definition ? definition_of(s, m->definition, &op->definition.workflow, &problem) : 0;
 
     s->stats.submits++;
     if (bad == -ENOMEM)
@@ -287,7 +328,7 @@ void on_submit(struct scheduler *s, struct item *item, const struct bus_delivery
     if (bad) {
         reject(s, op, problem.field, problem.reason);
     } else {
-        set_submit(op, s, d);
+        set_submit(o, s, d);
         /* the job may be recorded already; a large one cannot be held */
         op->on_full = d->redelivered && !op->item->large ? NULL : retry_later;
         begin(s, op);

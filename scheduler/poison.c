@@ -13,64 +13,42 @@
  * record when it loses the broker, because the broker gives the message to another scheduler while
  * this one is alive, and 100 ms after it has read the message.
  *
- * Called by scheduler.c, and by intake.c when a suspect is read.
+ * Called by on_delivery.c and scheduler.c.
  */
+#include "scheduler/poison.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/id.h"
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "scheduler/dead_letter.h"
+#include "scheduler/intake.h"
+#include "scheduler/state.h"
+#include "scheduler/watch.h"
 
-/* ---- a copy of a delivery ---- */
+struct suspect_op {
+    struct op op;                  /* in suspects.waiting, or of the present one */
+    enum ops_suspect what;         /* what the call records */
+    struct bus_delivery *delivery; /* of a suspect to be read; owned; else NULL */
+};
 
-static size_t append(char *to, size_t at, const char *text)
+static struct suspect_op *suspect_of(struct op *op)
 {
-    size_t size = strlen(text) + 1;
-
-    if (to)
-        memcpy(to + at, text, size);
-    return at + size;
+    return container_of(op, struct suspect_op, op);
 }
 
-struct bus_delivery *delivery_copy(const struct bus_delivery *d, struct bytes body)
+static void suspect_free(struct op *op)
 {
-    static const size_t texts[] = {
-        offsetof(struct bus_delivery, content_type),
-        offsetof(struct bus_delivery, message_id),
-        offsetof(struct bus_delivery, correlation_id),
-        offsetof(struct bus_delivery, reply_to),
-        offsetof(struct bus_delivery, user_id),
-        offsetof(struct bus_delivery, traceparent),
-        offsetof(struct bus_delivery, job),
-        offsetof(struct bus_delivery, step),
-        offsetof(struct bus_delivery, died_of),
-        offsetof(struct bus_delivery, actor),
-    };
-    size_t size = 0, at = 0;
-    struct bus_delivery *copy;
-    char *text;
-
-    for (size_t i = 0; i < array_size(texts); i++)
-        size = append(NULL, size, *(const char *const *)((const char *)d + texts[i]));
-    copy = or_abort(malloc(sizeof(*copy) + size));
-    text = (char *)(copy + 1);
-    *copy = *d;
-    copy->body = body;
-    for (size_t i = 0; i < array_size(texts); i++) {
-        const char **member = (const char **)((char *)copy + texts[i]);
-        const char *from = *member;
-
-        *member = text + at;
-        at = append(text, at, from);
-    }
-    return copy;
+    free(suspect_of(op)->delivery);
 }
 
 /* ---- what the store records ---- */
 
 static void suspect_call(struct scheduler *s, struct op *op)
 {
-    ops_suspect(s->out, op_call_id(s, op), op->partition, op->job, s->incarnation, op->suspect);
+    ops_suspect(s->out, op_call_id(s, op), op->partition, op->job, s->incarnation,
+                suspect_of(op)->what);
 }
 
 static void suspect_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
@@ -80,12 +58,12 @@ static void suspect_answered(struct scheduler *s, struct op *op, struct ops_read
 /* An operation of its own: the delivery does not wait for it. */
 static void suspect_end(struct scheduler *s, const char *digest, enum ops_suspect what)
 {
-    struct item *item = item_new(s, NULL);
-    struct op *op = op_new(s, item, digest);
+    struct item *item = item_internal(s);
+    struct suspect_op *suspect = op_new(s, item, digest, sizeof(*suspect), suspect_free);
 
-    op->suspect = what;
-    op_call(s, op, suspect_call, suspect_answered);
-    op_unref(s, op);
+    suspect->what = what;
+    op_call(s, &suspect->op, suspect_call, suspect_answered);
+    op_unref(s, &suspect->op);
     item_unref(s, item);
 }
 
@@ -93,7 +71,7 @@ static void suspect_end(struct scheduler *s, const char *digest, enum ops_suspec
 
 static void ask(struct scheduler *s, struct op *op)
 {
-    if (s->suspect == op->item) {
+    if (s->suspects.present == op->item) {
         suspect_call(s, op);
     } else { /* the broker has it again */
         op->item->handle = 0;
@@ -106,24 +84,25 @@ static void on_begun(struct scheduler *s, struct op *op, struct ops_reader *r)
     struct item *item = op->item;
     uint32_t incarnations = ops_read_suspect(r);
 
-    if (s->suspect != item) { /* the broker has it again */
+    if (s->suspects.present != item) { /* the broker has it again */
         item->handle = 0;
         return;
     }
     if (incarnations == 0) {
         op->open++; /* held by the timer */
-        op_repeat_at(s, op, s->now + MACHINE_REPEAT_MS);
+        op_repeat_at(s, op, s->now + OP_REPEAT_MS);
         return;
     }
-    if (incarnations < MACHINE_POISON_AT) {
-        intake_read(s, item, op->delivery);
+    if (incarnations < POISON_INCARNATIONS) {
+        intake_read(s, item, suspect_of(op)->delivery);
         return;
     }
     log_error("poison", LOG_S("digest", op->job), LOG_I("incarnations", incarnations));
-    item_dead(s, item, "POISON");
+    dead_letter_send(s, item, "POISON");
     /* Evidence: without it the request would be sent again without end. */
-    if (item->source == SCHEDULER_REPLIES && *op->delivery->job)
-        evidence_record(s, op->delivery->job, op->delivery->message_id);
+    if (item->source == SCHEDULER_REPLIES && *suspect_of(op)->delivery->job)
+        watch_record_evidence(s, suspect_of(op)->delivery->job,
+                              suspect_of(op)->delivery->message_id);
 }
 
 static void next(struct scheduler *s)
@@ -131,57 +110,57 @@ static void next(struct scheduler *s)
     struct list *first;
     struct op *op;
 
-    if (s->suspect || !(first = list_pop(&s->suspects)))
+    if (s->suspects.present || !(first = list_pop(&s->suspects.waiting)))
         return;
     op = list_entry(first, struct op, link);
-    s->suspect = op->item;
-    s->suspect_until = INT64_MAX; /* until it is read */
-    op->suspect = OPS_SUSPECT_BEGIN;
+    s->suspects.present = op->item;
+    s->suspects.until = INT64_MAX; /* until it is read */
+    suspect_of(op)->what = OPS_SUSPECT_BEGIN;
     op_call(s, op, ask, on_begun);
-    op_unref(s, op); /* held by suspects_add() */
+    op_unref(s, op); /* held by poison_add() */
 }
 
-void suspects_add(struct scheduler *s, struct item *item, const struct bus_delivery *d)
+void poison_add(struct scheduler *s, struct item *item, const struct bus_delivery *d)
 {
     char digest[ID_DIGEST_LEN + 1];
-    struct op *op;
+    struct suspect_op *suspect;
 
     id_digest(item->body, digest);
-    op = op_new(s, item, digest);
-    op->delivery = delivery_copy(d, item->body);
+    suspect = op_new(s, item, digest, sizeof(*suspect), suspect_free);
+    suspect->delivery = intake_copy(d, item->body);
     item->suspect = or_abort(strdup(digest));
-    list_append(&s->suspects, &op->link);
+    list_append(&s->suspects.waiting, &suspect->op.link);
     next(s);
 }
 
-void suspects_read(struct scheduler *s, const struct item *item)
+void poison_read(struct scheduler *s, const struct item *item)
 {
-    if (s->suspect == item)
-        s->suspect_until = s->now + MACHINE_SUSPECT_MS;
+    if (s->suspects.present == item)
+        s->suspects.until = s->now + POISON_SUSPECT_MS;
 }
 
-void suspects_done(struct scheduler *s, struct item *item)
+void poison_done(struct scheduler *s, struct item *item)
 {
-    if (s->suspect != item)
+    if (s->suspects.present != item)
         return;
-    s->suspect = NULL;
+    s->suspects.present = NULL;
     suspect_end(s, item->suspect, OPS_SUSPECT_END);
     next(s);
 }
 
 static void take_back(struct scheduler *s)
 {
-    struct item *item = s->suspect;
+    struct item *item = s->suspects.present;
 
     if (!item)
         return;
-    s->suspect = NULL;
+    s->suspects.present = NULL;
     suspect_end(s, item->suspect, OPS_SUSPECT_BACK);
 }
 
-void suspects_lost(struct scheduler *s)
+void poison_lost(struct scheduler *s)
 {
-    for (struct list *l; (l = list_pop(&s->suspects));) {
+    for (struct list *l; (l = list_pop(&s->suspects.waiting));) {
         struct op *op = list_entry(l, struct op, link);
 
         item_give_back(s, op->item);
@@ -190,10 +169,15 @@ void suspects_lost(struct scheduler *s)
     take_back(s);
 }
 
-void suspects_tick(struct scheduler *s)
+void poison_tick(struct scheduler *s)
 {
-    if (!s->suspect || s->now < s->suspect_until)
+    if (!s->suspects.present || s->now < s->suspects.until)
         return;
     take_back(s);
     next(s);
+}
+
+int64_t poison_next(const struct scheduler *s)
+{
+    return s->suspects.present ? s->suspects.until : INT64_MAX;
 }

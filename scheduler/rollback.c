@@ -16,16 +16,50 @@
  *
  * Called by scheduler.c, on_submit.c and transition.c.
  */
+#include "scheduler/rollback.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "scheduler/alert.h"
+#include "scheduler/registration.h"
+#include "scheduler/state.h"
 
 #define WENT_BACK "STORE_WENT_BACK"
 #define LOST "STORE_LOST"
 #define JOB_LOST "JOB_LOST"
+
+/* The watermark of a partition, as the last answer has shown it. */
+struct watermark {
+    char id[NONCE_LEN + 1]; /* "": the partition has not answered yet */
+    char run[SCHEDULER_RUN_MAX + 1];
+    uint64_t count;
+    bool went_back; /* or may have: a job that it does not have is lost */
+};
+
+/* A job whose client was sent a Receipt. */
+struct accepted {
+    struct list link; /* in rollback.accepted, oldest first; or in .gone */
+    uint64_t number;  /* ascending */
+    int64_t at;
+    uint32_t partition;
+    char job[];
+};
+
+/* A call that compares the watermark of one partition, and asks for accepted jobs. */
+struct check_op {
+    struct op op;
+    unsigned check;      /* number of the check */
+    uint64_t first;      /* the first accepted job that the call asks for */
+    uint64_t remembered; /* the watermark, when the check began */
+};
+
+static struct check_op *check_of(struct op *op)
+{
+    return container_of(op, struct check_op, op);
+}
 
 /* ---- accepted jobs ---- */
 
@@ -37,17 +71,18 @@ static struct accepted *accepted_of(struct list *l)
 static void forget(struct scheduler *s, struct accepted *accepted)
 {
     list_remove(&accepted->link);
-    s->n_accepted--;
+    s->rollback.n_accepted--;
     free(accepted);
 }
 
 /* While a check asks for accepted jobs none is forgotten. */
 static void forget_old(struct scheduler *s)
 {
-    while (s->checks == 0 && !list_empty(&s->accepted)) {
-        struct accepted *oldest = accepted_of(s->accepted.next);
+    while (s->rollback.open == 0 && !list_empty(&s->rollback.accepted)) {
+        struct accepted *oldest = accepted_of(s->rollback.accepted.next);
 
-        if (s->n_accepted <= MACHINE_ACCEPTED_MAX && s->now - oldest->at < MACHINE_ACCEPTED_MS)
+        if (s->rollback.n_accepted <= ROLLBACK_ACCEPTED_MAX &&
+            s->now - oldest->at < ROLLBACK_ACCEPTED_MS)
             return;
         forget(s, oldest);
     }
@@ -58,28 +93,28 @@ void rollback_accepted(struct scheduler *s, const struct op *op)
     size_t len = strlen(op->job);
     struct accepted *accepted = or_abort(malloc(sizeof(*accepted) + len + 1));
 
-    accepted->number = ++s->last_accepted;
+    accepted->number = ++s->rollback.last_accepted;
     accepted->at = s->now;
     accepted->partition = op->partition;
     memcpy(accepted->job, op->job, len + 1);
-    list_append(&s->accepted, &accepted->link);
-    s->n_accepted++;
+    list_append(&s->rollback.accepted, &accepted->link);
+    s->rollback.n_accepted++;
     forget_old(s);
 }
 
 void rollback_free(struct scheduler *s)
 {
-    for (struct list *l; (l = list_pop(&s->accepted));)
+    for (struct list *l; (l = list_pop(&s->rollback.accepted));)
         free(accepted_of(l));
-    for (struct list *l; (l = list_pop(&s->gone));)
+    for (struct list *l; (l = list_pop(&s->rollback.gone));)
         free(accepted_of(l));
-    free(s->watermarks);
+    free(s->rollback.watermarks);
 }
 
 /* The next accepted job of a partition after @l; NULL: there is none. */
 static struct accepted *next_of(struct scheduler *s, struct list *l, uint32_t partition)
 {
-    for (l = l->next; l != &s->accepted; l = l->next)
+    for (l = l->next; l != &s->rollback.accepted; l = l->next)
         if (accepted_of(l)->partition == partition)
             return accepted_of(l);
     return NULL;
@@ -87,33 +122,33 @@ static struct accepted *next_of(struct scheduler *s, struct list *l, uint32_t pa
 
 /* ---- the end of a check ---- */
 
-static void tell(struct scheduler *s, struct item *item)
+static void report(struct scheduler *s, struct item *item)
 {
-    const char *reason = s->lost > 0 ? LOST : WENT_BACK;
+    const char *reason = s->rollback.lost > 0 ? LOST : WENT_BACK;
     unsigned jobs = 0;
 
     s->stats.store_rollbacks++;
     item->background = false; /* a stopping scheduler waits for these alerts */
-    alert_of_store(s, item, "", reason, s->checked_at);
-    for (struct list *l; (l = list_pop(&s->gone)); jobs++) {
-        alert_of_store(s, item, accepted_of(l)->job, JOB_LOST, s->checked_at);
+    alert_of_store(s, item, "", reason, s->store_time);
+    for (struct list *l; (l = list_pop(&s->rollback.gone)); jobs++) {
+        alert_of_store(s, item, accepted_of(l)->job, JOB_LOST, s->store_time);
         free(accepted_of(l));
     }
     s->stats.lost += jobs;
-    log_error("store_went_back", LOG_S("reason", reason), LOG_I("partitions", s->back + s->lost),
-              LOG_I("jobs", jobs));
+    log_error("store_went_back", LOG_S("reason", reason),
+              LOG_I("partitions", s->rollback.back + s->rollback.lost), LOG_I("jobs", jobs));
 }
 
 /* The call of this operation has its answer. The last one ends the check. */
 static void check_done(struct scheduler *s, struct op *op)
 {
-    if (--s->checks > 0)
+    if (--s->rollback.open > 0)
         return;
-    for (uint32_t p = 0; s->unanswered_checks == 0 && p < s->partitions; p++)
-        s->watermarks[p].went_back = false;
-    if (s->back + s->lost > 0)
-        tell(s, op->item);
-    s->back = s->lost = 0;
+    for (uint32_t p = 0; s->rollback.unanswered == 0 && p < s->partitions; p++)
+        s->rollback.watermarks[p].went_back = false;
+    if (s->rollback.back + s->rollback.lost > 0)
+        report(s, op->item);
+    s->rollback.back = s->rollback.lost = 0;
 }
 
 /* ---- a check ---- */
@@ -124,16 +159,16 @@ static void check_call(struct scheduler *s, struct op *op)
     int n = 0;
 
     /* A later check, on another connection, asks for all of it again. */
-    if (op->check != s->check) {
-        s->unanswered_checks--;
+    if (check_of(op)->check != s->rollback.check) {
+        s->rollback.unanswered--;
         op_unref(s, op);
         return;
     }
-    for (struct accepted *a = next_of(s, &s->accepted, op->partition); a && n < OPS_BUDGET;
+    for (struct accepted *a = next_of(s, &s->rollback.accepted, op->partition); a && n < OPS_BUDGET;
          a = next_of(s, &a->link, op->partition))
-        if (a->number >= op->first)
+        if (a->number >= check_of(op)->first)
             jobs[n++] = a->job;
-    ops_watermark(s->out, op_call_id(s, op), op->partition, s->run, op->nonce, jobs, n);
+    ops_watermark(s->out, op_call_id(s, op), op->partition, s->rollback.run, op->nonce, jobs, n);
 }
 
 /*
@@ -145,18 +180,18 @@ static void compare(struct scheduler *s, struct watermark *watermark, uint64_t r
                     const struct ops_watermark_answer *shows)
 {
     bool known = watermark->id[0] != '\0';
-    bool other_run = strcmp(watermark->run, s->run) != 0;
+    bool other_run = strcmp(watermark->run, s->rollback.run) != 0;
     bool lost = known && !bytes_is(shows->id, watermark->id);
     bool back = known && (other_run ? shows->began : shows->count) < remembered;
 
-    s->lost += lost;
-    s->back += back && !lost;
+    s->rollback.lost += lost;
+    s->rollback.back += back && !lost;
     watermark->went_back |= lost || back || (known && other_run);
     if (lost || back || shows->count > watermark->count)
         watermark->count = shows->count;
     snprintf(watermark->id, sizeof(watermark->id), "%.*s", (int)shows->id.len,
              (const char *)shows->id.data);
-    memcpy(watermark->run, s->run, sizeof(watermark->run));
+    memcpy(watermark->run, s->rollback.run, sizeof(watermark->run));
 }
 
 /* Takes the jobs that are gone from those accepted. They come in the order in which they were
@@ -164,7 +199,7 @@ static void compare(struct scheduler *s, struct watermark *watermark, uint64_t r
 static void take_gone(struct scheduler *s, uint32_t partition,
                       const struct ops_watermark_answer *shows)
 {
-    struct list *from = &s->accepted;
+    struct list *from = &s->rollback.accepted;
 
     for (uint32_t i = 0; i < shows->n_gone; i++) {
         struct accepted *a = next_of(s, from, partition);
@@ -175,8 +210,8 @@ static void take_gone(struct scheduler *s, uint32_t partition,
             continue; /* it was not asked for */
         from = a->link.prev;
         list_remove(&a->link);
-        s->n_accepted--;
-        list_append(&s->gone, &a->link);
+        s->rollback.n_accepted--;
+        list_append(&s->rollback.gone, &a->link);
     }
 }
 
@@ -188,45 +223,47 @@ static void check_answered(struct scheduler *s, struct op *op, struct ops_reader
         log_error("store_answer_broken", LOG_S("job", ""));
         return;
     }
-    s->unanswered_checks--;
-    s->checked_at = shows.now;
-    compare(s, &s->watermarks[op->partition], op->seq, &shows);
-    if (!s->watermarks[op->partition].went_back || shows.n_gone == 0)
+    s->rollback.unanswered--;
+    s->store_time = shows.now;
+    compare(s, &s->rollback.watermarks[op->partition], check_of(op)->remembered, &shows);
+    if (!s->rollback.watermarks[op->partition].went_back || shows.n_gone == 0)
         return;
-    if (s->back + s->lost == 0)
-        s->back = 1; /* by a run that this scheduler has not seen */
+    if (s->rollback.back + s->rollback.lost == 0)
+        s->rollback.back = 1; /* by a run that this scheduler has not seen */
     take_gone(s, op->partition, &shows);
 }
 
 static void check_partition(struct scheduler *s, struct item *item, uint32_t partition,
                             uint64_t first)
 {
-    struct op *op = op_new(s, item, "");
+    struct check_op *c = op_new(s, item, "", sizeof(*c), NULL);
 
-    op->partition = partition;
-    op->first = first;
-    op->check = s->check;
+    c->op.partition = partition;
+    c->op.then = check_done;
+    c->first = first;
+    c->check = s->rollback.check;
     /* Remembered now, because other calls move it on if this one is refused. */
-    op->seq = s->watermarks[partition].count;
-    op->then = check_done;
-    s->checks++;
-    s->unanswered_checks++;
-    op_call(s, op, check_call, check_answered);
-    op_unref(s, op);
+    c->remembered = s->rollback.watermarks[partition].count;
+    s->rollback.open++;
+    s->rollback.unanswered++;
+    op_call(s, &c->op, check_call, check_answered);
+    op_unref(s, &c->op);
 }
 
-void rollback_check(struct scheduler *s)
+/* Begins a check whether the store went back. */
+static void rollback_check(struct scheduler *s)
 {
-    struct item *item = item_new(s, NULL);
+    struct item *item = item_internal(s);
 
     item->background = true;
-    s->check++;
-    if (s->checks == 0)
-        s->unanswered_checks = 0;
+    s->rollback.check++;
+    if (s->rollback.open == 0)
+        s->rollback.unanswered = 0;
     for (uint32_t p = 0; p < s->partitions; p++) {
         uint32_t n = 0;
 
-        for (struct accepted *a = next_of(s, &s->accepted, p); a; a = next_of(s, &a->link, p))
+        for (struct accepted *a = next_of(s, &s->rollback.accepted, p); a;
+             a = next_of(s, &a->link, p))
             if (n++ % OPS_BUDGET == 0)
                 check_partition(s, item, p, a->number);
         if (n == 0)
@@ -239,12 +276,26 @@ void rollback_check(struct scheduler *s)
  * before; if not, the store was emptied. */
 void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count)
 {
-    struct watermark *watermark = &s->watermarks[op->partition];
+    struct watermark *watermark = &s->rollback.watermarks[op->partition];
 
     if (count > watermark->count) {
         watermark->count = count;
-    } else if (count > 0 && s->checks == 0) {
+    } else if (count > 0 && s->rollback.open == 0) {
         rollback_check(s);
-        workflows_register(s);
+        registration_begin(s);
     }
+}
+
+void rollback_init(struct rollback *r)
+{
+    list_init(&r->accepted);
+    list_init(&r->gone);
+}
+
+void rollback_store_up(struct scheduler *s, const char *run)
+{
+    snprintf(s->rollback.run, sizeof(s->rollback.run), "%s", run);
+    if (!s->rollback.watermarks)
+        s->rollback.watermarks = or_abort(calloc(s->partitions, sizeof(*s->rollback.watermarks)));
+    rollback_check(s);
 }

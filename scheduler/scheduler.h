@@ -24,11 +24,7 @@
  *   ON settled   publish the JobEvent; when it is confirmed, take it out of the outbox
  *   ON store up  compare the watermarks of the store with those remembered: did the store go back?
  *
- * One file for each: on_submit.c, on_replies.c, on_expired.c, watch.c, on_control.c (steer.c and
- * change.c for commands; list_jobs.c, history.c, list_workflows.c and answer.c for questions),
- * poison.c, notification.c, rollback.c. Before a message is handled: access.c, allowance.c and
- * intake.c. After a store call: transition.c, dispatch.c, event.c and alert.c; definition.c caches
- * definitions. scheduler.c moves messages and calls through all of them; machine.h describes how.
+ * The files of scheduler/ handle one each; state.h says how they call each other.
  *
  * scheduler_io.c calls this in the daemon, and the simulator in tests.
  */

@@ -6,10 +6,26 @@
  * knows steps by number. If the job has another definition by the time of the command (MOVED) all
  * of it is done again. Called by on_control.c.
  */
+#include "scheduler/steer.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/machine.h"
+#include "scheduler/access.h"
+#include "scheduler/allowance.h"
+#include "scheduler/answer.h"
+#include "scheduler/change.h"
+#include "scheduler/definition.h"
+#include "scheduler/state.h"
+
+static void steer_free(struct op *op)
+{
+    struct steer_op *o = steer_of(op);
+
+    buf_deinit(&o->payload);
+    free(o->steps);
+    free(o->differences);
+}
 
 /* ---- the call to the store ---- */
 
@@ -29,7 +45,7 @@ static const char *word_of_command(const Drover__V1__Control *m)
     case DROVER__V1__CONTROL__COMMAND_ACKNOWLEDGE:
         return "acknowledge";
     case DROVER__V1__CONTROL__COMMAND_RETRY:
-        return retry_changes(m) ? "change" : "retry";
+        return change_is_retry(m) ? "change" : "retry";
     case DROVER__V1__CONTROL__COMMAND_RESOLVE:
         return "resolve";
     case DROVER__V1__CONTROL__COMMAND_MIGRATE:
@@ -78,31 +94,33 @@ static bool migrates(const struct op *op)
 static void steer_call(struct scheduler *s, struct op *op)
 {
     const Drover__V1__Control *m = op->item->message.control;
+    struct steer_op *o = steer_of(op);
     const char *owner = access_owner(s->access, op->item->user);
     int64_t most_bytes = access_limits(s->access, op->item->user).bytes;
-    struct op_steer steer = {.job = op->job,
-                             .command = word_of_command(m),
-                             .command_id = m->command_id,
-                             .issued_at = m->issued_at,
-                             .if_seq = m->if_seq,
-                             .reason = who_and_why(s, op->item),
-                             .by = s->name,
-                             .nonce = op->nonce,
-                             .redelivered = op->item->redelivered || op->again,
-                             .owner = owner,
-                             .most_bytes = owner ? allowance_share(s, most_bytes) : 0,
-                             .definition = op->n_steps > 0 || migrates(op) ? op->digest : "",
-                             .steps = op->steps,
-                             .n_steps = op->n_steps,
-                             .hows = op->differences,
-                             .state = state_of_command(m),
-                             .to = migrates(op) || retry_changes(m) ? op->workflow : NULL,
-                             .what = retry_changes(m) ? change_what(s, m->retry) : NULL,
-                             .n_gone = op->n_gone};
+    struct op_steer steer = {
+        .job = op->job,
+        .command = word_of_command(m),
+        .command_id = m->command_id,
+        .issued_at = m->issued_at,
+        .if_seq = m->if_seq,
+        .reason = who_and_why(s, op->item),
+        .by = s->name,
+        .nonce = op->nonce,
+        .redelivered = op->item->redelivered || op->again,
+        .owner = owner,
+        .most_bytes = owner ? allowance_share(s, most_bytes) : 0,
+        .definition = o->n_steps > 0 || migrates(op) ? op->definition.digest : "",
+        .steps = o->steps,
+        .n_steps = o->n_steps,
+        .hows = o->differences,
+        .state = state_of_command(m),
+        .to = migrates(op) || change_is_retry(m) ? op->definition.workflow : NULL,
+        .what = change_is_retry(m) ? change_what(s, m->retry) : NULL,
+        .n_gone = o->n_gone};
 
-    buf_clear(&op->buf);
-    payload_append(&op->buf, payload_of_command(m));
-    steer.payload = buf_or_abort(&op->buf);
+    buf_clear(&o->payload);
+    wire_append_payload(&o->payload, payload_of_command(m));
+    steer.payload = buf_or_abort(&o->payload);
     nonces_next(&s->nonces, op->nonce);
     ops_steer(s->out, op_call_id(s, op), op->partition, &steer);
 }
@@ -165,64 +183,65 @@ static const char *superseded(const struct ops_refusal *refusal)
 
 static void read_definition(struct scheduler *s, struct op *op);
 
-static void tell(struct scheduler *s, struct op *op, enum ops_code code,
-                 const struct ops_refusal *refusal, const struct workflow *w)
+static void answer(struct scheduler *s, struct op *op, enum ops_code code,
+                   const struct ops_refusal *refusal, const struct workflow *w)
 {
     switch (code) {
     case OPS_DONE:
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE, "");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_DONE, "");
         break;
     case OPS_UNCHANGED:
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED, "already so");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNCHANGED, "already so");
         break;
     case OPS_WRONG_STATE:
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_WRONG_STATE,
-                       wrong_state(s, refusal, w));
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_WRONG_STATE,
+                    wrong_state(s, refusal, w));
         break;
     case OPS_SUPERSEDED:
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED, superseded(refusal));
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_SUPERSEDED, superseded(refusal));
         break;
     case OPS_CONFLICT:
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
-                       "command_id was used before, for another command");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
+                    "command_id was used before, for another command");
         break;
     case OPS_TOO_MANY:
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER,
-                       "your jobs take as many bytes of the store as they may "
-                       "(security.submitters): cancel or kill some, or ask an operator");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER,
+                    "your jobs take as many bytes of the store as they may "
+                    "(security.submitters): cancel or kill some, or ask an operator");
         break;
     case OPS_UNKNOWN_JOB:
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
-                       "there is no such job");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNKNOWN_JOB,
+                    "there is no such job");
         break;
     default:
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
-                       "this server does not know the command");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
+                    "this server does not know the command");
         break;
     }
 }
 
-static void on_steered(struct scheduler *s, struct op *op, const struct ops_transition *transition,
-                       struct workflow *w)
+static void on_steered(struct scheduler *s, struct transition_op *t,
+                       const struct ops_transition *transition, struct workflow *w)
 {
     if (transition->code == OPS_MOVED) {
-        read_definition(s, op);
+        read_definition(s, &t->op);
         return;
     }
-    tell(s, op, transition->code, &op->refusal, w);
-    transition_apply(s, op, transition, w);
+    answer(s, &t->op, transition->code, &steer_of(&t->op)->refusal, w);
+    transition_apply(s, t, transition, w);
 }
 
 /* The reason of a refusal is the last part of the answer. It is read first, because the rest may
  * have to wait for its definition or for capacity. */
 static void steer_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
+    struct steer_op *o = steer_of(op);
     struct ops_reader rest = *r;
     struct ops_transition transition;
 
-    op->refusal = (struct ops_refusal){.step = WORKFLOW_NONE};
+    o->refusal = (struct ops_refusal){.step = WORKFLOW_NONE};
     if (ops_read_transition(&rest, s->out, &transition) == 0 && transition.code != OPS_UNKNOWN_JOB)
-        (void)ops_read_refusal(&rest, &op->refusal);
+        (void)ops_read_refusal(&rest, &o->refusal);
     transition_read(s, op, r, on_steered);
 }
 
@@ -244,23 +263,24 @@ static size_t names_of_command(const Drover__V1__Control *m, char ***names)
 
 static bool number_steps(struct scheduler *s, struct op *op, const struct workflow *w)
 {
+    struct steer_op *o = steer_of(op);
     char **names = NULL;
     size_t n = names_of_command(op->item->message.control, &names);
 
     if (n > OPS_BUDGET) {
-        control_answer(
+        answer_send(
             s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
             effects_printf(s->out, "more than %d steps: name none, for all of them", OPS_BUDGET));
         return false;
     }
-    free(op->steps);
-    op->steps = or_abort(calloc(n + 1, sizeof(*op->steps)));
-    op->n_steps = (uint32_t)n;
+    free(o->steps);
+    o->steps = or_abort(calloc(n + 1, sizeof(*o->steps)));
+    o->n_steps = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
-        op->steps[i] = workflow_find(w, bytes_str(names[i]));
-        if (op->steps[i] == WORKFLOW_NONE) {
-            control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
-                           effects_printf(s->out, "the job has no step %s", names[i]));
+        o->steps[i] = workflow_find(w, bytes_str(names[i]));
+        if (o->steps[i] == WORKFLOW_NONE) {
+            answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_INVALID,
+                        effects_printf(s->out, "the job has no step %s", names[i]));
             return false;
         }
     }
@@ -280,21 +300,22 @@ static void on_stored(struct scheduler *s, struct op *op)
 
 static void definition_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
+    struct steer_op *o = steer_of(op);
     struct ops_reader from = *r;
     struct ops_job job;
     const struct workflow *w;
 
-    if (!job_read(s, op, r, &job))
+    if (!answer_read_job(s, op, r, &job))
         return;
-    w = definition_find(s, op->digest);
+    w = definition_find(s, op->definition.digest);
     if (!w)
         definition_load(s, op, &from, definition_answered);
     else if (migrates(op))
-        migrate(s, op, on_stored);
+        change_migrate(s, o, on_stored);
     else if (!number_steps(s, op, w))
         return;
-    else if (retry_changes(op->item->message.control))
-        change(s, op, w, on_stored);
+    else if (change_is_retry(op->item->message.control))
+        change_step(s, o, w, on_stored);
     else
         op_call(s, op, steer_call, steer_answered);
 }
@@ -315,21 +336,30 @@ static bool has_capacity(const struct scheduler *s, const struct op *op)
            m->command_case == DROVER__V1__CONTROL__COMMAND_KILL;
 }
 
-void steer(struct scheduler *s, struct op *op)
+static void begin(struct scheduler *s, struct op *op)
 {
+    const Drover__V1__Control *m = op->item->message.control;
     char **names = NULL;
 
     if (!has_capacity(s, op)) {
         s->stats.retry_later++;
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER,
-                       "the store is nearly full: only Cancel and Kill are taken");
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_RETRY_LATER,
+                    "the store is nearly full: only Cancel and Kill are taken");
         return;
     }
-    if (!word_of_command(op->item->message.control))
-        control_answer(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
-                       "this server does not know the command");
-    else if (migrates(op) || names_of_command(op->item->message.control, &names) > 0)
+    if (!word_of_command(m))
+        answer_send(s, op, DROVER__V1__ANSWER_CODE__ANSWER_CODE_UNSUPPORTED,
+                    "this server does not know the command");
+    else if (migrates(op) || names_of_command(m, &names) > 0)
         read_definition(s, op);
     else
         op_call(s, op, steer_call, steer_answered);
+}
+
+void steer(struct scheduler *s, struct item *item)
+{
+    struct steer_op *o = op_new(s, item, item->message.control->job_id, sizeof(*o), steer_free);
+
+    begin(s, &o->transition.op);
+    op_unref(s, &o->transition.op);
 }

@@ -22,42 +22,57 @@
  *
  * Called by dispatch.c, scheduler.c and poison.c.
  */
+#include "scheduler/watch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "scheduler/machine.h"
+#include "scheduler/alert.h"
+#include "scheduler/dead_letter.h"
+#include "scheduler/op.h"
+#include "scheduler/state.h"
 
 #define QUEUE_PREFIX "drover.task."
 
-struct watched *watched_new(const struct op *op, const char *token, const char *actor,
-                            int64_t wait_ends)
+/* A request whose queue is inspected until it has left it, or its wait is over. */
+struct watched {
+    struct list link;   /* in watches.list once it is confirmed; before, in a part of a message */
+    int64_t confirmed;  /* when */
+    int64_t wait_ends;  /* then the broker may return the request */
+    int64_t inspect_at; /* time of the next inspection */
+    bool left_queue;    /* the last inspection did not find it in the queue */
+    char *job;
+    char token[WIRE_TOKEN_MAX + 1];
+    char actor[ID_NAME_MAX + 1];
+};
+
+struct watched *watch_new(const char *job, const char *token, const char *actor, int64_t wait_ends)
 {
     struct watched *w = or_abort(calloc(1, sizeof(*w)));
 
     list_init(&w->link);
-    w->job = or_abort(strdup(op->job));
+    w->job = or_abort(strdup(job));
     w->wait_ends = wait_ends;
     snprintf(w->token, sizeof(w->token), "%s", token);
     snprintf(w->actor, sizeof(w->actor), "%s", actor);
     return w;
 }
 
-struct watched *watched_free(struct watched *w)
+void watch_free(struct watched *w)
 {
     if (!w)
-        return NULL;
+        return;
     list_remove(&w->link);
     free(w->job);
     free(w);
-    return NULL;
 }
 
 static void unwatch(struct scheduler *s, struct watched *w)
 {
-    s->n_watched--;
-    watched_free(w);
+    s->watches.n--;
+    watch_free(w);
 }
 
 /* When to inspect the queue again: sooner towards the end of the wait, because the last
@@ -66,9 +81,9 @@ static int64_t inspect_again(const struct scheduler *s, const struct watched *w)
 {
     int64_t half = (w->wait_ends - s->now) / 2;
 
-    if (half < MACHINE_INSPECT_MIN_MS)
-        half = MACHINE_INSPECT_MIN_MS;
-    return s->now + (half < MACHINE_INSPECT_MAX_MS ? half : MACHINE_INSPECT_MAX_MS);
+    if (half < WATCH_INSPECT_MIN_MS)
+        half = WATCH_INSPECT_MIN_MS;
+    return s->now + (half < WATCH_INSPECT_MAX_MS ? half : WATCH_INSPECT_MAX_MS);
 }
 
 /* The request whose wait ends last. The waits of requests to an actor without agents grow; they
@@ -77,7 +92,7 @@ static struct watched *last_to_end(const struct scheduler *s)
 {
     struct watched *last = NULL;
 
-    list_foreach(l, &s->watched) {
+    list_foreach(l, &s->watches.list) {
         struct watched *w = list_entry(l, struct watched, link);
 
         if (!last || w->wait_ends > last->wait_ends)
@@ -86,31 +101,31 @@ static struct watched *last_to_end(const struct scheduler *s)
     return last;
 }
 
-void watch(struct scheduler *s, struct watched *w)
+void watch_begin(struct scheduler *s, struct watched *w)
 {
     if (s->now >= w->wait_ends) {
-        watched_free(w);
+        watch_free(w);
         return;
     }
-    if (s->n_watched == MACHINE_WATCHED_MAX) {
+    if (s->watches.n == WATCH_MAX) {
         struct watched *last = last_to_end(s);
 
         if (w->wait_ends >= last->wait_ends) {
-            watched_free(w);
+            watch_free(w);
             return;
         }
         unwatch(s, last);
     }
     w->confirmed = s->now;
     w->inspect_at = inspect_again(s, w);
-    list_append(&s->watched, &w->link);
-    s->n_watched++;
+    list_append(&s->watches.list, &w->link);
+    s->watches.n++;
 }
 
 void watch_lost(struct scheduler *s)
 {
-    s->inspection_began = 0;
-    list_foreach_safe(l, &s->watched)
+    s->watches.inspection_began = 0;
+    list_foreach_safe(l, &s->watches.list)
         unwatch(s, list_entry(l, struct watched, link));
 }
 
@@ -118,8 +133,8 @@ void watch_lost(struct scheduler *s)
  * confirmed before the inspection was sent, and its wait is not over. */
 static bool is_shown(const struct scheduler *s, const struct watched *w)
 {
-    return strcmp(w->actor, s->inspected) == 0 && w->confirmed < s->inspection_began &&
-           s->now < w->wait_ends;
+    return strcmp(w->actor, s->watches.inspected) == 0 &&
+           w->confirmed < s->watches.inspection_began && s->now < w->wait_ends;
 }
 
 /* ---- inspections ---- */
@@ -130,32 +145,19 @@ static void inspect(struct scheduler *s, const char *queue, const char *actor)
 
     e->role.what = SCHEDULER_INSPECT;
     e->role.object = (void *)queue;
-    snprintf(s->inspected, sizeof(s->inspected), "%s", actor);
-    s->inspection_began = s->now;
+    snprintf(s->watches.inspected, sizeof(s->watches.inspected), "%s", actor);
+    s->watches.inspection_began = s->now;
 }
 
 static void inspect_letters(struct scheduler *s)
 {
     inspect(s, "drover.dead", "");
-    s->letters.inspect_at = s->now + MACHINE_ALERT_AGAIN_MS;
-}
-
-/* When to inspect drover.dead. Before the store is connected there is no connection to the
- * broker. */
-static int64_t letters_at(const struct scheduler *s)
-{
-    return s->partitions > 0 ? s->letters.inspect_at : INT64_MAX;
-}
-
-static void letters_seen(struct scheduler *s, uint32_t messages)
-{
-    s->letters.there = messages;
-    alert_letters(s);
+    s->dead_letters.inspect_at = s->now + ALERT_AGAIN_MS;
 }
 
 static void requests_answered(struct scheduler *s, uint32_t messages, uint32_t consumers)
 {
-    list_foreach(l, &s->watched) {
+    list_foreach(l, &s->watches.list) {
         struct watched *w = list_entry(l, struct watched, link);
 
         if (is_shown(s, w))
@@ -165,37 +167,47 @@ static void requests_answered(struct scheduler *s, uint32_t messages, uint32_t c
 
 void watch_answered(struct scheduler *s, uint32_t messages, uint32_t consumers)
 {
-    if (s->inspection_began == 0)
+    if (s->watches.inspection_began == 0)
         return; /* asked for on a connection that is lost */
-    if (*s->inspected)
+    if (*s->watches.inspected)
         requests_answered(s, messages, consumers);
     else
-        letters_seen(s, messages);
-    s->inspection_began = 0;
+        dead_letter_inspected(s, messages);
+    s->watches.inspection_began = 0;
 }
 
 /* ---- evidence ---- */
 
+struct evidence_op {
+    struct op op;
+    char token[WIRE_TOKEN_MAX + 1];
+};
+
+static const char *token_of(struct op *op)
+{
+    return container_of(op, struct evidence_op, op)->token;
+}
+
 static void taken_call(struct scheduler *s, struct op *op)
 {
-    ops_taken(s->out, op_call_id(s, op), op->partition, op->job, op->token);
+    ops_taken(s->out, op_call_id(s, op), op->partition, op->job, token_of(op));
 }
 
 static void taken_answered(struct scheduler *s, struct op *op, struct ops_reader *r)
 {
     log_debug("request_taken", LOG_S("job", op->job),
-              LOG_S("token", ops_token_id(s->out, op->token)));
+              LOG_S("token", ops_token_id(s->out, token_of(op))));
 }
 
-void evidence_record(struct scheduler *s, const char *job, const char *token)
+void watch_record_evidence(struct scheduler *s, const char *job, const char *token)
 {
-    struct item *item = item_new(s, NULL);
-    struct op *op = op_new(s, item, job);
+    struct item *item = item_internal(s);
+    struct evidence_op *e = op_new(s, item, job, sizeof(*e), NULL);
 
     item->background = true;
-    snprintf(op->token, sizeof(op->token), "%s", token);
-    op_call(s, op, taken_call, taken_answered);
-    op_unref(s, op);
+    snprintf(e->token, sizeof(e->token), "%s", token);
+    op_call(s, &e->op, taken_call, taken_answered);
+    op_unref(s, &e->op);
     item_unref(s, item);
 }
 
@@ -203,13 +215,13 @@ void evidence_record(struct scheduler *s, const char *job, const char *token)
 
 static void end_waits(struct scheduler *s)
 {
-    list_foreach_safe(l, &s->watched) {
+    list_foreach_safe(l, &s->watches.list) {
         struct watched *w = list_entry(l, struct watched, link);
 
         if (s->now < w->wait_ends)
             continue;
         if (w->left_queue)
-            evidence_record(s, w->job, w->token);
+            watch_record_evidence(s, w->job, w->token);
         unwatch(s, w);
     }
 }
@@ -217,10 +229,10 @@ static void end_waits(struct scheduler *s)
 static void inspect_queue(struct scheduler *s, const struct watched *due)
 {
     inspect(s, effects_printf(s->out, QUEUE_PREFIX "%s", due->actor), due->actor);
-    list_foreach(l, &s->watched) {
+    list_foreach(l, &s->watches.list) {
         struct watched *w = list_entry(l, struct watched, link);
 
-        if (strcmp(w->actor, s->inspected) == 0)
+        if (strcmp(w->actor, s->watches.inspected) == 0)
             w->inspect_at = inspect_again(s, w);
     }
 }
@@ -230,7 +242,7 @@ static struct watched *next_inspection(const struct scheduler *s)
 {
     struct watched *next = NULL;
 
-    list_foreach(l, &s->watched) {
+    list_foreach(l, &s->watches.list) {
         struct watched *w = list_entry(l, struct watched, link);
 
         if (!next || w->inspect_at < next->inspect_at)
@@ -244,25 +256,25 @@ void watch_tick(struct scheduler *s)
     struct watched *next;
 
     end_waits(s);
-    if (s->inspection_began > 0)
+    if (s->watches.inspection_began > 0)
         return;
     next = next_inspection(s);
     if (next && next->inspect_at <= s->now)
         inspect_queue(s, next);
-    else if (letters_at(s) <= s->now)
+    else if (dead_letter_inspect_at(s) <= s->now)
         inspect_letters(s);
 }
 
 int64_t watch_next(const struct scheduler *s)
 {
-    int64_t next = s->inspection_began == 0 ? letters_at(s) : INT64_MAX;
+    int64_t next = s->watches.inspection_began == 0 ? dead_letter_inspect_at(s) : INT64_MAX;
 
-    list_foreach(l, &s->watched) {
+    list_foreach(l, &s->watches.list) {
         const struct watched *w = list_entry(l, struct watched, link);
 
         if (w->wait_ends < next)
             next = w->wait_ends;
-        if (s->inspection_began == 0 && w->inspect_at < next)
+        if (s->watches.inspection_began == 0 && w->inspect_at < next)
             next = w->inspect_at;
     }
     return next;

@@ -804,6 +804,12 @@ int wire_encode(const ProtobufCMessage *message, bool json, struct buf *out)
     return 0;
 }
 
+void wire_append_payload(struct buf *out, const Drover__V1__Payload *payload)
+{
+    if (payload)
+        (void)wire_encode(&payload->base, false, out);
+}
+
 struct bytes wire_pack(struct effects *fx, const ProtobufCMessage *message, bool json)
 {
     CLEANUP(buf_deinit) struct buf text = {0};

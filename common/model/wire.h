@@ -193,6 +193,9 @@ int wire_check_progress_answer(const Drover__V1__ProgressAnswers *answers, size_
  */
 int wire_encode(const ProtobufCMessage *message, bool json, struct buf *out);
 
+/* Appends an encoded payload; nothing for NULL. */
+void wire_append_payload(struct buf *out, const Drover__V1__Payload *payload);
+
 /* Encodes into the memory of @fx. Return: empty if it would be over WIRE_MESSAGE_MAX. */
 struct bytes wire_pack(struct effects *fx, const ProtobufCMessage *message, bool json);
 

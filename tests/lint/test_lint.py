@@ -5,9 +5,11 @@
 import contextlib
 import io
 import os
+import subprocess
 import tempfile
 import unittest
 
+import circles
 import layering
 import spdx
 
@@ -58,9 +60,9 @@ class Layering(unittest.TestCase):
         self.refuses("common/io/x.c", '"agent/agent.h"', '"../../agent/agent.h"')
 
     def test_machine(self):
-        for path in ("scheduler/scheduler.c", "scheduler/on_reply.c", "scheduler/machine.h"):
+        for path in ("scheduler/scheduler.c", "scheduler/on_reply.c", "scheduler/state.h"):
             self.allows(path, '"base/heap.h"', '"base/log.h"', '"model/wire.h"')
-            self.allows(path, '"scheduler/machine.h"', '"drover/v1/task.pb-c.h"', "<string.h>")
+            self.allows(path, '"scheduler/state.h"', '"drover/v1/task.pb-c.h"', "<string.h>")
             self.refuses(path, '"base/clock.h"', '"io/bus.h"', '"agent/agent.h"', "<time.h>")
             self.refuses(path, '"scheduler/scheduler_io.h"', "<uthash.h>", "<uv.h>", "<jansson.h>", '"any.h"')
 
@@ -136,6 +138,40 @@ class Spdx(unittest.TestCase):
             with self.subTest(path=path):
                 said = [f"{path}:1: must begin with {LICENCE}"]
                 self.assertEqual(run(spdx, {path: text}), (1, said))
+
+
+class Circles(unittest.TestCase):
+    def calls_of(self, files):
+        """The files that each file calls, for {file: C text} compiled into a library."""
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in files.items():
+                with open(os.path.join(root, name), "w", encoding="utf-8") as f:
+                    f.write(text)
+                subprocess.run(["cc", "-c", name, "-o", name + ".o"], cwd=root, check=True)
+            objects = [name + ".o" for name in files]
+            subprocess.run(["ar", "rcs", "x.a", *objects], cwd=root, check=True)
+            return circles.calls(*circles.symbols(os.path.join(root, "x.a")))
+
+    def test_one_direction(self):
+        graph = self.calls_of(
+            {
+                "a.c": "int b(void); int c(void); int a(void) { return b() + c(); }",
+                "b.c": "int c(void); int b(void) { return c(); }",
+                "c.c": "int (*up)(void); int c(void) { return up(); }",
+            }
+        )
+        self.assertEqual(graph, {"a.c": {"b.c", "c.c"}, "b.c": {"c.c"}, "c.c": set()})
+        self.assertEqual(circles.circles(graph), [])
+
+    def test_a_circle(self):
+        graph = self.calls_of(
+            {
+                "a.c": "int b(void); int a(void) { return b(); }",
+                "b.c": "int c(void); int b(void) { return c(); }",
+                "c.c": "int b(void); int c(void) { return b(); }",
+            }
+        )
+        self.assertEqual(circles.circles(graph), [["b.c", "c.c"]])
 
 
 if __name__ == "__main__":

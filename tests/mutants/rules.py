@@ -103,8 +103,8 @@ RULES = {
         ),
         "alerts that wait are lost at the end": (
             "scheduler/scheduler.c",
-            "        alert_stop(s);\n",
-            "",
+            "        alert_group_stop(s);\n",
+            "\n",
             WATCH + " test_what_waits_is_told_at_the_end",
         ),
         "a forgotten job stays on the list": (
@@ -150,9 +150,9 @@ RULES = {
             FUNCTIONS_TEST + "test_letters_of_others",
         ),
         "dead letters of its own are told twice": (
-            "scheduler/scheduler.c",
-            "    letter(s, item, reason);\n    s->letters.own++;\n",
-            "    letter(s, item, reason);\n",
+            "scheduler/dead_letter.c",
+            "    s->dead_letters.own++;\n    dead_letter_alert(",
+            "    dead_letter_alert(",
             WATCH + " test_dead_letters_of_its_own",
         ),
         "a job's agent that has died is not named": (
@@ -187,7 +187,7 @@ RULES = {
             "    wait, lease = min(wait, left), lease\n",
         ),
         "an agent has longer than the store gives it": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    m.lock_ms = bounded(transition, w, r, m.lock_ms);\n",
             "",
         ),
@@ -343,46 +343,34 @@ RULES = {
     },
     "Nothing is acknowledged before its effects, and what was cut off in between is made good": {
         "a delivery is acknowledged before the store": (
-            "scheduler/scheduler.c",
+            "scheduler/item.c",
             "item->handle = d->handle;",
             "item->handle = 0; effects_add(s->out, EFFECT_ACK, d->handle);",
         ),
         "a command, or a Recover, is acknowledged before the store": (
             "scheduler/on_control.c",
-            "    struct op *op = op_new(s, item, m->job_id);\n\n",
-            "    struct op *op = op_new(s, item, m->job_id);\n\n    if (item->handle)\n"
-            "        effects_add(s->out, EFFECT_ACK, item->handle);\n    item->handle = 0;\n",
+            "    log_debug(\"control\",",
+            "    if (item->handle)\n        effects_add(s->out, EFFECT_ACK, item->handle);\n    item->handle = 0;\n    log_debug(\"control\",",
         ),
         "a Recover is acknowledged before its requests": (
             "scheduler/transition.c",
-            "    if (w) {\n        requests(s, op, transition, w);\n",
-            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n"
-            "        op->item->message.control->command_case == DROVER__V1__CONTROL__COMMAND_RECOVER) {\n"
-            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
-            "    if (w) {\n        requests(s, op, transition, w);\n",
+            "    if (w) {\n        request_publish(s, t, transition, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n        op->item->message.control->command_case == DROVER__V1__CONTROL__COMMAND_RECOVER) {\n        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n    if (w) {\n        request_publish(s, t, transition, w);\n",
         ),
         "a command is acknowledged before its requests": (
             "scheduler/transition.c",
-            "    if (w) {\n        requests(s, op, transition, w);\n",
-            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n"
-            "        op->item->message.control->command_case != DROVER__V1__CONTROL__COMMAND_RECOVER) {\n"
-            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
-            "    if (w) {\n        requests(s, op, transition, w);\n",
+            "    if (w) {\n        request_publish(s, t, transition, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_CONTROL &&\n        op->item->message.control->command_case != DROVER__V1__CONTROL__COMMAND_RECOVER) {\n        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n    if (w) {\n        request_publish(s, t, transition, w);\n",
         ),
         "a request that expired is acknowledged before the one in its place": (
             "scheduler/transition.c",
-            "    if (w) {\n        requests(s, op, transition, w);\n",
-            "    if (op->item->handle && op->item->source == SCHEDULER_EXPIRED) {\n"
-            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
-            "    if (w) {\n        requests(s, op, transition, w);\n",
+            "    if (w) {\n        request_publish(s, t, transition, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_EXPIRED) {\n        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n    if (w) {\n        request_publish(s, t, transition, w);\n",
         ),
         "a reply is acknowledged before the requests of a later turn": (
             "scheduler/transition.c",
-            "    if (w) {\n        requests(s, op, transition, w);\n",
-            "    if (op->item->handle && op->item->source == SCHEDULER_REPLIES && transition->n_requests > 0 &&\n"
-            "        transition->requests[0].turn > 1) {\n"
-            "        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n"
-            "    if (w) {\n        requests(s, op, transition, w);\n",
+            "    if (w) {\n        request_publish(s, t, transition, w);\n",
+            "    if (op->item->handle && op->item->source == SCHEDULER_REPLIES && transition->n_requests > 0 &&\n        transition->requests[0].turn > 1) {\n        effects_add(s->out, EFFECT_ACK, op->item->handle);\n        op->item->handle = 0;\n    }\n    if (w) {\n        request_publish(s, t, transition, w);\n",
         ),
         "a redelivered reply does not send its follow-ups again": (
             FUNCTIONS,
@@ -390,9 +378,9 @@ RULES = {
             "if true then",
         ),
         "a call repeated after no answer is not taken as a redelivery": (
-            "scheduler/scheduler.c",
-            "op->record.redelivered = op->submit.redelivered = op->again = true;",
-            "op->again = true;",
+            "scheduler/op.c",
+            "            op->again = op->repeated = true;\n",
+            "            op->again = true;\n",
         ),
         "a repeated drive mints the same token again": (
             "scheduler/transition.c",
@@ -402,8 +390,8 @@ RULES = {
         ),
         "a notice is settled before it is sent": (
             "scheduler/notification.c",
-            "        op->then = notification_published;\n        tell(s, op, &job, w);",
-            "        notification_published(s, op);",
+            "        op->then = on_published;\n        publish_settled(s, n, &job, w);",
+            "        on_published(s, op);",
         ),
         "a reply that is said once more sends its follow-ups again": (
             FUNCTIONS,
@@ -436,9 +424,9 @@ RULES = {
             "    op_call(s, op, submit_call, submit_answered);\n",
         ),
         "whoever asks is answered after the ack": (
-            "scheduler/scheduler.c",
-            "    m = op_publish(s, op, body, item->json, NULL);\n    m->exchange = \"\";\n",
-            "    if (item->handle)\n        effects_add(s->out, EFFECT_ACK, item->handle);\n    item->handle = 0;\n    m = op_publish(s, op, body, item->json, NULL);\n    m->exchange = \"\";\n",
+            "scheduler/publish.c",
+            "    m = publish_message(s, op, body, item->json);\n    m->exchange = \"\";\n",
+            "    if (item->handle)\n        effects_add(s->out, EFFECT_ACK, item->handle);\n    item->handle = 0;\n    m = publish_message(s, op, body, item->json);\n    m->exchange = \"\";\n",
         ),
     },
     "A reply counts while its dispatch is in flight: the token is compared, nothing else; late ones are kept as evidence": {
@@ -454,8 +442,8 @@ RULES = {
         ),
         "a bad reply is acknowledged, and is no dead letter": (
             "scheduler/on_replies.c",
-            "    if (bad > 0)\n        item_dead(s, item, effects",
-            "    if (bad > 1000)\n        item_dead(s, item, effects",
+            "    if (bad > 0)\n        dead_letter_send(",
+            "    if (bad > 1000)\n        dead_letter_send(",
         ),
         "a reply's token is not compared": (
             FUNCTIONS,
@@ -575,9 +563,9 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_an_undo_too_large_that_nobody_wants",
         ),
         "what is too large to be sent is told as any failure": (
-            "scheduler/transition.c",
-            "OP_UNSENDABLE, op->job, m.token",
-            "OP_PERMANENT, op->job, m.token",
+            "scheduler/request.c",
+            "OP_UNSENDABLE, t->op.job, m.token",
+            "OP_PERMANENT, t->op.job, m.token",
             "tests/integration/test_bad_input.py BadInput.test_request_too_large",
         ),
         "a non_retryable class is tried again": (
@@ -745,9 +733,9 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_what_nobody_has_begun_does_not_count",
         ),
         "a silence goes on where the actor is served": (
-            "scheduler/alert.c",
-            "{NO_AGENT, UNROUTABLE, SILENT, REJECTED}",
-            "{NO_AGENT, UNROUTABLE, REJECTED}",
+            "scheduler/alert_cause.c",
+            "ALERT_UNROUTABLE, ALERT_SILENT,\n                                          ALERT_REJECTED};",
+            "ALERT_UNROUTABLE, ALERT_REJECTED};",
             "tests/integration/test_backlog.py Silence.test_told_once",
         ),
         "what an agent says of its lease is not heeded": (
@@ -831,19 +819,19 @@ RULES = {
         ),
         "an inspection that was asked for before the confirm shows something": (
             "scheduler/watch.c",
-            " && w->confirmed < s->inspection_began &&",
-            " &&",
+            "           w->confirmed < s->watches.inspection_began && s->now",
+            "           s->now",
             f"{WATCH} test_confirmed_first",
         ),
         "an inspection that comes after the wait shows something": (
             "scheduler/watch.c",
-            "           s->now < w->wait_ends;\n",
-            "           true;\n",
+            " && s->now < w->wait_ends;\n",
+            ";\n",
             f"{WATCH} test_too_late",
         ),
         "an inspection of one queue shows something of another": (
             "scheduler/watch.c",
-            "    return strcmp(w->actor, s->inspected) == 0 && w",
+            "    return strcmp(w->actor, s->watches.inspected) == 0 &&\n           w",
             "    return w",
             f"{WATCH} test_another_queue",
         ),
@@ -855,13 +843,13 @@ RULES = {
         ),
         "what was seen of a broker's queues outlives the connection": (
             "scheduler/scheduler.c",
-            "        intake_lost(s);\n        watch_lost(s);\n",
-            "        intake_lost(s);\n",
+            "    intake_lost(s);\n    watch_lost(s);\n",
+            "    intake_lost(s);\n",
             f"{WATCH} test_lost",
         ),
         "what is watched is never let go": (
             "scheduler/watch.c",
-            "    s->n_watched--;\n",
+            "    s->watches.n--;\n",
             "",
             f"{WATCH} test_many",
         ),
@@ -893,8 +881,8 @@ RULES = {
         ),
         "a scheduler does not say which step a reply names": (
             "scheduler/on_replies.c",
-            "    op->record.step = m->step;\n",
-            "",
+            "    r->record.step = m->step;\n",
+            "\n",
             "tests/integration/test_behaviours.py Behaviours.test_reply_mixed_up",
         ),
     },
@@ -926,8 +914,8 @@ RULES = {
             f"{DISPATCH} test_waited_and_cancelled",
         ),
         "what has waited is lost": (
-            "scheduler/scheduler.c",
-            "    } else if (outcome == BUS_WAITED && part->token[0]) {",
+            "scheduler/dispatch.c",
+            "    } else if (outcome == BUS_WAITED) {",
             "    } else if (false) {",
             f"{DISPATCH} test_waited_and_wanted",
         ),
@@ -956,9 +944,9 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_what_has_waited_twice",
         ),
         "a copy that has waited is lost": (
-            "scheduler/scheduler.c",
-            "    } else if (outcome == BUS_WAITED && part->token[0]) {",
-            "    } else if (outcome == BUS_WAITED && part->token[0] && !part->again) {",
+            "scheduler/dispatch.c",
+            "    } else if (outcome == BUS_WAITED) {",
+            "    } else if (outcome == BUS_WAITED && !part->again) {",
             f"{DISPATCH} test_a_copy_has_waited",
         ),
         "a request of which another copy was sent is withdrawn as unsent": (
@@ -1024,9 +1012,9 @@ RULES = {
             "tests/integration/test_supervisors.py Supervisors.test_torn",
         ),
         "a person is told with each sweep": (
-            "scheduler/alert.c",
-            ".reason = TORN, .what = OPS_CAUSE_ASK};\n",
-            ".reason = TORN, .what = OPS_CAUSE_ASK};\n    alert_publish(s, op);\n",
+            "scheduler/alert_cause.c",
+            "    a = cause_new(s, item, job, &alert);\n",
+            "    a = cause_new(s, item, job, &alert);\n    alert_publish(s, a);\n",
             "tests/integration/test_supervisors.py Supervisors.test_torn",
         ),
         "supervisors may not count how often they ask for a notice": (
@@ -1091,7 +1079,7 @@ RULES = {
     "Whoever has submitted a job hears its end": {
         "only the last one hears it": (
             "scheduler/notification.c",
-            "op->publishes_earlier && i < job->n_earlier",
+            "n->publishes_earlier && i < job->n_earlier",
             "false",
             f"{TOLD} test_all_submitters_are_told",
         ),
@@ -1108,9 +1096,9 @@ RULES = {
             f"{TOLD} test_submitters_of_a_scheduler_that_dies",
         ),
         "one before whose queue is gone is waited for": (
-            "scheduler/scheduler.c",
-            "        op->returned |= !part->optional;\n",
-            "        op->returned = true;\n",
+            "scheduler/publish.c",
+            "            part->op->returned |= !part->optional;\n",
+            "            part->op->returned = true;\n",
             f"{TOLD} test_an_earlier_submitter_is_gone",
         ),
         "whoever asks again from one place is told twice": (
@@ -1290,14 +1278,14 @@ RULES = {
             "  if true then\n    return step.forward\n",
         ),
         "an undo goes to the actor of the do": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;\n"
             "\n"
             "    m->job_id",
             "    const struct workflow_dispatch *d = &step->forward;\n\n    m->job_id",
         ),
         "an undo with arguments of its own gets those of the do": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    const struct workflow_dispatch *d = r->active ? &step->forward : &step->revert;\n"
             "    Drover__V1__StepRequest m",
             "    const struct workflow_dispatch *d = &step->forward;\n    Drover__V1__StepRequest m",
@@ -1312,12 +1300,12 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_what_an_undo_takes_back",
         ),
         "an undo carries the key of another turn": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "key_of(s, op, step, r->forward_turn);",
             "key_of(s, op, step, r->forward_turn + 1);",
         ),
         "an undo is not told what the do gave": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    if (found >= 0)\n        m->forward_result",
             "    if (false)\n        m->forward_result",
             "tests/integration/test_behaviours.py Behaviours.test_forward_result_reaches_undo",
@@ -2042,7 +2030,7 @@ RULES = {
         ),
         "any actor does a registered step": (
             "scheduler/change.c",
-            "    if (!*actor || !s->access->registered || actor_is_registered(s, actor))",
+            "    if (!*actor || !s->access->registered || registration_has_actor(s, actor))",
             "    if (true)",
             f"{OWNERS} Owners.test_steps_are_the_operators_word",
         ),
@@ -2303,32 +2291,32 @@ RULES = {
         ),
         "one queue's large messages stop those of another": (
             "scheduler/intake.c",
-            "    struct intake *in = &s->intakes[item->source];\n    struct op *op;\n\n    if (is_small",
-            "    struct intake *in = &s->intakes[0];\n    struct op *op;\n\n    if (is_small",
+            "    struct intake_queue *in = &s->intake.queues[item->source];\n    struct waiting *w;",
+            "    struct intake_queue *in = &s->intake.queues[0];\n    struct waiting *w;",
             f"{LIMITS} test_large_messages_wait",
         ),
         "without end large messages wait here": (
             "scheduler/intake.c",
-            "    if (d->body.len <= MACHINE_LARGE_BYTES ||",
-            "    if (true || d->body.len <= MACHINE_LARGE_BYTES ||",
+            "    if (d->body.len <= INTAKE_LARGE_BYTES ||",
+            "    if (true || d->body.len <= INTAKE_LARGE_BYTES ||",
             f"{LIMITS} test_large_messages_go_back",
         ),
         "what was given back comes at once": (
             "scheduler/intake.c",
-            "    if (!s->consuming_stopped)\n        consume(s, false);\n",
+            "    if (!s->intake.consuming_stopped)\n        consume(s, false);\n",
             "",
             f"{LIMITS} test_large_messages_go_back",
         ),
         "nothing is consumed any more": (
             "scheduler/intake.c",
-            "    if (s->consuming_stopped && s->unread_bytes <= MACHINE_UNREAD_BYTES / 2)\n",
+            "    if (s->intake.consuming_stopped && s->intake.unread_bytes <= INTAKE_UNREAD_BYTES / 2)\n",
             "    if (false)\n",
             f"{LIMITS} test_large_messages_go_back",
         ),
         "large Submits are held while the store is full": (
-            "scheduler/scheduler.c",
-            "    if (answer->result == STORE_OOM && op->item->large) {",
-            "    if (false) {",
+            "scheduler/op.c",
+            "    } else if (full && op->item->large) {",
+            "    } else if (false) {",
             f"{LIMITS} test_store_full",
         ),
         "a stranger fills the log": (
@@ -2350,7 +2338,7 @@ RULES = {
             f"{LIMITS} test_bad_replies",
         ),
         "good replies count like bad ones": (
-            "scheduler/scheduler.c",
+            "scheduler/record.c",
             "            allowance_return_reply(s, op->item->actor);\n        if",
             "            (void)0;\n        if",
             f"{LIMITS} test_bad_replies",
@@ -2375,15 +2363,14 @@ RULES = {
         ),
         "agents that nobody can tell apart have no bound": (
             "scheduler/allowance.c",
-            "*actor || s->access->required ? s->bad_replies : 0",
-            "*actor ? s->bad_replies : 0",
+            "*actor || s->access->required ? s->allowances.bad_replies : 0",
+            "*actor ? s->allowances.bad_replies : 0",
             f"{LIMITS} test_replies_by_the_shared_way",
         ),
         "of one actor's agents it is told, of those of others not": (
             "scheduler/allowance.c",
-            "    if (news)\n        a->told = s->now;\n    return news;\n",
-            "    if (s->now < s->isolated_told + MACHINE_ALERT_AGAIN_MS)\n        return false;\n"
-            "    s->isolated_told = s->now;\n    return news;\n",
+            "    if (news)\n        a->alerted_at = s->now;\n    return news;\n",
+            "    if (s->now < s->alerts.isolated_at + ALERT_AGAIN_MS)\n        return false;\n    s->alerts.isolated_at = s->now;\n    return news;\n",
             f"{LIMITS} test_each_actor_is_told_of",
         ),
         "one actor's agents silence those of others": (
@@ -2394,14 +2381,14 @@ RULES = {
         ),
         "a job has a queue made for each actor that it names": (
             "scheduler/dispatch.c",
-            "s->other_actors-- == 0) {",
-            "s->other_actors-- == UINT_MAX) {",
+            "s->dispatcher.other_actors-- == 0) {",
+            "s->dispatcher.other_actors-- == UINT_MAX) {",
             f"{LIMITS} test_declared_actors",
         ),
         "actors of registered workflows have no queues": (
             "scheduler/dispatch.c",
-            "    if (!actor_is_registered(s, actor) && s->other",
-            "    if (s->other",
+            "    if (!registration_has_actor(s, actor) && s->dispatcher.other",
+            "    if (s->dispatcher.other",
             f"{LIMITS} test_declared_actors_of_workflows",
         ),
         "one user's alerts keep another's from being told": (
@@ -2447,7 +2434,7 @@ RULES = {
             f"{LIMITS} test_rate",
         ),
         "a question costs no more than its message": (
-            "scheduler/scheduler.c",
+            "scheduler/op.c",
             "            if (op->item->source == SCHEDULER_CONTROL)\n                allowance_spend(",
             "            if (false)\n                allowance_spend(",
             f"{LIMITS} test_rate",
@@ -2471,7 +2458,7 @@ RULES = {
             f"{LIMITS} test_rate_of_what_nobody_waits_for",
         ),
         "what is large is read though its user has had enough": (
-            "scheduler/scheduler.c",
+            "scheduler/on_delivery.c",
             "limit && item->large ? limit : decode(",
             "decode(",
             f"{LIMITS} test_rate_of_what_nobody_waits_for",
@@ -2582,7 +2569,7 @@ RULES = {
         ),
         "everybody lists all jobs": (
             "scheduler/list_jobs.c",
-            "access_owner(s->access, op->item->user)",
+            "access_owner(s->access, item->user)",
             "NULL",
             f"{OWNERS} Owners.test_job_of_another_is_unknown",
         ),
@@ -2665,7 +2652,7 @@ RULES = {
             f"{OWNERS} Owners.test_scheduler_is_no_deputy",
         ),
         "the refusal of what cannot be read goes to any queue": (
-            "scheduler/scheduler.c",
+            "scheduler/on_delivery.c",
             "    said = or_abort(strdup(allowed ? said : \"\"));",
             "    said = or_abort(strdup(allowed || !item->message.base ? said : \"\"));",
             f"{OWNERS} Owners.test_scheduler_is_no_deputy",
@@ -3034,7 +3021,7 @@ RULES = {
     "Poison and schedulers: a message that two schedulers have died of is dead-lettered by the third, and messages beside it are handled": {
         "what comes again is given up, though nobody has died of it": (
             "scheduler/poison.c",
-            "incarnations < MACHINE_POISON_AT",
+            "incarnations < POISON_INCARNATIONS",
             "incarnations < 1",
         ),
         "three that live are taken for two that died of it": (
@@ -3044,15 +3031,15 @@ RULES = {
             f"{SUSPECTS} test_copies",
         ),
         "what kills is read for ever": (
-            "scheduler/machine.h",
-            "#define MACHINE_POISON_AT 3 ",
-            "#define MACHINE_POISON_AT 1000 ",
+            "scheduler/poison.h",
+            "#define POISON_INCARNATIONS 3 ",
+            "#define POISON_INCARNATIONS 1000 ",
             f"{SUSPECTS} test_poison",
         ),
         "schedulers read suspects side by side": (
             "scheduler/poison.c",
-            "    if (s->suspect || !(first = list_pop(&s->suspects)))\n",
-            "    if (!(first = list_pop(&s->suspects)))\n",
+            "    if (s->suspects.present || !(first = list_pop(&s->suspects.waiting)))\n",
+            "    if (!(first = list_pop(&s->suspects.waiting)))\n",
             f"{SUSPECTS} test_restarts_of_the_broker",
         ),
         "a life that lost the broker counts as lost": (
@@ -3062,9 +3049,9 @@ RULES = {
             f"{SUSPECTS} test_restarts_of_the_broker",
         ),
         "a message that was survived holds up the others": (
-            "scheduler/machine.h",
-            "#define MACHINE_SUSPECT_MS 100 ",
-            "#define MACHINE_SUSPECT_MS 3600000 ",
+            "scheduler/poison.h",
+            "#define POISON_SUSPECT_MS 100 ",
+            "#define POISON_SUSPECT_MS 3600000 ",
             f"{SUSPECTS} test_survived",
         ),
         "a message that was dealt with stays suspected": (
@@ -3097,14 +3084,14 @@ RULES = {
     "A store that went back in time is seen, and what was accepted and is gone is listed": {
         "an emptied store gets no workflows": (
             "scheduler/rollback.c",
-            "        rollback_check(s);\n        workflows_register(s);\n",
+            "        rollback_check(s);\n        registration_begin(s);\n",
             "        rollback_check(s);\n",
             f"{ROLLBACK} test_workflows_come_back",
         ),
         "workflows that are being registered are not registered again": (
-            "scheduler/scheduler.c",
-            "--s->registering == 0 && s->register_again",
-            "--s->registering == 0 && false",
+            "scheduler/registration.c",
+            "    if (--s->registration.in_progress == 0 && s->registration.again)",
+            "    if (--s->registration.in_progress == 0 && false)",
             f"{ROLLBACK} test_workflows_come_back",
         ),
         "a mark that went back is not seen": (
@@ -3151,8 +3138,8 @@ RULES = {
         ),
         "a check of more jobs than a call may name passes some over": (
             "scheduler/rollback.c",
-            "        if (a->number >= op->first)\n",
-            "        if (a->number > op->first)\n",
+            "        if (a->number >= check_of(op)->first)\n",
+            "        if (a->number > check_of(op)->first)\n",
             f"{INTAKE} test_many_are_lost",
         ),
         "the calls of a look begin at a count, from which what they find gone is taken": (
@@ -3221,7 +3208,7 @@ RULES = {
         ),
         "an unknown workflow is waited for": (
             "scheduler/on_submit.c",
-            "        if (s->registering > 0) {",
+            "        if (s->registration.in_progress > 0) {",
             "        if (true) {",
             "tests/integration/test_bad_input.py BadInput.test_unknown_workflow",
         ),
@@ -3408,13 +3395,13 @@ RULES = {
         ),
         "a job that was looked at in pieces is looked at no further": (
             "scheduler/transition.c",
-            "    op->n_steps = 0;\n    drive(s, op);\n",
-            "    op->n_steps = 0;\n",
+            "    op_call(s, op, drive_call, drive_answered);\n}",
+            "}",
             f"{INTAKE} test_gone_on_with",
         ),
         "what redelivered replies send again is looked for in one call": (
             "scheduler/on_replies.c",
-            "    op->alone = item->redelivered; /*",
+            "    r->alone = item->redelivered; /*",
             "    /*",
             f"{INTAKE} test_redelivered_together",
         ),
@@ -3498,11 +3485,9 @@ RULES = {
             "  if is_others(p, job.id, owner) then\n",
         ),
         "what cannot be read is thrown away": (
-            "scheduler/scheduler.c",
-            "    op->reason = or_abort(strdup(reason));\n    s->stats.dead_letters++;\n",
-            "    op->reason = or_abort(strdup(reason));\n    s->stats.dead_letters++;\n"
-            "    if (strncmp(reason, \"MALFORMED\", 9) == 0) {\n        op_unref(s, op);\n"
-            "        return;\n    }\n",
+            "scheduler/dead_letter.c",
+            "    letter->reason = or_abort(strdup(reason));\n    s->stats.dead_letters++;\n",
+            "    letter->reason = or_abort(strdup(reason));\n    s->stats.dead_letters++;\n    if (strncmp(reason, \"MALFORMED\", 9) == 0) {\n        op_unref(s, &letter->op);\n        return;\n    }\n",
         ),
     },
     "Who asks page by page is told of everything, in order, as it is": {
@@ -3818,11 +3803,9 @@ RULES = {
     },
     "A figure counts what it says": {
         "store_repeats counts calls that the store has answered": (
-            "scheduler/scheduler.c",
-            "    if (heap_set(&s->timers, &op->timer, when))\n        abort();\n}\n\n"
-            "static void call_again(struct scheduler *s, struct op *op)\n{\n    s->stats.store_repeats++;\n",
-            "    s->stats.store_repeats++;\n    if (heap_set(&s->timers, &op->timer, when))\n        abort();\n}\n\n"
-            "static void call_again(struct scheduler *s, struct op *op)\n{\n",
+            "scheduler/op.c",
+            "    if (heap_set(&s->timers, &op->timer, when))\n        abort();\n",
+            "    s->stats.store_repeats++;\n    if (heap_set(&s->timers, &op->timer, when))\n        abort();\n",
             f"{SUSPECTS} test_copies",
         ),
     },
@@ -3834,7 +3817,7 @@ RULES = {
             f"{INTAKE} test_answers_with_unknown_steps",
         ),
         "the event of a step is one of a step that is not there": (
-            "scheduler/event.c",
+            "scheduler/step_events.c",
             "        if (request->step >= w->n_steps)\n            continue;\n",
             "",
             f"{INTAKE} test_answers_with_unknown_steps",
@@ -3864,9 +3847,9 @@ RULES = {
     },
     "A scheduler has nothing in hand where all rests": {
         "what led to an alert is kept": (
-            "scheduler/alert.c",
-            "    op->alert->what = what;\n    op_call(s, op, told_call, told_answered);\n    op_unref(s, op);\n",
-            "    op->alert->what = what;\n    op_call(s, op, told_call, told_answered);\n",
+            "scheduler/alert_cause.c",
+            "    a->alert.what = what;\n    op_call(s, &a->op, cause_call, cause_answered);\n    op_unref(s, &a->op);\n",
+            "    a->alert.what = what;\n    op_call(s, &a->op, cause_call, cause_answered);\n",
         ),
     },
     "An alert is told once for each cause, and anew once that was over": {
@@ -3877,7 +3860,7 @@ RULES = {
             f"{SCHEDULER} test_each_outage_is_told",
         ),
         "a cause is never over": (
-            "scheduler/alert.c",
+            "scheduler/alert_cause.c",
             "        cause_report(s, op, alert, w, OPS_CAUSE_OVER);\n",
             "",
             f"{SCHEDULER} test_each_outage_is_told",
@@ -3904,31 +3887,30 @@ RULES = {
             "",
         ),
         "the store never knows that an alert was told": (
-            "scheduler/alert.c",
-            "op->seq > 0         ? notification_published\n               : *op->alert",
-            "*op->alert",
+            "scheduler/notification.c",
+            "    n->alert.published = on_published;\n",
+            "\n",
         ),
         "an alert that is asked for is not told": (
             "scheduler/notification.c",
-            "        tell_alert(s, op, &job, w);\n",
-            "        op->then = notification_published;\n",
+            "        publish_alert(s, n, &job, w);\n",
+            "        op->then = on_published;\n",
         ),
         "an alert that is asked for names no step": (
-            "scheduler/alert.c",
-            "        op->alert->step = number;\n",
-            "",
+            "scheduler/notification.c",
+            "        alert->step = number;\n",
+            "\n",
         ),
         "an alert that the broker refuses for an hour is never a dead letter": (
             "scheduler/notification.c",
-            "    if (op->undeliverable) {\n        alert_event(s, &m, op);",
-            "    if (false) {\n        alert_event(s, &m, op);",
+            "    if (n->undeliverable) {\n        alert_event(s, &m, &n->alert);",
+            "    if (false) {\n        alert_event(s, &m, &n->alert);",
             f"{TOLD} test_undeliverable_alert",
         ),
         "who tells of a cause that the broker refuses keeps its message for ever": (
-            "scheduler/alert.c",
-            "    if (op->returned)\n        return;\n    op->alert->what",
-            "    if (op->returned) {\n        op->returned = false;\n        op->call = alert_again;\n        op->open++;\n"
-            "        op_repeat_at(s, op, s->now + MACHINE_REFUSED_AGAIN_MS);\n        return;\n    }\n    op->alert->what",
+            "scheduler/alert_cause.c",
+            "    if (op->returned)\n        return;\n    alert_of(op)->alert.what",
+            "    if (op->returned) {\n        alert_repeat_refused(s, op);\n        return;\n    }\n    alert_of(op)->alert.what",
             f"{SCHEDULER} test_refused",
         ),
     },
@@ -3976,9 +3958,9 @@ RULES = {
             f"{TOLD} test_undeliverable",
         ),
         "nobody hears that no queue took a dead letter": (
-            "scheduler/scheduler.c",
-            "    m->reason = effects_str(s->out, op->reason);\n    m->mandatory = true;\n",
-            "    m->reason = effects_str(s->out, op->reason);\n",
+            "scheduler/dead_letter.c",
+            "    m->reason = effects_str(s->out, letter_of(op)->reason);\n    m->mandatory = true;\n",
+            "    m->reason = effects_str(s->out, letter_of(op)->reason);\n",
             f"{INTAKE} test_dead_letter_refused",
         ),
     },
@@ -4008,9 +3990,9 @@ RULES = {
             f"{WIRE} test_submit",
         ),
         "JSON is answered in protobuf": (
-            "scheduler/scheduler.c",
-            "    m = op_publish(s, op, body, item->json, NULL);\n",
-            "    m = op_publish(s, op, body, false, NULL);\n",
+            "scheduler/publish.c",
+            "    m = publish_message(s, op, body, item->json);\n",
+            "    m = publish_message(s, op, body, false);\n",
             "tests/integration/test_bad_input.py BadInput.test_answered_in_kind",
         ),
         "unknown fields count": (
@@ -4086,14 +4068,14 @@ RULES = {
             "tests/integration/test_bad_input.py BadInput.test_bad_among_good",
         ),
         "what is malformed is lost": (
-            "scheduler/scheduler.c",
+            "scheduler/dead_letter.c",
             '    m->exchange = "drover.dead";\n    m->key = "";\n    m->body',
             '    m->exchange = "drover.events";\n    m->key = "";\n    m->body',
             "tests/integration/test_bad_input.py BadInput.test_oversized",
         ),
         "a dead letter has no reason": (
-            "scheduler/scheduler.c",
-            "    m->reason = effects_str(s->out, op->reason);\n",
+            "scheduler/dead_letter.c",
+            "    m->reason = effects_str(s->out, letter_of(op)->reason);\n",
             '    m->reason = "";\n',
             "tests/integration/test_bad_input.py BadInput.test_reasons_of_dead_letters",
         ),
@@ -4466,59 +4448,59 @@ RULES = {
             f"{WORKFLOW} test_diamond",
         ),
         "a request carries no results": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    set_results(s, &m, transition, c, w, step);\n    set_forward",
             "    set_forward",
             "tests/integration/test_jobs.py Jobs.test_diamond",
         ),
         "a request does not tell the last error": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    m.last_error = last;\n",
             "",
             "tests/integration/test_wire.py Wire.test_text",
         ),
         "a request tells no failures": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    m->failures = r->failures;\n",
             "",
             "tests/integration/test_behaviours.py Behaviours.test_compensation_is_retried",
         ),
         "a request has no labels": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "        m.n_labels = c->labels->n_labels;\n",
             "        m.n_labels = 0;\n",
         ),
         "a request has no traceparent": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    m.traceparent = c->traceparent;\n",
             "",
         ),
         "a request carries no input": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    m.input = c->input;\n",
             "",
         ),
         "a request says that it is the first attempt": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    m->attempt = r->attempt;\n",
             "    m->attempt = 1;\n",
         ),
         "a request says that it is of the first turn": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    m->turn = r->turn;\n",
             "    m->turn = 1;\n",
         ),
         "an undo is to do what the do was": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    m->action = (char *)d->action;\n",
             "    m->action = (char *)step->forward.action;\n",
         ),
     },
     "A notice is owed until the broker has it; a queue that is gone is tried five times in an hour": {
         "a notice that found no queue counts as told": (
-            "scheduler/scheduler.c",
-            "        op->returned |= !part->optional;\n        if (part->token[0] &&",
-            "        op->returned |= outcome == BUS_NACKED || part->token[0];\n        if (part->token[0] &&",
+            "scheduler/publish.c",
+            "            part->op->returned |= !part->optional;\n",
+            "            part->op->returned |= outcome == BUS_NACKED || part->token[0];\n",
         ),
         "a notice that came back counts as told": (
             "scheduler/notification.c",
@@ -4527,14 +4509,14 @@ RULES = {
         ),
         "a queue that is gone is tried for ever": (
             "scheduler/notification.c",
-            "op->notifications + 1 >= MACHINE_NOTIFICATION_TRIES) {",
-            "op->notifications + 1 >= 1000) {",
+            "n->tries + 1 >= NOTIFICATION_TRIES) {",
+            "n->tries + 1 >= 1000) {",
             "tests/integration/test_bad_input.py BadInput.test_reply_to_a_queue_that_is_gone",
         ),
         "a queue that is gone is tried once": (
             "scheduler/notification.c",
-            "op->notifications + 1 >= MACHINE_NOTIFICATION_TRIES) {",
-            "op->notifications + 1 >= 1) {",
+            "n->tries + 1 >= NOTIFICATION_TRIES) {",
+            "n->tries + 1 >= 1) {",
         ),
         "what is asked for again counts for all that a job owes": (
             FUNCTIONS,
@@ -4544,11 +4526,11 @@ RULES = {
         ),
         "a notice has no number": (
             "scheduler/notification.c",
-            "    m->seq = op->seq;\n",
-            "",
+            "    m->seq = n->seq;\n",
+            "\n",
         ),
         "step events come though nobody asked": (
-            "scheduler/event.c",
+            "scheduler/step_events.c",
             "    if (!transition->step_events || transition->n_requests == 0)\n",
             "    if (transition->n_requests == 0)\n",
             "tests/integration/test_jobs.py Jobs.test_events",
@@ -4635,9 +4617,9 @@ RULES = {
             f"{SCHEDULER} test_full_store",
         ),
         "a Submit whose answer was lost is refused": (
-            "scheduler/scheduler.c",
-            "            op->on_full = NULL; /* the job",
-            "            /* the job",
+            "scheduler/op.c",
+            "    op->on_full = NULL; /* the job",
+            "    /* the job",
             f"{SCHEDULER} test_full_store",
         ),
         "a full store records no replies": (
@@ -4691,35 +4673,35 @@ RULES = {
     },
     "Requests wait where too many, or too much, has not been confirmed": {
         "requests do not wait for those before": (
-            "scheduler/transition.c",
-            "    return HASH_COUNT(s->publishes) < s->most_unconfirmed &&\n           ",
+            "scheduler/publish.c",
+            "    return HASH_COUNT(s->publishes.by_id) < s->publishes.most &&\n           ",
             "    return ",
             f"{INTAKE} test_unconfirmed",
         ),
         "requests do not wait for large ones before": (
-            "scheduler/transition.c",
-            " &&\n           s->unconfirmed_bytes < MACHINE_UNCONFIRMED_BYTES;",
+            "scheduler/publish.c",
+            " &&\n           s->publishes.bytes < PUBLISH_UNCONFIRMED_BYTES;",
             ";",
             f"{INTAKE} test_unconfirmed_bytes",
         ),
         "requests that waited for room are never sent": (
             "scheduler/scheduler.c",
-            "    free(p);\n    transition_resume_stalled(s);\n",
-            "    free(p);\n",
+            "        transition_resume_stalled(s);\n",
+            "\n",
             f"{INTAKE} test_unconfirmed",
         ),
         "requests that wait while a job migrates are sent by the version that it was to get": (
             "scheduler/transition.c",
-            "    workflow_unref(op->workflow);\n    op->workflow = w;\n    op->open++;\n",
-            "    if (op->workflow)\n        workflow_unref(w);\n    else\n        op->workflow = w;\n    op->open++;\n",
+            "    workflow_unref(op->definition.workflow);\n    op->definition.workflow = w;\n    op->open++;\n",
+            "    if (op->definition.workflow)\n        workflow_unref(w);\n    else\n        op->definition.workflow = w;\n    op->open++;\n",
             f"{INTAKE} test_migrated_while_a_request_waits",
         ),
     },
     "Who runs out of memory ends, and does nothing by halves": {
         "out of memory a reply is recorded without its result": (
             "scheduler/on_replies.c",
-            "    op->record.result = buf_or_abort(&op->buf);\n",
-            "    op->record.result = buf_bytes(&op->buf);\n",
+            "    r->record.result = buf_or_abort(&r->result);\n",
+            "    r->record.result = buf_bytes(&r->result);\n",
             f"{FAILURES} chain/allocation",
         ),
         "out of memory a Submit is recorded under another digest": (
@@ -4730,8 +4712,8 @@ RULES = {
         ),
         "out of memory a Submit is recorded without its input": (
             "scheduler/on_submit.c",
-            ".input = buf_or_abort(&op->buf),",
-            ".input = buf_bytes(&op->buf),",
+            ".input = buf_or_abort(&o->input),",
+            ".input = buf_bytes(&o->input),",
             f"{FAILURES} chain/allocation",
         ),
         "out of memory a request is sent without what it is to carry": (
@@ -4860,63 +4842,63 @@ RULES = {
     },
     "Short requests travel in batches, and what is slow alone": {
         "no more than the agent takes is not heeded": (
-            "scheduler/dispatch.c",
+            "scheduler/service_time.c",
             "    batch_limit_update(t, m->batch);\n",
             "    batch_limit_update(t, WIRE_BATCH_MAX);\n",
             f"{DISPATCH} test_as_many_as_the_agent_takes",
         ),
         "an agent that says nothing gets several": (
-            "scheduler/dispatch.c",
+            "scheduler/service_time.c",
             "    if (batch < t->batch || t->since",
             "    if ((batch > 0 && batch < t->batch) || t->since",
             f"{DISPATCH} test_alone_where_nothing_is_said",
         ),
         "a slow run does not count": (
-            "scheduler/dispatch.c",
+            "scheduler/service_time.c",
             "    if (t->took_us < took_us)\n",
             "    if (t->took_us < took_us && took_us < 100000)\n",
             f"{DISPATCH} test_a_slow_one_is_remembered",
         ),
         "a slow run counts for ever": (
-            "scheduler/dispatch.c",
-            "    t->took_us -= t->took_us / MACHINE_SERVICE_TIME_FADES;\n",
+            "scheduler/service_time.c",
+            "    t->took_us -= t->took_us / SERVICE_TIME_FADES;\n",
             "",
             f"{DISPATCH} test_a_slow_one_is_remembered",
         ),
         "a slow failure does not count": (
-            "scheduler/dispatch.c",
+            "scheduler/service_time.c",
             "    if (m->error || m->achieved == DROVER__V1__STATE__STATE_ACTIVE)",
             "    if (m->achieved == DROVER__V1__STATE__STATE_ACTIVE)",
             f"{DISPATCH} test_a_slow_failure_is_remembered",
         ),
         "what fails fast is fast": (
-            "scheduler/dispatch.c",
+            "scheduler/service_time.c",
             "    if (!m->error) /* an action that fails fast need not be fast */\n",
             "    if (true)\n",
             f"{DISPATCH} test_what_fails_fast_is_not_fast",
         ),
         "the agent that takes the least is forgotten at once": (
-            "scheduler/dispatch.c",
-            "|| t->since++ >= MACHINE_SERVICE_TIME_KEEPS",
+            "scheduler/service_time.c",
+            "|| t->since++ >= SERVICE_TIME_KEEPS",
             "|| true",
             f"{DISPATCH} test_as_many_as_the_agent_takes",
         ),
         "one action too many is known": (
-            "scheduler/dispatch.c",
-            "    if (HASH_COUNT(s->service_times) >= MACHINE_SERVICE_TIMES_MAX) {\n",
-            "    if (HASH_COUNT(s->service_times) > MACHINE_SERVICE_TIMES_MAX) {\n",
+            "scheduler/service_time.c",
+            "    if (HASH_COUNT(s->service_times.known) >= SERVICE_TIMES_MAX) {\n",
+            "    if (HASH_COUNT(s->service_times.known) > SERVICE_TIMES_MAX) {\n",
             f"{DISPATCH} test_a_thousand_actions_are_known",
         ),
         "a message holds eight, whatever they take": (
-            "scheduler/dispatch.c",
+            "scheduler/service_time.c",
             "    room = t->took_us ? ",
             "    room = false ? ",
             f"{DISPATCH} test_as_much_work_as_is_short",
         ),
         "a message holds as much work, however few are begun at once": (
-            "scheduler/dispatch.c",
-            "most * MACHINE_BATCH_US / t->took_us",
-            "WIRE_BATCH_MAX * MACHINE_BATCH_US / t->took_us",
+            "scheduler/service_time.c",
+            "most * SERVICE_TIME_BATCH_US / t->took_us",
+            "WIRE_BATCH_MAX * SERVICE_TIME_BATCH_US / t->took_us",
             f"{DISPATCH} test_as_much_work_as_is_begun_at_once",
         ),
         "a message holds as many as the last of them has room for": (
@@ -4926,13 +4908,13 @@ RULES = {
             f"{DISPATCH} test_the_least_of_all_in_a_message",
         ),
         "another try travels with others": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "    return r->attempt == 1 && d->policy",
             "    return d->policy",
             f"{DISPATCH} test_what_comes_back_travels_alone",
         ),
         "what may die once travels with others": (
-            "scheduler/transition.c",
+            "scheduler/request.c",
             "d->policy.maximum_expiries > 1 ? DISPATCH_FIRST",
             "true ? DISPATCH_FIRST",
             f"{DISPATCH} test_who_may_die_once_travels_alone",
@@ -4956,9 +4938,9 @@ RULES = {
             f"{AGENT} test_batch_while_draining",
         ),
         "of a message that comes back one request is recorded": (
-            "scheduler/scheduler.c",
-            "    for (unsigned i = 0; i < p->n; i++)\n        part_told(",
-            "    for (unsigned i = 0; i < p->n && i < 1; i++)\n        part_told(",
+            "scheduler/publish.c",
+            "    for (unsigned i = 0; i < p->n; i++) {\n        struct publish_part *part",
+            "    for (unsigned i = 0; i < p->n && i < 1; i++) {\n        struct publish_part *part",
             f"{DISPATCH} test_returned_together",
         ),
         "a chain alone waits for others that does not come": (
@@ -5019,7 +5001,7 @@ RULES = {
     "With step_messages = transient the broker need not keep requests and replies": {
         "requests stay persistent": (
             "scheduler/dispatch.c",
-            "    message->transient = s->transient;\n",
+            "    message->transient = s->dispatcher.transient;\n",
             "",
             "tests/fault/test_transient.py Transient.test_requests_in_their_queue",
         ),

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "alone.h"
-#include "scheduler/machine.h"
+#include "scheduler/state.h"
 
 #define FAN 10
 
@@ -196,8 +196,8 @@ static void test_a_thousand_actions_are_known(void **state)
 
     do_one(w, done(w, 8, 0));
     do_one(w, done(w, 8, 200));
-    for (int i = 1; i <= MACHINE_SERVICE_TIMES_MAX; i++) {
-        if (i == MACHINE_SERVICE_TIMES_MAX) {
+    for (int i = 1; i <= SERVICE_TIMES_MAX; i++) {
+        if (i == SERVICE_TIMES_MAX) {
             fan_out(w, "j", 0, done(w, 8, 0));
             alone_expect(w, "request a, request b, request c, request d, request e, request f,"
                             " request g, request h, request i, request j, ack");

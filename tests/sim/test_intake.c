@@ -15,7 +15,7 @@
 
 #include "alone.h"
 #include "model/json.h"
-#include "scheduler/machine.h"
+#include "scheduler/state.h"
 
 #define SUBMIT(id)                                                                                 \
     "{\"jobId\": \"" id "\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": \"hand\", " \
@@ -23,7 +23,7 @@
 #define DONE "\"achieved\": \"STATE_ACTIVE\""
 
 /* So long a call is made again that fails. */
-#define ROUND ((int64_t)MACHINE_REPEATS * MACHINE_REPEAT_MS)
+#define ROUND ((int64_t)OP_REFUSALS_MAX * OP_REPEAT_MS)
 
 /* What a driven answer has besides its code, of a job without news. */
 #define NO_NEWS "  1700000000000+1+0+0+0+0+1+0+0+0"
@@ -209,12 +209,12 @@ static void test_dead_letter_refused(void **state)
     alone_deliver(w, d);
     alone_expect(w, "dead INVALID replies must be given, alert DEAD_LETTER");
     w->outcome = BUS_RETURNED;
-    alone_pass(w, MACHINE_REFUSED_AGAIN_MS);
+    alone_pass(w, PUBLISH_REFUSED_AGAIN_MS);
     alone_expect(w, "dead INVALID replies must be given, alert DEAD_LETTER");
     w->outcome = BUS_CONFIRMED;
-    alone_pass(w, MACHINE_REFUSED_AGAIN_MS);
+    alone_pass(w, PUBLISH_REFUSED_AGAIN_MS);
     alone_expect(w, "dead INVALID replies must be given, ack");
-    alone_pass(w, INT64_C(10) * MACHINE_REFUSED_AGAIN_MS);
+    alone_pass(w, INT64_C(10) * PUBLISH_REFUSED_AGAIN_MS);
     alone_expect(w, "");
 }
 
@@ -263,14 +263,14 @@ static void test_store_refuses(void **state)
     struct scheduler_stats stats;
 
     w->instead = (struct alone_answer){"submit", STORE_ERROR, "ERR broken"};
-    w->times = MACHINE_REPEATS;
+    w->times = OP_REFUSALS_MAX;
     alone_submit(w, SUBMIT("j"));
     alone_expect(w, "");
     alone_pass(w, ROUND);
     alone_expect(w, "dead STORE_REFUSED, ack, alert DEAD_LETTER");
 
     w->instead = (struct alone_answer){"submit", STORE_ERROR, "NOREPLICAS too few"};
-    w->times = 10 * MACHINE_REPEATS;
+    w->times = 10 * OP_REFUSALS_MAX;
     alone_submit(w, SUBMIT("k"));
     alone_pass(w, 9 * ROUND);
     alone_expect(w, "");
@@ -451,7 +451,7 @@ static void crowd_out(struct alone *w)
         buf_puts(&json, "a");
     buf_puts(&json, "\"}}]}");
     d = definition(buf_bytes(&json));
-    for (d->version = 1; d->version <= MACHINE_CACHED_BYTES / size; d->version++)
+    for (d->version = 1; d->version <= DEFINITION_CACHED_BYTES / size; d->version++)
         know(w, d);
     protobuf_c_message_free_unpacked(&d->base, NULL);
     w->instead = (struct alone_answer){"define", STORE_OK, "DONE"};
@@ -467,7 +467,7 @@ static void test_definitions_are_forgotten(void **state)
 
     submitted(w);
     crowd_out(w);
-    assert_in_range(w->scheduler->cached, 1, MACHINE_CACHED_BYTES);
+    assert_in_range(w->scheduler->definitions.bytes, 1, DEFINITION_CACHED_BYTES);
     for (int i = 0; i < 2; i++) {
         w->instead = (struct alone_answer){"inspect", STORE_ERROR, "BUSY"};
         w->times = 1;
@@ -475,10 +475,10 @@ static void test_definitions_are_forgotten(void **state)
         w->reply.len = 0;
         alone_control(w, "{\"jobId\": \"j\", \"query\": {}}");
         assert_int_equal(w->times, i);
-        alone_pass(w, MACHINE_REPEAT_MS);
+        alone_pass(w, OP_REPEAT_MS);
         assert_non_null(strstr(buf_str(&w->reply), "\"name\":\"a\""));
     }
-    assert_in_range(w->scheduler->cached, 1, MACHINE_CACHED_BYTES);
+    assert_in_range(w->scheduler->definitions.bytes, 1, DEFINITION_CACHED_BYTES);
 }
 
 /* The version that a job has is forgotten while the one that it is to get is asked for. */
@@ -495,7 +495,7 @@ static void test_forgotten_in_a_migration(void **state)
     alone_control(w, COMMAND("c1", "\"migrate\": {\"workflow\": \"w@2\"}"));
     alone_expect(w, "");
     crowd_out(w);
-    alone_pass(w, MACHINE_REPEAT_MS);
+    alone_pass(w, OP_REPEAT_MS);
     alone_expect(w,
                  "reply {\"jobId\":\"j\",\"commandId\":\"c1\",\"code\":\"ANSWER_CODE_DONE\"}, ack");
     alone_serve(w, "j", "a", DONE);
@@ -620,7 +620,7 @@ static void test_many_are_lost(void **state)
         connect(w, "second");
         assert_int_equal(w->times, 0);
         alone_expect(w, "");
-        alone_pass(w, MACHINE_REPEAT_MS);
+        alone_pass(w, OP_REPEAT_MS);
         expect_alerts(w, "JOB_LOST", JOBS);
         alone_restart(w);
     }
@@ -705,7 +705,7 @@ static void test_redelivered_together(void **state)
     w->times = w->skip = 1;
     alone_deliver(w, d);
     assert_int_equal(requests(w), FANNED);
-    alone_pass(w, MACHINE_REPEAT_MS);
+    alone_pass(w, OP_REPEAT_MS);
     assert_int_equal(requests(w), FANNED);
 }
 
@@ -765,7 +765,7 @@ static void test_unconfirmed_bytes(void **state)
 
     w->silent = true;
     submit_wide(w, "j", 100, input);
-    assert_in_range(requests(w), 1, MACHINE_UNCONFIRMED_BYTES / input + 1);
+    assert_in_range(requests(w), 1, PUBLISH_UNCONFIRMED_BYTES / input + 1);
 }
 
 /* The store does not have what nobody has asked for. */

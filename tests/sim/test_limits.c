@@ -13,7 +13,8 @@
 #include <cmocka.h>
 
 #include "alone.h"
-#include "scheduler/machine.h"
+#include "scheduler/access.h"
+#include "scheduler/state.h"
 
 #define SUBMIT(id)                                                                                 \
     "{\"jobId\": \"" id "\", \"definition\": {\"steps\": [{\"name\": \"a\", \"actor\": "           \
@@ -22,7 +23,7 @@
 
 /* ---- memory: of large messages, of entries ---- */
 
-static char large[MACHINE_READ_BYTES / 2 - 1000]; /* two are read at a time */
+static char large[INTAKE_READ_BYTES / 2 - 1000]; /* two are read at a time */
 
 static void deliver_large(struct alone *w, int source)
 {
@@ -67,7 +68,7 @@ static void test_large_messages_wait(void **state)
 static void test_large_messages_go_back(void **state)
 {
     enum {
-        WAITING = MACHINE_UNREAD_BYTES / sizeof(large)
+        WAITING = INTAKE_UNREAD_BYTES / sizeof(large)
     };
     struct alone *w = *state;
     size_t waiting;
@@ -121,8 +122,8 @@ static void test_store_full(void **state)
     w->instead = (struct alone_answer){"submit", STORE_OOM, "OOM"};
     w->times = 1;
     buf_puts(&json, "{\"jobId\": \"k\", \"workflow\": \"w\", \"input\": {\"text\": \"");
-    memset(buf_reserve(&json, MACHINE_LARGE_BYTES), 'x', MACHINE_LARGE_BYTES);
-    json.len += MACHINE_LARGE_BYTES;
+    memset(buf_reserve(&json, INTAKE_LARGE_BYTES), 'x', INTAKE_LARGE_BYTES);
+    json.len += INTAKE_LARGE_BYTES;
     buf_puts(&json, "\"}}");
     alone_deliver(w, (struct bus_delivery){.body = buf_bytes(&json)});
     alone_expect(w, "dead STORE_FULL, ack, alert DEAD_LETTER");
@@ -311,7 +312,7 @@ static void test_commands_when_nearly_full(void **state)
 /* What cannot be told is kept for a person; what is large is not even read. */
 static void test_rate_of_what_nobody_waits_for(void **state)
 {
-    static char text[MACHINE_LARGE_BYTES + 2];
+    static char text[INTAKE_LARGE_BYTES + 2];
     struct alone *w = *state;
 
     with_owners(w);

@@ -13,7 +13,9 @@
 #include <cmocka.h>
 
 #include "alone.h"
-#include "scheduler/machine.h"
+#include "scheduler/alert_cause.h"
+#include "scheduler/notification.h"
+#include "scheduler/state.h"
 
 #define STEP(name, actor)                                                                          \
     "{\"name\": \"" name "\", \"actor\": \"" actor                                                 \
@@ -122,7 +124,7 @@ static void ask_for_notice(struct alone *w, uint64_t seq, int64_t ms)
 /* Nobody takes it, however often the supervisor asks for it: in the end a person is to know. */
 static void expect_undeliverable(struct alone *w, uint64_t seq, const char *told, const char *dead)
 {
-    for (int tries = 1; tries < MACHINE_NOTIFICATION_TRIES; tries++) {
+    for (int tries = 1; tries < NOTIFICATION_TRIES; tries++) {
         assert_null(strstr(buf_str(&w->story), "dead"));
         assert_non_null(strstr(buf_str(&w->story), told));
         ask_for_notice(w, seq, HOUR_MS);
@@ -276,7 +278,7 @@ static void test_many_causes(void **state)
     unsigned alerts = 0;
 
     buf_puts(&json, "{\"jobId\": \"j\", \"definition\": {\"steps\": [");
-    for (int i = 0; i <= MACHINE_ASKED_MAX; i++)
+    for (int i = 0; i <= ALERT_ASKED_MAX; i++)
         buf_printf(&json, "%s{\"name\": \"s%d\", \"actor\": \"a%d\"}", i ? ", " : "", i, i);
     buf_puts(&json, "]}}");
     w->unroutable = true;
@@ -284,7 +286,7 @@ static void test_many_causes(void **state)
     alone_pass(w, 600000);
     for (const char *at = buf_str(&w->story); (at = strstr(at, "alert UNROUTABLE")); at++)
         alerts++;
-    assert_int_equal(alerts, MACHINE_ASKED_MAX + 1);
+    assert_int_equal(alerts, ALERT_ASKED_MAX + 1);
 }
 
 /* ---- what is too large ---- */

@@ -14,7 +14,7 @@
 
 #include "alone.h"
 #include "base/id.h"
-#include "scheduler/machine.h"
+#include "scheduler/state.h"
 
 #define WAIT_MS 2000 /* of a dispatch that follows one that came back */
 
@@ -209,7 +209,7 @@ static void test_many(void **state)
     struct alone *w = *state;
     char job[16];
 
-    for (int i = 0; i <= MACHINE_WATCHED_MAX; i++) {
+    for (int i = 0; i <= WATCH_MAX; i++) {
         snprintf(job, sizeof(job), "j%d", i);
         begin(w, job, "hand");
     }
@@ -226,7 +226,7 @@ static void test_many_that_wait_long(void **state)
     struct alone *w = *state;
     char job[16];
 
-    for (int i = 0; i <= MACHINE_WATCHED_MAX; i++) {
+    for (int i = 0; i <= WATCH_MAX; i++) {
         snprintf(job, sizeof(job), "j%d", i);
         begin(w, job, "dead");
     }
@@ -248,17 +248,17 @@ static void test_dead_letters_of_others(void **state)
     struct alone *w = *state;
 
     w->letters = 5;
-    alone_pass(w, 2L * MACHINE_ALERT_AGAIN_MS);
+    alone_pass(w, 2L * ALERT_AGAIN_MS);
     alone_expect(w, "");
     w->letters = 7;
-    alone_pass(w, MACHINE_ALERT_AGAIN_MS);
+    alone_pass(w, ALERT_AGAIN_MS);
     alone_expect(w, ""); /* a scheduler may have put them there, and not said so yet */
-    alone_pass(w, MACHINE_ALERT_AGAIN_MS);
+    alone_pass(w, ALERT_AGAIN_MS);
     alone_expect(w, "alert DEAD_LETTER");
-    alone_pass(w, 2L * MACHINE_ALERT_AGAIN_MS);
+    alone_pass(w, 2L * ALERT_AGAIN_MS);
     alone_expect(w, "");
     w->letters = 8;
-    alone_pass(w, 2L * MACHINE_ALERT_AGAIN_MS);
+    alone_pass(w, 2L * ALERT_AGAIN_MS);
     alone_expect(w, "alert DEAD_LETTER");
 }
 
@@ -267,11 +267,11 @@ static void test_dead_letters_of_its_own(void **state)
 {
     struct alone *w = *state;
 
-    alone_pass(w, 2L * MACHINE_ALERT_AGAIN_MS);
+    alone_pass(w, 2L * ALERT_AGAIN_MS);
     alone_replies(w, "{}");
     alone_expect(w, "dead INVALID replies must be given, ack, alert DEAD_LETTER");
     w->letters = 1;
-    alone_pass(w, 3L * MACHINE_ALERT_AGAIN_MS);
+    alone_pass(w, 3L * ALERT_AGAIN_MS);
     alone_expect(w, "");
 }
 

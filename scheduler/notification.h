@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON settled, ON Notify: publishes a notification of the outbox
+ */
+#pragma once
+
+#include "base/str.h"
+#include "scheduler/item.h"
+
+#define NOTIFICATION_TRIES 5 /* then the notification is a dead letter */
+
+/* Publishes a notification of the outbox, the end of a turn or an alert, and deletes it from the
+ * outbox when the broker has confirmed it. @digest: of the job's definition, "" if not known. */
+void notification_new(struct scheduler *s, struct item *item, const char *job, uint64_t seq,
+                      const char *digest);
+
+/* Whether an alert of this reason is about a job, and so in the outbox. */
+bool notification_is_alert(struct bytes reason);

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON Replies: records each reply, and renews a lease for each Progress
+ */
+#pragma once
+
+#include "scheduler/item.h"
+
+/* Whether a message of replies is not to be read, because its agents send too much; logs that. */
+bool on_replies_ignored(struct scheduler *s, const struct item *item);
+void on_replies(struct scheduler *s, struct item *item);

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Operations: the store calls and publishes that an item needs, one after another
+ *
+ * When the call of an operation is answered and all of its publishes have their outcome, the
+ * operation goes on with `then`, or is done.
+ *
+ *     item ── op ── call (repeated until the store has answered) ── answered()
+ *                └─ publishes ── all have their outcome ── then()
+ *
+ * Each kind of operation is a struct of its own, with struct op as its first member; the file that
+ * implements the kind defines it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/nonce.h"
+#include "model/store_ops.h"
+#include "scheduler/item.h"
+
+#define OP_REPEAT_MS 200  /* ms before a call that the store refused is repeated */
+#define OP_REFUSALS_MAX 5 /* refusals of the store before the delivery is a dead letter */
+
+struct op;
+typedef void op_fn(struct scheduler *s, struct op *op);
+typedef void op_answered_fn(struct scheduler *s, struct op *op, struct ops_reader *r);
+typedef void op_free_fn(struct op *op);
+
+/* The definition that an operation needs, or stores: see definition.h. */
+struct op_definition {
+    char digest[ID_DIGEST_LEN + 1]; /* of the job's definition; "" until it is known */
+    struct store_answer *held;      /* answer that waits for the definition; owned */
+    op_answered_fn *resume;         /* gets that answer when the definition is loaded */
+    struct workflow *workflow;      /* the operation's own; owned; NULL: none */
+    uint32_t piece;                 /* while it is stored: the number of its next piece */
+    bool registered;                /* it is stored so that it is found by its name */
+};
+
+struct op {
+    struct item *item;
+    struct list link;       /* in the list of the part where it waits */
+    struct heap_node timer; /* in scheduler.timers until the call is repeated */
+    unsigned open;          /* calls and publishes without an answer, and what holds it */
+    unsigned refusals;      /* of the store, for a cause that does not pass */
+    bool refused;           /* the store refused a call, and that was logged */
+    bool again;             /* the present call was made before, with an unknown result */
+    bool repeated;          /* some call of the operation was */
+    bool returned;          /* a publish found no queue, or was refused */
+    op_fn *call;
+    op_answered_fn *answered;
+    op_fn *then;      /* NULL: done */
+    op_fn *on_full;   /* answers RETRY_LATER while the store is full; NULL: the op waits */
+    op_free_fn *free; /* frees what the kind has added; NULL: nothing */
+    char *job;        /* job id; owned */
+    uint32_t partition;
+    char nonce[NONCE_LEN + 1];
+    struct op_definition definition;
+};
+
+/**
+ * op_new() - a new operation, with a nonce of its own
+ * @job:  copied; it decides the partition
+ * @size: of the kind's struct, whose first member is a struct op; its other members become 0
+ * @free: see struct op
+ *
+ * Return: the kind's struct, as its operation, with one hold that the caller releases by
+ * op_unref().
+ */
+void *op_new(struct scheduler *s, struct item *item, const char *job, size_t size,
+             op_free_fn *free);
+
+/* The same for an operation that needs no more than struct op has. */
+struct op *op_plain(struct scheduler *s, struct item *item, const char *job);
+
+/* Releases one hold on the operation. When only the last one is left the operation goes on with
+ * `then`; when that is released it is freed. */
+void op_unref(struct scheduler *s, struct op *op);
+
+/* Makes a store call now; it is repeated until the store has answered.
+ * @call: appends the call to scheduler.out. @answered: gets the answer. */
+void op_call(struct scheduler *s, struct op *op, op_fn *call, op_answered_fn *answered);
+
+/* Makes the present call again at the time @when. The caller must hold the operation (op->open). */
+void op_repeat_at(struct scheduler *s, struct op *op, int64_t when);
+
+/* A new id for the EFFECT_STORE of an operation, or of @n operations that share a call. */
+uint64_t op_call_id(struct scheduler *s, struct op *op);
+uint64_t op_call_id_shared(struct scheduler *s, struct op *const *ops, int n);
+
+/* The store has answered the call with this id. */
+void op_answer(struct scheduler *s, uint64_t id, const struct store_answer *answer);
+
+/* Makes the calls again whose time has come; op_next() is the time of the next one. */
+void op_tick(struct scheduler *s);
+int64_t op_next(const struct scheduler *s);
+
+/* Drops one hold on an operation, or the operation, without going on with it: the scheduler is
+ * about to be freed. */
+void op_drop(struct scheduler *s, struct op *op);
+void op_free(struct scheduler *s, struct op *op);
+/* The same for all operations in a list. */
+void op_free_list(struct scheduler *s, struct list *ops);
+/* The same for all that have a call in progress, or wait to repeat one. */
+void op_free_calls(struct scheduler *s);

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Poison messages: counts which incarnations of schedulers have died of a message
+ */
+#pragma once
+
+#include "scheduler/op.h"
+
+#define POISON_SUSPECT_MS 100 /* ms after it has read a suspect a scheduler counts as alive */
+#define POISON_INCARNATIONS 3 /* the third incarnation to begin a suspect gives it up */
+
+/* Redelivered messages, which are read one at a time. */
+struct suspects {
+    struct list waiting;  /* operations of suspects that wait until ... */
+    struct item *present; /* ... this one is read or done; NULL: there is none */
+    int64_t until;        /* time from which on it is no suspect any more */
+};
+
+/* Adds a suspect, which is given to the intake when no other one is in progress. */
+void poison_add(struct scheduler *s, struct item *item, const struct bus_delivery *d);
+/* The item was read. A suspect counts as survived POISON_SUSPECT_MS later. */
+void poison_read(struct scheduler *s, const struct item *item);
+/* The item is done: the store deletes the records of the message. */
+void poison_done(struct scheduler *s, struct item *item);
+/* The connection to the broker is lost: gives back all suspects that wait. */
+void poison_lost(struct scheduler *s);
+/* Goes on to the next suspect if the present one has been survived; poison_next() is the time of
+ * that. */
+void poison_tick(struct scheduler *s);
+int64_t poison_next(const struct scheduler *s);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ON store up: checks whether the store went back in time
+ */
+#pragma once
+
+#include "base/list.h"
+#include "scheduler/op.h"
+#include "scheduler/scheduler.h"
+
+/* A job that was accepted is remembered for as long as a store that comes back may have lost it:
+ * with everysec and a slow disk, or with a replica that lags. */
+#define ROLLBACK_ACCEPTED_MS 10000
+#define ROLLBACK_ACCEPTED_MAX 16384
+
+struct rollback {
+    char run[SCHEDULER_RUN_MAX + 1]; /* run id of the store's server */
+    struct watermark *watermarks;    /* by partition */
+    struct list accepted;            /* jobs whose clients were sent a Receipt */
+    unsigned n_accepted;
+    uint64_t last_accepted;
+    struct list gone;    /* jobs that are lost; reported at the end of the check */
+    unsigned check;      /* number of the last check */
+    unsigned open;       /* operations of all checks that are not done ... */
+    unsigned unanswered; /* ... and calls without an answer */
+    unsigned back;       /* partitions that went back ... */
+    unsigned lost;       /* ... or were lost as a whole, found in this check */
+};
+
+void rollback_init(struct rollback *r);
+/* The store is connected: begins a check. To be called before any other call to the store. @run:
+ * the run id of its server. */
+void rollback_store_up(struct scheduler *s, const char *run);
+/* Compares the watermark in an answer with that remembered. */
+void rollback_observe(struct scheduler *s, const struct op *op, uint64_t count);
+/* Remembers a job whose client gets a Receipt. */
+void rollback_accepted(struct scheduler *s, const struct op *op);
+void rollback_free(struct scheduler *s);
