@@ -42,7 +42,7 @@
 #include "agent/http_request.h"
 #include "base/cleanup.h"
 #include "base/status.h"
-#include "io/config_tree.h"
+#include "io/config/config_tree.h"
 
 struct handler;
 

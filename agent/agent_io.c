@@ -16,7 +16,7 @@
 #include "agent/handler.h"
 #include "base/log.h"
 #include "base/pace.h"
-#include "io/driver.h"
+#include "io/daemon/driver.h"
 #include "io/failpoint.h"
 #include "model/trace.h"
 

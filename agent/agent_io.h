@@ -9,7 +9,7 @@
 #include <uv.h>
 
 #include "base/rng.h"
-#include "io/config.h"
+#include "io/config/config.h"
 
 struct agent_io;
 

@@ -45,7 +45,7 @@
 #include "agent/target.h"
 #include "agent/template.h"
 #include "base/clock.h"
-#include "io/child.h"
+#include "io/daemon/child.h"
 #include "model/json.h"
 #include "model/wire.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * drover-agent: the program. Hands the agent's functions to the daemon (io/daemon.h)
+ * drover-agent: the program. Hands the agent's functions to the daemon (io/daemon/daemon.h)
  */
 #include "agent/agent_config.h"
 #include "agent/agent_io.h"
-#include "io/daemon.h"
+#include "io/daemon/daemon.h"
 
 static int check(const struct config *config, struct problem *problem)
 {

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "io/rabbitmq.h"
+#include "io/bus/rabbitmq.h"
 
 #define AMQP_PEER_WINDOW 65536 /* publishes without a confirm, at most */
 

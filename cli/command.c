@@ -12,7 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/parse.h"
-#include "io/config_tree.h"
+#include "io/config/config_tree.h"
 
 /* ---- tables ---- */
 

@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "io/config.h"
-#include "io/url.h"
+#include "io/config/config.h"
+#include "io/config/url.h"
 
 int64_t cli_deadline(const struct args *args, int64_t default_ms)
 {

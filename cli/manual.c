@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "io/config.h"
+#include "io/config/config.h"
 #include "io/failpoint.h"
 
 static const struct {

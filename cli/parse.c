@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "base/str.h"
-#include "io/config_tree.h"
+#include "io/config/config_tree.h"
 
 /* ---- time ---- */
 

@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "cli/session.h"
-#include "io/driver.h"
-#include "io/store.h"
+#include "io/daemon/driver.h"
+#include "io/store/store.h"
 #include "model/history.h"
 #include "model/listing.h"
 #include "model/status.h"

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "io/config.h"
+#include "io/config/config.h"
 #include "model/wire.h"
 
 struct reader;

@@ -19,7 +19,7 @@
 #include "base/rng.h"
 #include "cli/cli.h"
 #include "cli/reader.h"
-#include "io/driver.h"
+#include "io/daemon/driver.h"
 
 #define NOT_FOUND "404 NOT_FOUND"
 #define CONNECT_MS 10000     /* to connect the first time: a person waits */

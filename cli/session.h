@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
-#include "io/config.h"
+#include "io/config/config.h"
 #include "model/wire.h"
 
 struct session;

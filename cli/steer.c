@@ -16,7 +16,7 @@
 #include "cli/control.h"
 #include "cli/job.h"
 #include "cli/view.h"
-#include "io/workflow_file.h"
+#include "io/config/workflow_file.h"
 #include "model/json.h"
 
 /*

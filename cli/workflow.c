@@ -14,7 +14,7 @@
 #include "cli/connect.h"
 #include "cli/control.h"
 #include "cli/view.h"
-#include "io/workflow_file.h"
+#include "io/config/workflow_file.h"
 #include "model/json.h"
 #include "model/workflow.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/id.h"
-#include "io/config_tree.h"
+#include "io/config/config_tree.h"
 
 static int check_names(char *const *names, const config_setting_t *group, struct problem *problem)
 {

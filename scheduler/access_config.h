@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "io/config.h"
+#include "io/config/config.h"
 #include "scheduler/access.h"
 
 /* Sets *out, which the caller frees by access_free(). Return: 0, -ENOMEM, or TREE_E_INVALID with

@@ -17,7 +17,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "io/child.h"
+#include "io/daemon/child.h"
 
 /* Abouts with alerts that wait, or with a number left out that is not reported yet. */
 #define ALERTS_ABOUT_MAX (2 * ALERTS_WAITING)

@@ -2,9 +2,9 @@
 /*
  * drover-scheduler: the main() of the daemon
  *
- * Gives daemon_main() (io/daemon.h) the functions of scheduler_io.c. No other part calls it.
+ * Gives daemon_main() (io/daemon/daemon.h) the functions of scheduler_io.c. No other part calls it.
  */
-#include "io/daemon.h"
+#include "io/daemon/daemon.h"
 #include "scheduler/access_config.h"
 #include "scheduler/scheduler_io.h"
 

@@ -2,8 +2,8 @@
 /*
  * Scheduler I/O: feeds the machine its events, serves its metrics and runs the alert command
  *
- * The driver (io/driver.h) performs all effects but those of type EFFECT_ROLE, which are performed
- * here. Called by main.c.
+ * The driver (io/daemon/driver.h) performs all effects but those of type EFFECT_ROLE, which are
+ * performed here. Called by main.c.
  */
 #include "scheduler/scheduler_io.h"
 
@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/pace.h"
-#include "io/workflow_file.h"
+#include "io/config/workflow_file.h"
 #include "scheduler/access_config.h"
 #include "scheduler/alert_io.h"
 

@@ -8,8 +8,8 @@
 
 #include <uv.h>
 
-#include "io/config.h"
-#include "io/driver.h"
+#include "io/config/config.h"
+#include "io/daemon/driver.h"
 #include "scheduler/scheduler.h"
 
 struct scheduler_io;

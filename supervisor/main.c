@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * drover-supervisor: the program. Hands the supervisor's functions to the daemon (io/daemon.h)
+ * drover-supervisor: the program. Hands the supervisor's functions to the daemon
+ * (io/daemon/daemon.h)
  */
-#include "io/daemon.h"
+#include "io/daemon/daemon.h"
 #include "supervisor/supervisor_io.h"
 
 static bool once, dry_run;

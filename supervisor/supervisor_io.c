@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "io/daemon.h"
+#include "io/daemon/daemon.h"
 
 #define QUEUE_INSPECT_MS 1000 /* between two inspections of drover.replies */
 #define PATIENCE_MS 30000     /* with --once: how long to wait for the broker and the store */

@@ -26,7 +26,7 @@
  *
  * Each task except `off` is logged before it is performed (event failpoint, with point and task);
  * tests count by that. A file that is wrong is reported in the log and changes nothing. Called by
- * io/bus, io/store, io/child, io/daemon and the agent; the command line lists the points.
+ * io/bus, io/store, io/daemon/child, io/daemon and the agent; the command line lists the points.
  */
 #pragma once
 

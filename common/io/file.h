@@ -2,7 +2,7 @@
 /*
  * Files: reads a file as a whole, with a bound
  *
- * Called by io/config, io/config_tree and the command line.
+ * Called by io/config, io/config/config_tree and the command line.
  */
 #pragma once
 

@@ -12,7 +12,7 @@
  * of the batch, so that an invalid item does not make the others invalid. A definition in a Submit
  * is checked by workflow_new().
  *
- * Called by all roles, by io/bus and io/driver, and by the other files of model.
+ * Called by all roles, by io/bus and io/daemon/driver, and by the other files of model.
  */
 #pragma once
 

@@ -10,7 +10,7 @@
  * order of the steps; fields that this build does not know are dropped. The digest of the canonical
  * form names the definition.
  *
- * Called by the scheduler, the command line, io/workflow_file and the other files of model.
+ * Called by the scheduler, the command line, io/config/workflow_file and the other files of model.
  */
 #pragma once
 

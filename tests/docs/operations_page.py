@@ -5,7 +5,7 @@
     operations_page.py check [ROOT]     fails where the page differs from the sources
     operations_page.py write [ROOT]     puts the tables of settings and metrics into the page
 
-The settings come from the table in common/io/config.c, the metrics from those in METRICS. A log event
+The settings come from the table in common/io/config/config_table.c, the metrics from those in METRICS. A log event
 of a daemon must stand in the page as `event` at the beginning of a table row, and each such row must
 be one that a daemon logs.
 """
@@ -15,11 +15,11 @@ import re
 import sys
 
 PAGE = "docs/OPERATIONS.md"
-CONFIG = "common/io/config.c"
+CONFIG = "common/io/config/config_table.c"
 DAEMONS = ("common/base", "common/io", "common/model", "scheduler", "agent", "supervisor")
 METRICS = {  # file -> what the names of its metrics begin with, and who has them
-    "common/io/metrics.c": ("", "all"),
-    "common/io/vitals.c": ("drover_", "all"),
+    "common/io/daemon/metrics.c": ("", "all"),
+    "common/io/daemon/vitals.c": ("drover_", "all"),
     "scheduler/scheduler_io.c": ("drover_scheduler_", "scheduler"),
     "agent/agent_io.c": ("drover_agent_", "agent"),
     "supervisor/supervisor_io.c": ("drover_supervisor_", "supervisor"),
@@ -29,8 +29,10 @@ SETTINGS = re.compile(r"(<!-- settings -->\n).*?(<!-- end -->)", re.DOTALL)
 METRICS_TABLE = re.compile(r"(<!-- metrics -->\n).*?(<!-- end -->)", re.DOTALL)
 EVENTS = re.compile(r"<!-- events -->\n(.*?)<!-- end -->", re.DOTALL)
 LITERALS = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'  # of C: adjacent ones are one text
-SETTING = re.compile(r'\{"([\w.]+)", (\w+), (\w+),([^{}]*)\.text = ' + LITERALS + r"\}")
-ENTRY = re.compile(r'^ +\{"([\w.]+)", (?=[A-Z])', re.MULTILINE)
+SETTING = re.compile(
+    r'\{"([\w.]+)", SETTING_(\w+), (\w+),([^{}]*)\.text = ' + LITERALS + r"\}"
+)
+ENTRY = re.compile(r'^ +\{"([\w.]+)", (?=SETTING_)', re.MULTILINE)
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 WORDS = re.compile(r"static const char \*const (\w+)\[\] = \{([^}]*), NULL\};")
 LOGGED = re.compile(
@@ -128,7 +130,7 @@ def metrics_table(root):
 def logged_events(root):
     found = set()
     for folder in DAEMONS:
-        for path in (root / folder).glob("*.c"):
+        for path in sorted((root / folder).rglob("*.c")):
             source = path.read_text(encoding="utf-8")
             for names in LOGGED.findall(source):
                 found.update(name for name in names if name)

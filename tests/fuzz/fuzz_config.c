@@ -11,7 +11,7 @@
 
 #include "agent/agent_config.h"
 #include "fuzz.h"
-#include "io/config.h"
+#include "io/config/config.h"
 
 #define GIVEN_MAX 8
 #define PRINTED_MAX 64 /* more than there are settings */

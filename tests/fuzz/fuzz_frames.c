@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "io/bus_internal.h"
+#include "io/bus/bus_internal.h"
 
 #define MESSAGES 4
 #define BODY_MAX 64 /* what is longer is handed over cut */

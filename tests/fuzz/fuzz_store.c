@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "io/resp.h"
-#include "io/store.h"
-#include "io/store_check.h"
+#include "io/store/resp.h"
+#include "io/store/store.h"
+#include "io/store/store_check.h"
 
 #define CALLS 3
 #define LIBRARY "#!lua name=drover1\nlocal BUILD = 5\n"

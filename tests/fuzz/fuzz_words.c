@@ -20,9 +20,9 @@
 #include "cli/parse.h"
 #include "fuzz.h"
 #include "io/address.h"
-#include "io/config_tree.h"
+#include "io/config/config_tree.h"
+#include "io/config/url.h"
 #include "io/failpoint.h"
-#include "io/url.h"
 #include "model/json.h"
 #include "model/wire.h"
 

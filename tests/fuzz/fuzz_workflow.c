@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "io/workflow_file.h"
+#include "io/config/workflow_file.h"
 #include "model/json.h"
 #include "model/workflow.h"
 

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "io/bus.h"
+#include "io/bus/bus.h"
 
 #define MAX_MESSAGES 4000
 #define TAKES_ITS_TIME_MS 1000 /* far more than any callback may take, sanitizers or not */

@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "io/store.h"
+#include "io/store/store.h"
 
 #define PATIENCE_MS 20000
 

@@ -45,31 +45,31 @@ class Layering(unittest.TestCase):
     def test_base(self):
         self.allows("common/base/x.c", "<time.h>", "<sys/random.h>", "<sha2.h>", '"base/x.h"')
         self.refuses("common/base/x.c", "<uv.h>", "<jansson.h>", '"drover/v1/task.pb-c.h"')
-        self.refuses("common/base/x.h", '"model/wire.h"', '"io/bus.h"', '"agent/agent.h"')
+        self.refuses("common/base/x.h", '"model/wire.h"', '"io/bus/bus.h"', '"agent/agent.h"')
 
     def test_model(self):
         self.allows("common/model/x.c", "<string.h>", "<jansson.h>", "<protobuf-c/protobuf-c.h>")
         self.allows("common/model/x.h", '"base/str.h"', '"model/y.h"', '"drover/v1/task.pb-c.h"')
         self.refuses("common/model/x.c", "<unistd.h>", "<fcntl.h>", "<sys/socket.h>", "<time.h>")
         self.refuses("common/model/x.c", '"base/clock.h"', '"base/log.h"', "<hiredis/hiredis.h>")
-        self.refuses("common/model/x.c", '"io/store.h"', '"scheduler/scheduler.h"')
+        self.refuses("common/model/x.c", '"io/store/store.h"', '"scheduler/scheduler.h"')
 
     def test_io(self):
         self.allows("common/io/x.c", "<uv.h>", "<time.h>", '"base/log.h"', '"model/wire.h"')
-        self.allows("common/io/x.c", '"io/bus.h"', '"drover/v1/task.pb-c.h"', '"generated.h"')
+        self.allows("common/io/x.c", '"io/bus/bus.h"', '"drover/v1/task.pb-c.h"', '"generated.h"')
         self.refuses("common/io/x.c", '"agent/agent.h"', '"../../agent/agent.h"')
 
     def test_machine(self):
         for path in ("scheduler/scheduler.c", "scheduler/on_reply.c", "scheduler/state.h"):
             self.allows(path, '"base/heap.h"', '"base/log.h"', '"model/wire.h"')
             self.allows(path, '"scheduler/state.h"', '"drover/v1/task.pb-c.h"', "<string.h>")
-            self.refuses(path, '"base/clock.h"', '"io/bus.h"', '"agent/agent.h"', "<time.h>")
+            self.refuses(path, '"base/clock.h"', '"io/bus/bus.h"', '"agent/agent.h"', "<time.h>")
             self.refuses(path, '"scheduler/scheduler_io.h"', "<uthash.h>", "<uv.h>", "<jansson.h>", '"any.h"')
 
     def test_driver(self):
         for path in ("agent/agent_io.c", "agent/main.c", "agent/handler_http.c", "cli/watch.c"):
             role = path.split("/")[0]
-            self.allows(path, "<uv.h>", "<time.h>", '"base/clock.h"', '"io/bus.h"')
+            self.allows(path, "<uv.h>", "<time.h>", '"base/clock.h"', '"io/bus/bus.h"')
             self.allows(path, f'"{role}/own_io.h"', '"model/wire.h"', '"generated.h"')
             self.refuses(path, '"scheduler/scheduler.h"', '"../supervisor/supervisor_io.h"')
 
@@ -77,8 +77,8 @@ class Layering(unittest.TestCase):
         tree = {"agent/agent.c": '#include "bus_io.h"\n', "agent/bus_io.h": ""}
         said = ["agent/agent.c:1: agent machine must not include agent/bus_io.h"]
         self.assertEqual(run(layering, tree), (1, said))
-        tree = {"common/model/x.c": "#include <base/../io/bus.h>\n"}
-        said = ["common/model/x.c:1: model must not include common/io/bus.h"]
+        tree = {"common/model/x.c": "#include <base/../io/bus/bus.h>\n"}
+        said = ["common/model/x.c:1: model must not include common/io/bus/bus.h"]
         self.assertEqual(run(layering, tree), (1, said))
 
     def test_only_the_preprocessor_counts(self):

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The simulator's bus: RabbitMQ's part of the topology, and the promises of io/bus.h
+ * The simulator's bus: RabbitMQ's part of the topology, and the promises of io/bus/bus.h
  *
  * Queues with per-consumer prefetch, unacknowledged deliveries that come back with the redelivered
  * flag, expiration with dead-lettering to drover.expired, mandatory returns, confirms that come
  * later. A link is the connection of one process; when it is lost, confirms and acks go with it,
- * and what has no outcome is sent again on the next one, as io/bus.h promises.
+ * and what has no outcome is sent again on the next one, as io/bus/bus.h promises.
  *
  * Faults, by rate: messages are lost, doubled, or kept for long, publishes refused, not confirmed
  * for long, or not read while the broker raises an alarm.

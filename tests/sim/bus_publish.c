@@ -12,10 +12,10 @@
 
 #define DIRECT_REPLY "amq.rabbitmq.reply-to"
 #define HALF 500000       /* millionths */
-#define CONFIRM_MS 300000 /* see io/bus.c */
-#define LONGEST 6         /* times that: see io/bus_publisher.c */
+#define CONFIRM_MS 300000 /* see io/bus/bus.c */
+#define LONGEST 6         /* times that: see io/bus/bus_publisher.c */
 #define NEVER INT64_MAX
-#define CLOSINGS 2 /* see io/bus_publisher.c */
+#define CLOSINGS 2 /* see io/bus/bus_publisher.c */
 
 /* ---- routing ---- */
 
@@ -178,7 +178,7 @@ uint64_t simbus_publish_digest(const struct publish *p)
     return digest_number(digest_number(d, p->id), p->sent);
 }
 
-/* ---- confirms that do not come: as io/bus_publisher.c has it ---- */
+/* ---- confirms that do not come: as io/bus/bus_publisher.c has it ---- */
 
 /* Notes whom a confirm has passed over. */
 static void pass(struct simlink *link, const struct publish *confirmed)

@@ -16,9 +16,9 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "io/config.h"
-#include "io/config_tree.h"
-#include "io/workflow_file.h"
+#include "io/config/config.h"
+#include "io/config/config_tree.h"
+#include "io/config/workflow_file.h"
 
 static char folder[64]; /* of the group; holds what the test wrote */
 

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "io/resp.h"
-#include "io/store_check.h"
+#include "io/store/resp.h"
+#include "io/store/store_check.h"
 
 #define INFO_REST                                                                                  \
     "redis_mode:standalone\r\nrole:master\r\nloading:0\r\naof_enabled:1\r\n"                       \

@@ -16,8 +16,8 @@
 
 #include "base/log.h"
 #include "io/address.h"
-#include "io/metrics.h"
-#include "io/vitals.h"
+#include "io/daemon/metrics.h"
+#include "io/daemon/vitals.h"
 
 /* ---- addresses ---- */
 

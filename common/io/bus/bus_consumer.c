@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Consumer: the link that delivers, and acknowledges what the loop is done with
+ *
+ * A delivery tag means something on its own connection only, so a handle carries the connection's
+ * number in its upper bits: acks of an earlier connection are void, the broker delivers again.
+ *
+ * Pulses come over the same channel, so that they prove something, but need no ack: to the broker
+ * they are settled when sent, and here their tag is from the start one that is done with.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/bus/bus_internal.h"
+#include "io/failpoint.h"
+#include "model/wire.h"
+
+#define HANDLE_TAG_BITS 40 /* leaves 24 for the epoch: one reconnect a second for 194 days */
+#define HANDLE_TAG_MASK ((UINT64_C(1) << HANDLE_TAG_BITS) - 1)
+#define HANDLE_EPOCH_MASK ((UINT64_C(1) << (64 - HANDLE_TAG_BITS)) - 1)
+#define TAGS_SIZE_MIN 256
+#define PULSE_TAG BUS_PULSE_EXCHANGE /* of the consumer; those of the others are their queues */
+
+enum tag_state {
+    TAG_OPEN,   /* delivered */
+    TAG_ACKING, /* to be acknowledged in this turn */
+    TAG_ACKED,  /* acknowledged singly, an earlier one is still open; or given back, or a pulse */
+};
+
+static struct consumer *consumer_of(struct link *link)
+{
+    return container_of(link, struct consumer, link);
+}
+
+/* --- handles ---------------------------------------------------------------------------------- */
+
+static int acks_reserve(struct acks *acks, size_t n)
+{
+    size_t size = acks->size ? acks->size : 64;
+    uint64_t *handles;
+
+    while (size < n)
+        size *= 2;
+    if (size == acks->size)
+        return 0;
+    handles = reallocarray(acks->handles, size, sizeof(*handles));
+    if (!handles)
+        return -ENOMEM;
+    acks->handles = handles;
+    acks->size = size;
+    return 0;
+}
+
+int acks_push(struct acks *acks, uint64_t handle)
+{
+    int r = acks_reserve(acks, acks->used + 1);
+
+    if (r)
+        return r;
+    acks->handles[acks->used++] = handle;
+    return 0;
+}
+
+int acks_move_all(struct acks *to, struct acks *from)
+{
+    int r = acks_reserve(to, to->used + from->used);
+
+    if (r)
+        return r;
+    if (from->used > 0)
+        memcpy(to->handles + to->used, from->handles, from->used * sizeof(*from->handles));
+    to->used += from->used;
+    from->used = 0;
+    return 0;
+}
+
+/* --- tags ------------------------------------------------------------------------------------- */
+
+static uint8_t *tag_state(struct consumer *c, uint64_t tag)
+{
+    return &c->tags[tag & (c->tags_size - 1)];
+}
+
+/* Makes room for one more tag. Return: 0 or -ENOMEM. */
+static int tags_grow(struct consumer *c)
+{
+    struct consumer grown = *c;
+
+    if (c->high - c->low < c->tags_size)
+        return 0;
+    grown.tags_size = c->tags_size ? c->tags_size * 2 : TAGS_SIZE_MIN;
+    grown.tags = malloc(grown.tags_size);
+    if (!grown.tags)
+        return -ENOMEM;
+    for (uint64_t tag = c->low + 1; tag <= c->high; tag++)
+        *tag_state(&grown, tag) = *tag_state(c, tag);
+    free(c->tags);
+    c->tags = grown.tags;
+    c->tags_size = grown.tags_size;
+    return 0;
+}
+
+/* True for what was delivered on this connection. */
+static bool current(const struct consumer *c, uint64_t handle)
+{
+    return handle >> HANDLE_TAG_BITS == (c->epoch & HANDLE_EPOCH_MASK);
+}
+
+static void mark(struct consumer *c)
+{
+    for (size_t i = 0; i < c->acks.used; i++) {
+        uint64_t tag = c->acks.handles[i] & HANDLE_TAG_MASK;
+
+        if (!current(c, c->acks.handles[i]))
+            continue;
+        assert(tag > c->low && tag <= c->high && *tag_state(c, tag) == TAG_OPEN);
+        *tag_state(c, tag) = TAG_ACKING;
+    }
+}
+
+/* Moves low up to the first open tag. Return: the last tag on the way that is to be acknowledged,
+ * 0 for none: the broker knows no others any more and would take offence. */
+static uint64_t advance(struct consumer *c)
+{
+    uint64_t last = 0;
+
+    while (c->low < c->high && *tag_state(c, c->low + 1) != TAG_OPEN) {
+        c->low++;
+        if (*tag_state(c, c->low) == TAG_ACKING)
+            last = c->low;
+    }
+    return last;
+}
+
+static int send_ack(struct consumer *c, uint64_t tag, bool multiple)
+{
+    amqp_basic_ack_t ack = {.delivery_tag = tag, .multiple = multiple};
+
+    return send_method(&c->link, AMQP_BASIC_ACK_METHOD, &ack);
+}
+
+/* All at once as far as no delivery in between is open, one by one beyond. */
+static int send_acks(struct consumer *c)
+{
+    uint64_t last;
+    int r = 0;
+
+    mark(c);
+    last = advance(c);
+    if (last)
+        r = send_ack(c, last, true);
+    for (size_t i = 0; i < c->acks.used && !r; i++) {
+        uint64_t tag = c->acks.handles[i] & HANDLE_TAG_MASK;
+
+        if (!current(c, c->acks.handles[i]) || tag <= c->low)
+            continue;
+        *tag_state(c, tag) = TAG_ACKED;
+        r = send_ack(c, tag, false);
+    }
+    c->acks.used = 0;
+    if (!r)
+        r = send_flush(&c->link);
+    if (!r)
+        failpoint("ack", "", "after", NULL, 0);
+    return r;
+}
+
+static int send_requeues(struct consumer *c)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < c->requeues.used && !r; i++) {
+        uint64_t tag = c->requeues.handles[i] & HANDLE_TAG_MASK;
+        amqp_basic_reject_t reject = {.delivery_tag = tag, .requeue = true};
+
+        if (!current(c, c->requeues.handles[i]))
+            continue;
+        assert(tag > c->low && tag <= c->high && *tag_state(c, tag) == TAG_OPEN);
+        *tag_state(c, tag) = TAG_ACKED;
+        r = send_method(&c->link, AMQP_BASIC_REJECT_METHOD, &reject);
+    }
+    c->requeues.used = 0;
+    return r ? r : send_flush(&c->link);
+}
+
+/* --- the link --------------------------------------------------------------------------------- */
+
+static int consume(struct consumer *c, const char *queue, const char *tag, bool no_ack)
+{
+    char what[BUS_WHY_LEN];
+
+    amqp_basic_consume(c->link.amqp, BUS_CHANNEL, amqp_cstring_bytes(queue),
+                       amqp_cstring_bytes(tag), 0, no_ack, 0, amqp_empty_table);
+    snprintf(what, sizeof(what), "consuming queue %s", queue);
+    return link_check_rpc(&c->link, what);
+}
+
+static int declare_pulse(struct link *link, const void *queue)
+{
+    return topology_declare_pulse(link, queue);
+}
+
+/* A queue for each connection: that of a lost one may still be there, and closed to us. What may be
+ * refused is asked for aside: afterwards, consuming it cannot fail on the channel that counts. */
+static int consume_pulse(struct consumer *c)
+{
+    struct link *link = &c->link;
+    char queue[BUS_PULSE_KEY_LEN + 24];
+    bool refused = false;
+    int r;
+
+    snprintf(queue, sizeof(queue), "%s.%llu", link->bus->pulse_key, (unsigned long long)c->epoch);
+    r = link_aside(link, declare_pulse, queue, &refused);
+    if (refused)
+        link_report_refused(link);
+    if (!r && !refused)
+        r = consume(c, queue, PULSE_TAG, true);
+    pthread_mutex_lock(&link->bus->lock);
+    link->shared.pulse = !r && !refused;
+    pthread_mutex_unlock(&link->bus->lock);
+    uv_async_send(&link->bus->async);
+    return r;
+}
+
+/* Deliveries that come in between wait in the library. */
+static int ask_again(struct consumer *c)
+{
+    c->asks_again = false;
+    return c->link.shared.pulse ? 0 : consume_pulse(c);
+}
+
+static int start_consuming(struct consumer *c)
+{
+    const struct bus_config *config = &c->link.bus->config;
+    int r = 0;
+
+    for (int i = 0; i < config->n_queues && !r; i++)
+        r = consume(c, config->queues[i].name, config->queues[i].name, false);
+    c->stopped = false;
+    return r;
+}
+
+static int consumer_ready(struct link *link)
+{
+    struct consumer *c = consumer_of(link);
+    const struct bus_config *config = &link->bus->config;
+    int r;
+
+    c->epoch++;
+    c->low = c->high = 0;
+    amqp_basic_qos(link->amqp, BUS_CHANNEL, 0, config->prefetch, 0);
+    r = link_check_rpc(link, "prefetch");
+    if (config->pulse && !r)
+        r = consume_pulse(c);
+    c->stopped = true;
+    if (!r && !c->stopping)
+        r = start_consuming(c);
+    c->asks_again = false;
+    return r;
+}
+
+static void consumer_fetch(struct link *link)
+{
+    struct consumer *c = consumer_of(link);
+
+    c->stopping = c->stop;
+    c->asks_again = c->asks_again || c->pulse_again;
+    c->pulse_again = false;
+    if (acks_move_all(&c->acks, &c->handed) < 0 ||
+        acks_move_all(&c->requeues, &c->handed_requeues) < 0)
+        c->acks_lost = true;
+}
+
+/* basic.cancel without waiting for the answer, which is not sent then. */
+static int stop_consuming(struct consumer *c)
+{
+    const struct bus_config *config = &c->link.bus->config;
+    int r = 0;
+
+    for (int i = 0; i < config->n_queues && !r; i++) {
+        amqp_basic_cancel_t cancel = {
+            .consumer_tag = amqp_cstring_bytes(config->queues[i].name),
+            .nowait = 1,
+        };
+
+        r = link_check(
+            &c->link, "cancel",
+            amqp_send_method(c->link.amqp, BUS_CHANNEL, AMQP_BASIC_CANCEL_METHOD, &cancel));
+    }
+    c->stopped = true;
+    return r;
+}
+
+static bool take_acks_lost(struct consumer *c)
+{
+    bool lost;
+
+    pthread_mutex_lock(&c->link.bus->lock);
+    lost = c->acks_lost;
+    c->acks_lost = false;
+    pthread_mutex_unlock(&c->link.bus->lock);
+    return lost;
+}
+
+static int consumer_turn(struct link *link)
+{
+    struct consumer *c = consumer_of(link);
+    int r = 0;
+
+    if (c->stopping && !c->stopped)
+        r = stop_consuming(c);
+    if (!r && c->requeues.used > 0)
+        r = send_requeues(c);
+    if (!r && c->acks.used > 0)
+        r = send_acks(c);
+    if (!r && !c->stopping && c->stopped)
+        r = start_consuming(c);
+    if (!r && take_acks_lost(c))
+        r = link_fail(link, LINK_E_LOST, "out of memory for acks");
+    if (!r && c->asks_again)
+        r = ask_again(c);
+    return r;
+}
+
+static bool consumer_idle(struct link *link)
+{
+    return true; /* a turn leaves nothing, and without a connection acks are void */
+}
+
+static bool consumer_waits(struct link *link)
+{
+    return false; /* what does is an order, for which the loop recalls it */
+}
+
+/* Deliveries name their consumer, which is called like its queue. */
+static const struct bus_queue *find_queue(const struct bus_config *config, amqp_bytes_t name)
+{
+    for (int i = 0; i < config->n_queues; i++)
+        if (bytes_is(bytes_of(name.bytes, name.len), config->queues[i].name))
+            return &config->queues[i];
+    return NULL;
+}
+
+/* Of replies the broker says by which exchange they came: no agent can publish to another actor's.
+ */
+static void set_actor(struct assembly *a, const struct bus_queue *queue, amqp_bytes_t exchange)
+{
+    char name[BUS_QUEUE_MAX + 1];
+    const char *actor = queue->actor;
+
+    snprintf(name, sizeof(name), "%.*s", (int)exchange.len, (const char *)exchange.bytes);
+    if (!actor)
+        actor = strcmp(queue->name, WIRE_REPLY_QUEUE) == 0 ? wire_reply_by(name) : "";
+    snprintf(a->actor, sizeof(a->actor), "%s", actor);
+}
+
+static int consumer_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
+{
+    struct consumer *c = consumer_of(link);
+    bool pulse =
+        bytes_is(bytes_of(deliver->consumer_tag.bytes, deliver->consumer_tag.len), PULSE_TAG);
+    const struct bus_queue *queue = find_queue(&link->bus->config, deliver->consumer_tag);
+
+    if ((!queue && !pulse) || deliver->delivery_tag != c->high + 1)
+        return link_fail(link, LINK_E_LOST, "broker sent a delivery out of place");
+    if (tags_grow(c) < 0)
+        return link_fail(link, LINK_E_LOST, "out of memory for a delivery");
+    c->high++;
+    *tag_state(c, c->high) = pulse ? TAG_ACKED : TAG_OPEN;
+    link->assembly.pulse = pulse;
+    if (pulse)
+        return 0;
+    link->assembly.handle = (c->epoch & HANDLE_EPOCH_MASK) << HANDLE_TAG_BITS | c->high;
+    link->assembly.source = queue->source;
+    link->assembly.redelivered = deliver->redelivered;
+    set_actor(&link->assembly, queue, deliver->exchange);
+    return 0;
+}
+
+static int consumer_method(struct link *link, const amqp_method_t *method)
+{
+    if (method->id == AMQP_BASIC_CANCEL_METHOD) {
+        const amqp_basic_cancel_t *cancel = method->decoded;
+
+        return link_fail(link, LINK_E_LOST, "queue %.*s is gone", (int)cancel->consumer_tag.len,
+                         (const char *)cancel->consumer_tag.bytes);
+    }
+    return link_fail(link, LINK_E_LOST, "broker sent %s out of place",
+                     amqp_method_name(method->id));
+}
+
+static void consumer_returned(struct link *link, uint64_t serial)
+{
+    /* Nothing is published here. */
+}
+
+static void consumer_lost(struct link *link)
+{
+    consumer_of(link)->acks.used = consumer_of(link)->requeues.used = 0;
+}
+
+void consumer_deinit(struct consumer *c)
+{
+    free(c->handed.handles);
+    free(c->acks.handles);
+    free(c->handed_requeues.handles);
+    free(c->requeues.handles);
+    free(c->tags);
+    link_deinit(&c->link);
+}
+
+const struct link_role consumer_role = {
+    .name = "bus-consume",
+    .ready = consumer_ready,
+    .fetch = consumer_fetch,
+    .turn = consumer_turn,
+    .idle = consumer_idle,
+    .waits = consumer_waits,
+    .method = consumer_method,
+    .deliver = consumer_deliver,
+    .returned = consumer_returned,
+    .lost = consumer_lost,
+};

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Publisher: the link that sends and learns what became of it
+ *
+ * That the library took a message proves nothing: only the broker's confirm does. So a message goes
+ * from `handed` to `waiting`, from there to `wire` as it is sent, and leaves when it is confirmed,
+ * refused or past its time. A lost connection moves what is on the wire back to the front of
+ * `waiting`, in order.
+ *
+ * A confirm that does not come would be waited for as long as the connection stays up. So it is
+ * given up over a message that has been on the wire for long while none is confirmed, or one is
+ * that was sent to the same place later: a queue confirms in order. Where others are confirmed and
+ * nothing of that place, it is the queue that is slow, and another connection would not help.
+ *
+ * The broker may end the connection over a message, and would again each time that it is sent: some
+ * versions do so over an address of direct reply-to that no node knows. What was on the wire when
+ * that has happened is sent one at a time. A message over which the connection has ended twice, the
+ * second time with it alone on the wire, is refused: see bus_direct.c. Any other message has two
+ * tries more: brokers end connections for reasons of their own.
+ *
+ * An alarm at the broker is announced only to a connection that publishes, and from then on the
+ * broker reads nothing. The first message of a connection is therefore sent alone: in a lasting
+ * alarm a reconnect costs one message in the broker's inbound buffer, not a window full.
+ */
+#include <assert.h>
+#include <linux/sockios.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "io/bus/bus_internal.h"
+#include "model/reply_to.h"
+
+#define BURST_BYTES (32 << 10) /* sent between two checks at what the broker says */
+#define UNREAD_MAX (256 << 10) /* bytes in the socket: more, and the broker is not reading */
+#define LONGEST 6              /* times confirm_ms: half an hour, as RabbitMQ waits for an ack */
+#define MESSAGE_BYTES 256      /* of a message besides its body, about */
+
+#define CLOSINGS_DIRECT 2 /* of the connection, over a message to direct reply-to ... */
+#define CLOSINGS_OTHER 4  /* ... or elsewhere: brokers have other reasons, too */
+
+struct actor {
+    struct list node;
+    char name[];
+};
+
+static struct publisher *publisher_of(struct link *link)
+{
+    return container_of(link, struct publisher, link);
+}
+
+static struct outgoing *first(const struct list *list)
+{
+    return list_empty(list) ? NULL : list_entry(list->next, struct outgoing, node);
+}
+
+/* --- outcomes --------------------------------------------------------------------------------- */
+
+static void settle(struct publisher *p, struct outgoing *m, enum bus_outcome outcome)
+{
+    list_remove(&m->node);
+    m->outcome = outcome;
+    list_append(&p->link.settled, &m->node);
+}
+
+static bool is_pulse(const struct outgoing *m)
+{
+    return strcmp(m->message.exchange, BUS_PULSE_EXCHANGE) == 0;
+}
+
+static void settle_wire(struct publisher *p, struct outgoing *m, bool accepted)
+{
+    p->n_wire--;
+    p->confirmed = true;
+    if (!is_pulse(m))
+        p->heard = clock_monotonic_ms();
+    if (accepted && direct_is(m))
+        direct_taken(&p->direct, m);
+    if (!accepted)
+        settle(p, m, BUS_NACKED);
+    else
+        settle(p, m, !m->returned ? BUS_CONFIRMED : m->resent ? BUS_NACKED : BUS_RETURNED);
+}
+
+/* Notes whom a confirm has passed over. */
+static void pass(struct publisher *p, const struct outgoing *confirmed)
+{
+    list_foreach(it, &p->wire) {
+        struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m == confirmed)
+            break;
+        m->passed |= strcmp(m->message.exchange, confirmed->message.exchange) == 0 &&
+                     strcmp(m->message.key, confirmed->message.key) == 0;
+    }
+}
+
+/* basic.ack and basic.nack: one tag, or all up to it. A tag that is unknown is not ours to judge:
+ * the broker names each once. */
+static void on_confirm(struct publisher *p, uint64_t tag, bool multiple, bool accepted)
+{
+    list_foreach_safe(it, &p->wire) {
+        struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m->tag > tag)
+            break;
+        if (!multiple && m->tag == tag)
+            pass(p, m);
+        if (multiple || m->tag == tag)
+            settle_wire(p, m, accepted);
+    }
+}
+
+static int publisher_method(struct link *link, const amqp_method_t *method)
+{
+    struct publisher *p = publisher_of(link);
+
+    switch (method->id) {
+    case AMQP_BASIC_ACK_METHOD: {
+        const amqp_basic_ack_t *ack = method->decoded;
+
+        on_confirm(p, ack->delivery_tag, ack->multiple, true);
+        return 0;
+    }
+    case AMQP_BASIC_NACK_METHOD: {
+        const amqp_basic_nack_t *nack = method->decoded;
+
+        on_confirm(p, nack->delivery_tag, nack->multiple, false);
+        return 0;
+    }
+    default:
+        return link_fail(link, LINK_E_LOST, "broker sent %s out of place",
+                         amqp_method_name(method->id));
+    }
+}
+
+static void forget_actors(struct publisher *p)
+{
+    struct list *node;
+
+    while ((node = list_pop(&p->actors)))
+        free(list_entry(node, struct actor, node));
+}
+
+/* basic.return comes before the confirm of the same message. */
+static void publisher_returned(struct link *link, uint64_t serial)
+{
+    struct publisher *p = publisher_of(link);
+
+    list_foreach(it, &p->wire) {
+        struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m->serial == serial) {
+            m->returned = true;
+            forget_actors(p); /* its queue may be gone: see to it again */
+            return;
+        }
+    }
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+static bool knows_actor(const struct publisher *p, const char *name)
+{
+    list_foreach(it, &p->actors) {
+        if (strcmp(list_entry(it, struct actor, node)->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Notes that an actor was seen to; without memory it is seen to again. */
+static void note_actor(struct publisher *p, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct actor *actor = malloc(sizeof(*actor) + size);
+
+    if (!actor)
+        return;
+    memcpy(actor->name, name, size);
+    list_append(&p->actors, &actor->node);
+}
+
+static int declare_actor(struct link *link, const void *actor)
+{
+    return topology_declare_task(link, BUS_SIDE_CHANNEL, actor);
+}
+
+/* Once a connection and actor. On a channel of its own: a refusal (the queue is there with other
+ * arguments) must not take the confirms of the others with it. The message is sent all the same. */
+static int ensure_actor(struct publisher *p, const char *actor)
+{
+    bool refused = false;
+    int r;
+
+    if (knows_actor(p, actor))
+        return 0;
+    note_actor(p, actor);
+    r = send_flush(&p->link); /* those before it need not wait for the answer */
+    if (!r)
+        r = link_aside(&p->link, declare_actor, actor, &refused);
+    if (refused)
+        link_report_refused(&p->link);
+    return r;
+}
+
+static void put_text(amqp_basic_properties_t *p, amqp_flags_t flag, amqp_bytes_t *to, const char *s)
+{
+    if (!s)
+        return;
+    p->_flags |= flag;
+    *to = amqp_cstring_bytes(s);
+}
+
+static void put_text_header(amqp_table_t *headers, const char *name, const char *value)
+{
+    if (value)
+        headers->entries[headers->num_entries++] = table_text(name, value);
+}
+
+static void put_number_header(amqp_table_t *headers, const char *name, int64_t value)
+{
+    headers->entries[headers->num_entries++] = table_number(name, value);
+}
+
+static void put_yes_header(amqp_table_t *headers, const char *name)
+{
+    headers->entries[headers->num_entries++] = table_yes(name);
+}
+
+/* To a direct reply-to the broker delivers and, were it mandatory, returns the message as well. */
+static bool is_mandatory(const struct outgoing *m)
+{
+    return m->message.mandatory && !direct_is(m);
+}
+
+static int send_message(struct publisher *p, struct outgoing *out, int64_t now)
+{
+    const struct bus_message *m = &out->message;
+    amqp_table_entry_t entries[7];
+    amqp_basic_properties_t properties = {
+        ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
+        .delivery_mode = m->transient ? AMQP_DELIVERY_NONPERSISTENT : AMQP_DELIVERY_PERSISTENT,
+        .headers.entries = entries,
+    };
+    amqp_basic_publish_t publish = {
+        .exchange = amqp_cstring_bytes(m->exchange),
+        .routing_key = amqp_cstring_bytes(m->key),
+        .mandatory = is_mandatory(out),
+    };
+    char expiration[24];
+
+    put_text(&properties, AMQP_BASIC_CONTENT_TYPE_FLAG, &properties.content_type, m->content_type);
+    put_text(&properties, AMQP_BASIC_TYPE_FLAG, &properties.type, m->type);
+    put_text(&properties, AMQP_BASIC_MESSAGE_ID_FLAG, &properties.message_id, m->message_id);
+    put_text(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, &properties.correlation_id,
+             m->correlation_id);
+    put_text(&properties, AMQP_BASIC_REPLY_TO_FLAG, &properties.reply_to, m->reply_to);
+    if (p->link.bus->config.identify)
+        put_text(&properties, AMQP_BASIC_USER_ID_FLAG, &properties.user_id,
+                 p->link.bus->config.user);
+    if (m->expires) {
+        snprintf(expiration, sizeof(expiration), "%lld", (long long)(m->not_after - now));
+        put_text(&properties, AMQP_BASIC_EXPIRATION_FLAG, &properties.expiration, expiration);
+    }
+    put_text_header(&properties.headers, BUS_TRACE_HEADER, m->traceparent);
+    put_text_header(&properties.headers, BUS_JOB_HEADER, m->job);
+    put_text_header(&properties.headers, BUS_STEP_HEADER, m->step);
+    put_text_header(&properties.headers, "drover-reason", m->reason);
+    if (m->attempt > 0)
+        put_number_header(&properties.headers, "drover-attempt", m->attempt);
+    if (m->resent || out->resent)
+        put_yes_header(&properties.headers, BUS_RESENT_HEADER);
+    if (publish.mandatory)
+        put_number_header(&properties.headers, BUS_SERIAL_HEADER, (int64_t)out->serial);
+    if (properties.headers.num_entries > 0)
+        properties._flags |= AMQP_BASIC_HEADERS_FLAG;
+    return send_content(&p->link, &publish, &properties, m->body);
+}
+
+static bool is_suspect(const struct outgoing *m)
+{
+    return m && m->suspect;
+}
+
+/* How many messages may be on the wire. */
+static int window(const struct publisher *p)
+{
+    if (!p->confirmed || is_suspect(first(&p->wire)) || is_suspect(first(&p->waiting)))
+        return 1;
+    return p->link.bus->config.max_unconfirmed;
+}
+
+static int send_first(struct publisher *p)
+{
+    struct outgoing *m = first(&p->waiting);
+    int64_t now = clock_monotonic_ms();
+    int r;
+
+    if (m->message.not_after && now >= m->message.not_after) {
+        settle(p, m, m->sent ? BUS_EXPIRED : BUS_UNSENT);
+        return 0;
+    }
+    if (m->message.ask_after && now >= m->message.ask_after && !m->sent) {
+        settle(p, m, BUS_WAITED);
+        return 0;
+    }
+    if (direct_is(m) && direct_shuns(&p->direct, m, now)) {
+        settle(p, m, BUS_NACKED);
+        return 0;
+    }
+    link_busy(&p->link);
+    if (m->message.actor && p->link.bus->config.declare) {
+        r = ensure_actor(p, m->message.actor);
+        if (r)
+            return r;
+    }
+    list_remove(&m->node);
+    list_append(&p->wire, &m->node);
+    p->n_wire++;
+    m->tag = ++p->last_tag;
+    m->wired = now;
+    m->returned = m->passed = false;
+    m->resent = m->sent;
+    r = send_message(p, m, now);
+    m->sent = true; /* also when the call fails: the broker may have got it whole */
+    return r;
+}
+
+static void answer_inspection(struct link *link, uint32_t messages, uint32_t consumers)
+{
+    const struct publisher *p = publisher_of(link);
+    struct bus *bus = link->bus;
+
+    pthread_mutex_lock(&bus->lock);
+    if (bus->inspection.serial == p->inspection_serial) {
+        bus->inspection.messages = messages;
+        bus->inspection.consumers = consumers;
+        bus->inspection.answered = true;
+    }
+    pthread_mutex_unlock(&bus->lock);
+    uv_async_send(&bus->async);
+}
+
+static int ask_for_queue(struct link *link, const void *queue)
+{
+    const amqp_queue_declare_ok_t *ok = amqp_queue_declare(
+        link->amqp, BUS_SIDE_CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
+
+    if (ok)
+        answer_inspection(link, ok->message_count, ok->consumer_count);
+    return link_check_rpc(link, "inspect");
+}
+
+/* On the side channel: that there is no such queue must not close the one with the confirms. */
+static int inspect(struct link *link, const char *queue)
+{
+    bool refused = false;
+    int r;
+
+    link_busy(link);
+    r = link_aside(link, ask_for_queue, queue, &refused);
+    if (refused)
+        answer_inspection(link, 0, 0);
+    return r;
+}
+
+/* A full socket would keep the thread in send(), where it could not see why: the announcement of an
+ * alarm waits to be read. What is unread belongs to messages on the wire, so a confirm, if nothing
+ * else, wakes the link again. */
+static bool broker_reads(const struct link *link)
+{
+    int unread = 0;
+
+    return ioctl(link->shared.fd, SIOCOUTQ, &unread) < 0 || unread < UNREAD_MAX;
+}
+
+/* A message whose confirm will not come, as far as can be told; NULL: none. Where confirms of
+ * messages to other places come, its queue may have lost its majority: that is waited for longer.
+ */
+static const struct outgoing *unconfirmed(const struct publisher *p, int64_t now)
+{
+    const int confirm_ms = p->link.bus->config.confirm_ms;
+    int64_t before = now - confirm_ms;
+
+    if (p->held_up > before)
+        return NULL;
+    list_foreach(it, &p->wire) {
+        const struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m->wired > before)
+            break;
+        if (m->passed || p->heard <= before || m->wired <= now - LONGEST * (int64_t)confirm_ms)
+            return m;
+    }
+    return NULL;
+}
+
+static int mind_confirms(struct publisher *p)
+{
+    int64_t now = clock_monotonic_ms();
+    const struct outgoing *m = unconfirmed(p, now);
+
+    if (p->link.blocked)
+        p->held_up = now;
+    if (!m || p->link.blocked)
+        return 0;
+    return link_fail(&p->link, LINK_E_LOST, "no confirm of a message to %s %s for %lld s, of %d",
+                     m->message.exchange, m->message.key, (long long)(now - m->wired) / 1000,
+                     p->n_wire);
+}
+
+/* Whether the first that waits is to an actor whose queue is still to be declared. */
+static bool must_declare(const struct publisher *p)
+{
+    const struct outgoing *m = first(&p->waiting);
+
+    return m && m->message.actor && p->link.bus->config.declare &&
+           !knows_actor(p, m->message.actor);
+}
+
+static bool publisher_waits(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+
+    return !link->blocked && (*p->inspect || must_declare(p));
+}
+
+static bool may_send(const struct publisher *p)
+{
+    const struct link *link = &p->link;
+
+    return !link->blocked && !link->full && !list_empty(&p->waiting) && p->n_wire < window(p) &&
+           !(link->in_loop && must_declare(p));
+}
+
+static int publisher_turn(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+    size_t burst = 0;
+    int r = mind_confirms(p);
+
+    if (!r && *p->inspect && !link->blocked && !link->in_loop) {
+        r = inspect(link, p->inspect);
+        *p->inspect = '\0';
+    }
+    while (!r && may_send(p)) {
+        if (burst == 0 && !broker_reads(link))
+            break;
+        burst += MESSAGE_BYTES + first(&p->waiting)->message.body.len;
+        r = send_first(p);
+        if (!r && burst >= BURST_BYTES) {
+            r = send_flush(link);
+            if (!r && !link->full)
+                r = link_drain(link);
+            burst = 0;
+        }
+    }
+    return r ? r : send_flush(link);
+}
+
+/* --- the link --------------------------------------------------------------------------------- */
+
+static int publisher_ready(struct link *link)
+{
+    int r;
+
+    amqp_confirm_select(link->amqp, BUS_CHANNEL);
+    r = link_check_rpc(link, "confirm mode");
+    if (r || !link->bus->config.direct_reply)
+        return r;
+    /* Has to be the channel that publishes the requests. */
+    amqp_basic_consume(link->amqp, BUS_CHANNEL, amqp_cstring_bytes(REPLY_TO_DIRECT),
+                       amqp_empty_bytes, 0, 1, 0, amqp_empty_table);
+    return link_check_rpc(link, "direct reply-to");
+}
+
+static void publisher_fetch(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+
+    list_move_all(&p->waiting, &p->handed);
+    if (*link->bus->inspection.queue && !link->bus->inspection.answered) {
+        memcpy(p->inspect, link->bus->inspection.queue, sizeof(p->inspect));
+        p->inspection_serial = link->bus->inspection.serial;
+    }
+}
+
+static bool publisher_idle(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+
+    return list_empty(&p->waiting) && list_empty(&p->wire);
+}
+
+static int publisher_deliver(struct link *link, const amqp_basic_deliver_t *deliver)
+{
+    link->assembly.source = link->bus->config.direct_source;
+    return 0;
+}
+
+static void refuse(struct publisher *p, struct outgoing *m)
+{
+    log_warn("bus_publish_refused", LOG_S("why", p->link.why),
+             LOG_S("exchange", m->message.exchange), LOG_S("key", m->message.key));
+    settle_wire(p, m, false);
+}
+
+/* The broker closes the channel over one message (no such exchange, no right to it), or the
+ * connection, and takes the confirms of the others with it. Which one it was shows when they are
+ * sent again one at a time. */
+static void blame(struct publisher *p)
+{
+    struct outgoing *m = first(&p->wire);
+    bool channel = p->link.close_method == (AMQP_BASIC_PUBLISH_METHOD & 0xffff);
+
+    if (!channel && !p->link.closed_over)
+        return;
+    list_foreach(it, &p->wire) {
+        struct outgoing *suspect = list_entry(it, struct outgoing, node);
+
+        suspect->suspect = true;
+        suspect->closings += !channel;
+    }
+    if (p->n_wire != 1)
+        return;
+    if (!channel && m->closings < (direct_is(m) ? CLOSINGS_DIRECT : CLOSINGS_OTHER))
+        return;
+    if (!channel && direct_is(m))
+        direct_closed(&p->direct, m, clock_monotonic_ms());
+    if (!channel)
+        m->isolated = strdup(p->link.why); /* without memory it is refused without a word */
+    refuse(p, m);
+}
+
+/* Of a message that may be lost nobody is to get two; one over which the broker may have closed is
+ * sent again all the same, or nobody would find out. */
+static void drop_unwanted(struct publisher *p)
+{
+    list_foreach_safe(it, &p->wire) {
+        struct outgoing *m = list_entry(it, struct outgoing, node);
+
+        if (m->message.transient && m->id == 0 && !m->suspect && !is_pulse(m))
+            settle(p, m, BUS_NACKED);
+    }
+}
+
+static void publisher_lost(struct link *link)
+{
+    struct publisher *p = publisher_of(link);
+
+    blame(p);
+    drop_unwanted(p);
+    list_move_all(&p->wire, &p->waiting);
+    list_move_all(&p->waiting, &p->wire);
+    p->n_wire = 0;
+    p->last_tag = 0;
+    p->confirmed = false;
+    forget_actors(p);
+}
+
+void publisher_init(struct publisher *p)
+{
+    list_init(&p->handed);
+    list_init(&p->waiting);
+    list_init(&p->wire);
+    list_init(&p->actors);
+    direct_init(&p->direct);
+}
+
+void publisher_deinit(struct publisher *p)
+{
+    assert(list_empty(&p->actors));
+    direct_deinit(&p->direct);
+    link_deinit(&p->link);
+}
+
+const struct link_role publisher_role = {
+    .name = "bus-publish",
+    .ready = publisher_ready,
+    .fetch = publisher_fetch,
+    .turn = publisher_turn,
+    .idle = publisher_idle,
+    .waits = publisher_waits,
+    .method = publisher_method,
+    .deliver = publisher_deliver,
+    .returned = publisher_returned,
+    .lost = publisher_lost,
+};
