@@ -118,71 +118,101 @@ static void define(struct scheduler *s, struct op *op)
     }
 }
 
+/* The job is in the store: by this Submit, or by an earlier one with the same content. */
+static void on_recorded(struct scheduler *s, struct transition_op *t,
+                        const struct ops_transition *transition, struct workflow *w)
+{
+    struct op *op = &t->op;
+    Drover__V1__ReceiptCode code = DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY;
+
+    rollback_accepted(s, op);
+    if (transition->code == OPS_CREATED) {
+        code = DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED;
+        s->stats.created++;
+        log_info("job_created", LOG_S("job", op->job), LOG_S("workflow", w ? w->full_name : ""),
+                 LOG_I("steps", transition->steps));
+    } else {
+        s->stats.already++;
+    }
+    receipt(s, op, code, "", "", w, transition->now);
+    transition_apply(s, t, transition, w);
+}
+
+static void on_conflict(struct scheduler *s, struct op *op, int64_t now)
+{
+    s->stats.conflicts++;
+    receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CONFLICT, "job_id",
+            s->access->required ? "this id is taken by a job with other content, or of another user"
+                                : "this id is taken by a job with other content",
+            NULL, now);
+}
+
+static void on_too_many(struct scheduler *s, struct op *op)
+{
+    refuse_for_now(s, op, "user_id",
+                   effects_printf(s->out,
+                                  "%s has as many jobs in the store, or takes as many bytes of it, "
+                                  "as it may (security.submitters)",
+                                  op->item->user));
+}
+
+static void on_unknown_definition(struct scheduler *s, struct op *op)
+{
+    if (op->definition.workflow)
+        define(s, op);
+    else
+        reject(s, op, "workflow", "its definition is gone from the store: register it again");
+}
+
+/* The call is made again while workflows are being registered: it may be one of those. */
+static void on_unknown_workflow(struct scheduler *s, struct op *op)
+{
+    if (s->registration.in_progress > 0) {
+        op->open++;
+        op_repeat_at(s, op, s->now + OP_REPEAT_MS);
+    } else {
+        reject(s, op, "workflow", "no workflow of this name and version is registered");
+    }
+}
+
 static void on_submitted(struct scheduler *s, struct transition_op *t,
                          const struct ops_transition *transition, struct workflow *w)
 {
     struct op *op = &t->op;
 
-    if (transition->code == OPS_CREATED || transition->code == OPS_ALREADY)
-        rollback_accepted(s, op);
     switch (transition->code) {
     case OPS_CREATED:
-        s->stats.created++;
-        log_info("job_created", LOG_S("job", op->job), LOG_S("workflow", w ? w->full_name : ""),
-                 LOG_I("steps", transition->steps));
-        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CREATED, "", "", w, transition->now);
-        break;
     case OPS_ALREADY:
-        s->stats.already++;
-        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_ALREADY, "", "", w, transition->now);
+        on_recorded(s, t, transition, w);
         break;
     case OPS_CONFLICT:
-        s->stats.conflicts++;
-        receipt(s, op, DROVER__V1__RECEIPT_CODE__RECEIPT_CODE_CONFLICT, "job_id",
-                s->access->required
-                    ? "this id is taken by a job with other content, or of another user"
-                    : "this id is taken by a job with other content",
-                NULL, transition->now);
-        return;
+        on_conflict(s, op, transition->now);
+        break;
     case OPS_TOO_FAR:
         reject(s, op, "start_at", "is further ahead than scheduler.horizon allows");
-        return;
+        break;
     case OPS_TOO_MANY:
-        refuse_for_now(
-            s, op, "user_id",
-            effects_printf(s->out,
-                           "%s has as many jobs in the store, or takes as many bytes of it, "
-                           "as it may (security.submitters)",
-                           op->item->user));
-        return;
+        on_too_many(s, op);
+        break;
     case OPS_NAME_TAKEN:
         reject(s, op, "definition.name",
                "is that of a registered workflow: name that in `workflow`, or call this one "
                "otherwise");
-        return;
+        break;
     case OPS_EXPIRED:
         reject(s, op, "complete_by", "has passed: nobody is to begin this any more");
-        return;
+        break;
     case OPS_UNKNOWN_DEFINITION:
-        if (op->definition.workflow)
-            define(s, op);
-        else
-            reject(s, op, "workflow", "its definition is gone from the store: register it again");
-        return;
+        on_unknown_definition(s, op);
+        break;
     case OPS_UNKNOWN_WORKFLOW:
-        if (s->registration.in_progress > 0) { /* it may be one of those */
-            op->open++;
-            op_repeat_at(s, op, s->now + OP_REPEAT_MS);
-            return;
-        }
-        reject(s, op, "workflow", "no workflow of this name and version is registered");
-        return;
+        on_unknown_workflow(s, op);
+        break;
     default:
         log_error("store_answer_unexpected", LOG_S("job", op->job),
                   LOG_S("code", ops_code_name(transition->code)));
-        return;
+        break;
     }
-    transition_apply(s, t, transition, w);
 }
 
 static void submit_answered(struct scheduler *s, struct op *op, struct ops_reader *r)

@@ -252,41 +252,48 @@ static int read_access(struct scheduler_io *io, const struct config *config)
     return r > 0 ? -EINVAL : r; /* main() has checked it */
 }
 
+static int machine_new(struct scheduler_io *io, const struct config *config, const struct rng *seed)
+{
+    struct nonces nonces;
+    int r = nonces_seed_system(&nonces);
+
+    if (r)
+        return r;
+    return scheduler_new(&io->machine,
+                         &(struct scheduler_config){
+                             .name = config->name,
+                             .most_unconfirmed = SCHEDULER_UNCONFIRMED,
+                             .transient = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
+                             .few = PACE_FEW,
+                             .json_actors = config->scheduler.json_actors,
+                             .nonces = &nonces,
+                             .access = io->access,
+                             .declared_actors = (unsigned)config->scheduler.declared_actors,
+                             .bad_replies = config->scheduler.bad_replies,
+                             .horizon_ms = config->scheduler.horizon_ms,
+                             .alert_interval_ms = config->scheduler.alert_interval_ms,
+                             .full_at = (unsigned)config->scheduler.full_at,
+                         },
+                         seed);
+}
+
 int scheduler_io_new(struct scheduler_io **out, uv_loop_t *loop, const struct config *config,
                      const struct rng *seed)
 {
     struct scheduler_io *io = calloc(1, sizeof(*io));
     struct bus_config bus = driver_bus_config(config, "drover-scheduler");
     struct store_config store = driver_store_config(config);
-    struct nonces nonces;
     int r;
 
     if (!io)
         return -ENOMEM;
     *out = io;
-    r = nonces_seed_system(&nonces);
-    if (!r)
-        r = read_access(io, config);
+    r = read_access(io, config);
     if (r)
         return r;
     bus.queues = queues;
     bus.n_queues = (int)array_size(queues);
-    r = scheduler_new(&io->machine,
-                      &(struct scheduler_config){
-                          .name = config->name,
-                          .most_unconfirmed = SCHEDULER_UNCONFIRMED,
-                          .transient = config->rabbitmq.step_messages == CONFIG_TRANSIENT,
-                          .few = PACE_FEW,
-                          .json_actors = config->scheduler.json_actors,
-                          .nonces = &nonces,
-                          .access = io->access,
-                          .declared_actors = (unsigned)config->scheduler.declared_actors,
-                          .bad_replies = config->scheduler.bad_replies,
-                          .horizon_ms = config->scheduler.horizon_ms,
-                          .alert_interval_ms = config->scheduler.alert_interval_ms,
-                          .full_at = (unsigned)config->scheduler.full_at,
-                      },
-                      seed);
+    r = machine_new(io, config, seed);
     if (!r && *config->scheduler.workflows)
         r = workflow_files_read(config->scheduler.workflows, register_workflow, io);
     if (!r && *config->scheduler.alert_command)

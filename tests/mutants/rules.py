@@ -3208,8 +3208,8 @@ RULES = {
         ),
         "an unknown workflow is waited for": (
             "scheduler/on_submit.c",
-            "        if (s->registration.in_progress > 0) {",
-            "        if (true) {",
+            "    if (s->registration.in_progress > 0) {",
+            "    if (true) {",
             "tests/integration/test_bad_input.py BadInput.test_unknown_workflow",
         ),
         "a step may come after one that is not there": (
