@@ -11,6 +11,7 @@
 
 #include "agent/machine.h"
 #include "base/log.h"
+#include "base/utf8.h"
 
 /* ---- the reply of a run ---- */
 

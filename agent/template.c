@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "model/json.h"
 #include "model/wire.h"
 
@@ -36,7 +37,7 @@ static const json_t *parsed(json_t **slot, const Drover__V1__Payload *payload)
     data = bytes_of(payload->data.data, payload->data.len);
     if (json_of_payload(payload, slot))
         abort(); /* as with or_abort() */
-    if (!*slot && data.len > 0 && wire_utf8_valid(data))
+    if (!*slot && data.len > 0 && utf8_valid(data))
         *slot = or_abort(json_stringn((const char *)data.data, data.len));
     return *slot;
 }

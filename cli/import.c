@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "io/file.h"
 #include "model/policy.h"
@@ -192,7 +193,7 @@ static json_t *labels_of(const json_t *workflow)
 
     if (!name || !*name)
         return json_array();
-    snprintf(value, sizeof(value), "%.*s", (int)wire_text_fit(name, WIRE_LABEL_VALUE_MAX), name);
+    snprintf(value, sizeof(value), "%.*s", (int)utf8_fit(name, WIRE_LABEL_VALUE_MAX), name);
     for (char *c = value; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '_';

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "io/file.h"
 #include "model/json.h"
@@ -162,7 +163,7 @@ static const char *content_type_of(struct bytes data)
 
     if (json)
         return "application/json";
-    if (wire_utf8_valid(data) && (data.len == 0 || !memchr(data.data, '\0', data.len)))
+    if (utf8_valid(data) && (data.len == 0 || !memchr(data.data, '\0', data.len)))
         return "text/plain; charset=utf-8";
     return "application/octet-stream";
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 
 #define GAP "  " /* between columns */
 
@@ -581,7 +582,7 @@ static void put_payload(const char *title, const Drover__V1__Payload *p, struct 
         buf_putc(out, ')');
     }
     buf_puts(out, ":\n");
-    if (wire_utf8_valid(data))
+    if (utf8_valid(data))
         put_lines(out, (const char *)data.data, data.len);
     else
         buf_printf(out, "%zu bytes", data.len);

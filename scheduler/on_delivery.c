@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "base/utf8.h"
 #include "model/reply_to.h"
 #include "scheduler/access.h"
 #include "scheduler/allowance.h"
@@ -57,7 +58,7 @@ static const char *decode(struct item *item, const struct bus_delivery *d, struc
  * not if it is longer than a name or no UTF-8. */
 static char *name_said(const char *name)
 {
-    bool sane = strlen(name) <= ID_NAME_MAX && wire_utf8_valid(bytes_str(name));
+    bool sane = strlen(name) <= ID_NAME_MAX && utf8_valid(bytes_str(name));
 
     return (char *)(sane ? name : "");
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "scheduler/alert.h"
 #include "scheduler/allowance.h"
 #include "scheduler/dead_letter.h"
@@ -44,8 +45,8 @@ static enum op_kind kind_of(const Drover__V1__StepReply *m)
 static void error_keep(struct scheduler *s, struct buf *out, const Drover__V1__Error *from)
 {
     Drover__V1__Error error = *from;
-    size_t message = wire_text_fit(from->message, WIRE_ERROR_MESSAGE_MAX);
-    size_t details = wire_text_fit(from->details, WIRE_ERROR_DETAILS_MAX);
+    size_t message = utf8_fit(from->message, WIRE_ERROR_MESSAGE_MAX);
+    size_t details = utf8_fit(from->details, WIRE_ERROR_DETAILS_MAX);
 
     error.message = effects_text(s->out, bytes_of(from->message, message));
     error.details = effects_text(s->out, bytes_of(from->details, details));

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 /*
  * A problem quotes what a client or an agent has sent, and goes into a protobuf string, which must

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bytes and texts: views, growing buffers, UTF-8, JSON strings
+ * Bytes and texts: views, growing buffers, JSON strings
  *
  * See base/str.h.
  */
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "base/utf8.h"
 
 #define BUF_SIZE_FIRST 64
 
@@ -62,72 +63,6 @@ char *bytes_dup(struct bytes b)
         memcpy(copy, b.data, b.len);
     copy[b.len] = '\0';
     return copy;
-}
-
-size_t utf8_length(const char *s, size_t len)
-{
-    const uint8_t *b = (const uint8_t *)s;
-    uint8_t low = b[0] == 0xe0 ? 0xa0 : b[0] == 0xf0 ? 0x90 : 0x80;
-    uint8_t high = b[0] == 0xed ? 0x9f : b[0] == 0xf4 ? 0x8f : 0xbf;
-    size_t n;
-
-    if (b[0] < 0x80)
-        return 1;
-    if (b[0] < 0xc2 || b[0] > 0xf4)
-        return 0;
-    n = b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : 4;
-    if (len < n || b[1] < low || b[1] > high)
-        return 0;
-    for (size_t i = 2; i < n; i++) {
-        if ((b[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    return n;
-}
-
-/* Return: the code point of a character of @len bytes, at least 1. */
-static uint32_t code_point(const char *character, size_t len)
-{
-    const uint8_t *b = (const uint8_t *)character;
-    uint32_t point = len == 1 ? b[0] : b[0] & (0x7fu >> len);
-
-    for (size_t i = 1; i < len; i++)
-        point = point << 6 | (b[i] & 0x3f);
-    return point;
-}
-
-/* A control character (C0, C1, DEL), or a byte that is not UTF-8. */
-static bool is_control(const char *character, size_t len)
-{
-    const uint8_t *b = (const uint8_t *)character;
-
-    if (len <= 1)
-        return len == 0 || b[0] < 0x20 || b[0] == 0x7f;
-    return len == 2 && b[0] == 0xc2 && b[1] < 0xa0;
-}
-
-/* Whether a code point changes the direction of the text, or is invisible (Unicode 15). */
-static bool is_deceptive(uint32_t point)
-{
-    static const struct {
-        uint32_t first, last;
-    } ranges[] = {
-        {0xad, 0xad},       {0x34f, 0x34f},   {0x61c, 0x61c},     {0x115f, 0x1160},
-        {0x17b4, 0x17b5},   {0x180b, 0x180f}, {0x200b, 0x200f},   {0x2028, 0x202e},
-        {0x2060, 0x206f},   {0x3164, 0x3164}, {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},
-        {0xffa0, 0xffa0},   {0xfff9, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
-        {0xe0000, 0xe01ef},
-    };
-
-    for (size_t i = 0; i < array_size(ranges) && point >= ranges[i].first; i++)
-        if (point <= ranges[i].last)
-            return true;
-    return false;
-}
-
-bool utf8_is_harmful(const char *character, size_t len)
-{
-    return is_control(character, len) || is_deceptive(code_point(character, len));
 }
 
 void buf_deinit(struct buf *b)
@@ -246,7 +181,7 @@ static void json_escape(struct buf *b, const char *s, size_t n)
     static const char plain[] = "\"\\\b\f\n\r\t";
     static const char letter[] = "\"\\bfnrt";
     const char *at = *s ? strchr(plain, *s) : NULL;
-    uint32_t point = n > 0 ? code_point(s, n) : 0;
+    uint32_t point = n > 0 ? utf8_code_point(s, n) : 0;
 
     if (n == 0)
         buf_puts(b, "\xef\xbf\xbd");
@@ -284,7 +219,7 @@ static void put_json(struct buf *b, const char *s, size_t len,
 
 void buf_json(struct buf *b, const char *s, size_t len)
 {
-    put_json(b, s, len, is_control);
+    put_json(b, s, len, utf8_is_control);
 }
 
 void buf_json_shown(struct buf *b, const char *s, size_t len)

@@ -63,20 +63,6 @@ bool words_have(const char *words, const char *word);
 /* Return: a NUL-terminated copy, which the caller frees; NULL if memory is out. */
 char *bytes_dup(struct bytes b);
 
-/**
- * utf8_length() - bytes of the first character
- * @s:   text of at least one byte
- * @len: its bytes
- *
- * Return: 1 to 4, or 0 if it does not begin with well-formed UTF-8 (Unicode 15, table 3-7).
- */
-size_t utf8_length(const char *s, size_t len);
-
-/* Whether a character must not be shown to people: a control character (C0, C1, DEL); one that
- * changes the direction of the text or has no width, so that a reader sees another text than there
- * is; or a byte that is not UTF-8. @len: what utf8_length() has returned for it. */
-bool utf8_is_harmful(const char *character, size_t len);
-
 struct buf {
     uint8_t *data;
     size_t len;
@@ -111,7 +97,8 @@ void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(pr
  */
 void buf_json(struct buf *b, const char *s, size_t len);
 
-/* The same for people: all characters for which utf8_is_harmful() is true are escaped. */
+/* The same for people: all characters for which utf8_is_harmful() (base/utf8.h) is true are
+ * escaped. */
 void buf_json_shown(struct buf *b, const char *s, size_t len);
 
 /* Return: the text followed by a NUL, which len does not count; "" if it is empty or has failed. */

@@ -17,6 +17,7 @@
 #include <strings.h>
 
 #include "base/base64.h"
+#include "base/utf8.h"
 #include "drover/v1/types.pb-c.h"
 #include "model/check.h"
 #include "model/reflect.h"
@@ -136,7 +137,7 @@ struct reader {
 /* For "%.*s": the beginning of a text that a client has sent, without a part of a character at its
  * end. */
 #define QUOTED_MAX 64
-#define QUOTED(text) (int)wire_text_fit(text, QUOTED_MAX), text
+#define QUOTED(text) (int)utf8_fit(text, QUOTED_MAX), text
 
 /* Zeroed memory; NULL if memory is out. */
 static void *reader_alloc(struct reader *r, size_t size)
@@ -808,7 +809,7 @@ static int payload_json(struct bytes data, json_t **out)
 
 static bool is_text(struct bytes data)
 {
-    return data.len == 0 || (!memchr(data.data, '\0', data.len) && wire_utf8_valid(data));
+    return data.len == 0 || (!memchr(data.data, '\0', data.len) && utf8_valid(data));
 }
 
 static bool payload_is_text(const char *content_type, struct bytes data)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/utf8.h"
 #include "model/check.h"
 #include "model/reply_to.h"
 #include "model/wire.h"
@@ -100,7 +101,7 @@ size_t reply_to_node(const char *address, uint8_t *out)
 bool reply_to_field_valid(const char *reply_to)
 {
     return check_text_given(reply_to, WIRE_REPLY_TO_MAX, NULL, NULL) &&
-           wire_utf8_valid(bytes_str(reply_to)) && strncmp(reply_to, "drover.", 7) != 0 &&
+           utf8_valid(bytes_str(reply_to)) && strncmp(reply_to, "drover.", 7) != 0 &&
            strncmp(reply_to, "amq.rabbitmq.", 13) != 0;
 }
 

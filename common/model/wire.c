@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "model/change.h"
 #include "model/check.h"
 #include "model/json.h"
@@ -94,28 +95,6 @@ static int memory_problem(const char *field, struct problem *problem)
 
 /* ---- text and numbers ---- */
 
-bool wire_utf8_valid(struct bytes text)
-{
-    for (size_t i = 0, len; i < text.len; i += len) {
-        len = utf8_length((const char *)text.data + i, text.len - i);
-        if (len == 0)
-            return false;
-    }
-    return true;
-}
-
-size_t wire_text_fit(const char *text, size_t max)
-{
-    size_t len = strnlen(text, max + 1);
-
-    if (len <= max)
-        return len;
-    len = max;
-    while (len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80)
-        len--;
-    return len;
-}
-
 static bool plain_check(const ProtobufCMessage *message, const struct path *where,
                         struct problem *problem);
 
@@ -125,7 +104,7 @@ static bool value_check(ProtobufCType type, const void *value, const struct path
 {
     switch (type) {
     case PROTOBUF_C_TYPE_STRING:
-        return wire_utf8_valid(bytes_str(*(char *const *)value)) ||
+        return utf8_valid(bytes_str(*(char *const *)value)) ||
                check_fail(problem, where, "must be UTF-8");
     case PROTOBUF_C_TYPE_DOUBLE:
         return isfinite(*(const double *)value) ||
@@ -655,7 +634,7 @@ static int properties_apply(const struct wire_message *m, const struct wire_prop
             r = text_default(&m->submit->reply_to, p->reply_to);
         /* A client may add trace headers to all messages: an invalid one is ignored, not refused.
          */
-        if (r == 0 && p->traceparent && wire_utf8_valid(bytes_str(p->traceparent)) &&
+        if (r == 0 && p->traceparent && utf8_valid(bytes_str(p->traceparent)) &&
             check_text(p->traceparent, WIRE_TRACEPARENT_MAX, NULL, NULL))
             r = text_default(&m->submit->traceparent, p->traceparent);
     } else if (m->type == WIRE_CONTROL) {

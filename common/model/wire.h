@@ -219,9 +219,3 @@ bool wire_workflow_ref(const char *ref, struct bytes *name, uint32_t *version);
 
 /* Whether a command is ListJobs or ListWorkflows, which name no job. */
 bool wire_about_no_job(const Drover__V1__Control *m);
-
-/* Return: the bytes of @text that fit @max without cutting through a character. */
-size_t wire_text_fit(const char *text, size_t max);
-
-/* Whether the text is UTF-8 by RFC 3629. */
-bool wire_utf8_valid(struct bytes text);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "fuzz.h"
 
 uint8_t fuzz_byte(struct bytes *input)

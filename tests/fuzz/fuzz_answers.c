@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "fuzz.h"
 #include "model/history.h"
 #include "model/json.h"

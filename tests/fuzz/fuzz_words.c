@@ -15,6 +15,7 @@
 
 #include <jansson.h>
 
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/job.h"
 #include "cli/parse.h"
@@ -238,7 +239,7 @@ static void payload_check(Drover__V1__Payload *p, struct bytes data)
 
     assert(bytes_equal(bytes_of(p->data.data, p->data.len), data));
     assert((strcmp(p->content_type, "application/json") == 0) == is_json(data));
-    assert(strncmp(p->content_type, "text/", strlen("text/")) != 0 || wire_utf8_valid(data));
+    assert(strncmp(p->content_type, "text/", strlen("text/")) != 0 || utf8_valid(data));
     m.job_id = m.workflow = (char *)"w";
     m.input = p;
     assert(wire_encode(&m.base, true, &body) == 0);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "base/utf8.h"
 #include "memory.h"
 #include "model/json.h"
 #include "model/reply_to.h"
@@ -739,16 +740,16 @@ static void test_answers_in_kind(void **state)
 
 static void test_text_fit(void **state)
 {
-    assert_int_equal(wire_text_fit("abc", 3), 3);
-    assert_int_equal(wire_text_fit("abc", 2), 2);
-    assert_int_equal(wire_text_fit("a\xe2\x82\xac", 4), 4);
-    assert_int_equal(wire_text_fit("a\xe2\x82\xac", 3), 1);
-    assert_int_equal(wire_text_fit("a\xe2\x82\xac", 2), 1);
-    assert_int_equal(wire_text_fit("a\xe2\x82\xac"
-                                   "b",
-                                   4),
+    assert_int_equal(utf8_fit("abc", 3), 3);
+    assert_int_equal(utf8_fit("abc", 2), 2);
+    assert_int_equal(utf8_fit("a\xe2\x82\xac", 4), 4);
+    assert_int_equal(utf8_fit("a\xe2\x82\xac", 3), 1);
+    assert_int_equal(utf8_fit("a\xe2\x82\xac", 2), 1);
+    assert_int_equal(utf8_fit("a\xe2\x82\xac"
+                              "b",
+                              4),
                      4);
-    assert_int_equal(wire_text_fit("", 0), 0);
+    assert_int_equal(utf8_fit("", 0), 0);
 }
 
 int main(void)
