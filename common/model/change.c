@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "model/reflect.h"
-#include "model/wire.h"
+#include "model/wire_encode.h"
 
 static bool is_given(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *field)
 {

@@ -4,8 +4,8 @@
  *
  * The result is a definition of its own, with the name and the version of the job's definition and
  * another digest; so is the result of a migration. The scheduler applies changes (Retry.change),
- * model/wire checks them, and io/config/workflow_file makes them of the options --set of `drover
- * retry`.
+ * model/wire_check checks them, and io/config/workflow_file makes them of the options --set of
+ * `drover retry`.
  */
 #pragma once
 

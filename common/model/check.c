@@ -7,12 +7,16 @@
 #include "model/check.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/id.h"
-#include "model/wire.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "model/reflect.h"
+#include "model/wire_limits.h"
 
 #define TIME_MAX_MS INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */
 
@@ -104,4 +108,45 @@ bool check_payload(const Drover__V1__Payload *payload, size_t max, const struct 
         return check_fail(problem, where, "must be at most %zu bytes, not %zu", max, size);
     return check_text(payload->content_type, WIRE_CONTENT_TYPE_MAX, PATH(where, "content_type"),
                       problem);
+}
+
+/* One value of a field: text must be UTF-8, a number finite, a message valid in the same sense. */
+static bool value_check(ProtobufCType type, const void *value, const struct path *where,
+                        struct problem *problem)
+{
+    switch (type) {
+    case PROTOBUF_C_TYPE_STRING:
+        return utf8_valid(bytes_str(*(char *const *)value)) ||
+               check_fail(problem, where, "must be UTF-8");
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return isfinite(*(const double *)value) ||
+               check_fail(problem, where, "must be a finite number");
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return check_encoding(*(ProtobufCMessage *const *)value, where, problem);
+    default:
+        return true;
+    }
+}
+
+/* Messages nest at most 4 deep. */
+bool check_encoding(const ProtobufCMessage *message, const struct path *where,
+                    struct problem *problem)
+{
+    const ProtobufCMessageDescriptor *d = message->descriptor;
+
+    for (unsigned i = 0; i < d->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &d->fields[i];
+        bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+        size_t size = reflect_size(field->type);
+        void *elements;
+        size_t n = reflect_elements(message, field, &elements);
+
+        for (size_t k = 0; k < n; k++) {
+            const struct path here = {where, field->name, repeated ? (int64_t)k : PATH_NO_INDEX};
+
+            if (!value_check(field->type, (uint8_t *)elements + k * size, &here, problem))
+                return false;
+        }
+    }
+    return true;
 }

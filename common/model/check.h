@@ -65,3 +65,8 @@ bool check_enum(const ProtobufCEnumDescriptor *type, int value, const struct pat
  * data together. */
 bool check_payload(const Drover__V1__Payload *payload, size_t max, const struct path *where,
                    struct problem *problem);
+
+/* What protobuf-c accepts but proto3 or arithmetic does not: each text of the message must be UTF-8
+ * and each number finite. */
+bool check_encoding(const ProtobufCMessage *message, const struct path *where,
+                    struct problem *problem);

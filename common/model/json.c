@@ -21,7 +21,7 @@
 #include "drover/v1/types.pb-c.h"
 #include "model/check.h"
 #include "model/reflect.h"
-#include "model/wire.h"
+#include "model/wire_limits.h"
 
 CLEANUP_DEFINE(json_t *, json_decref)
 

@@ -15,7 +15,8 @@
 #include <string.h>
 
 #include "model/status.h"
-#include "model/wire.h"
+#include "model/wire_encode.h"
+#include "model/wire_limits.h"
 
 #define CALLS_MAX 8 /* for one partition and one page: 2000 jobs are checked */
 

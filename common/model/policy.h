@@ -4,7 +4,8 @@
  *
  * A Policy message holds only the values that differ from what is inherited: an undo inherits from
  * its step, a step from its workflow, a workflow from the defaults below (docs/PROTOCOL.md lists
- * them). Called by model/workflow and model/wire; the agent and the command line read the limits.
+ * them). Called by model/workflow and model/wire_check; the agent and the command line read the
+ * limits.
  */
 #pragma once
 

@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "model/check.h"
 #include "model/reply_to.h"
-#include "model/wire.h"
+#include "model/wire_limits.h"
 
 /* Tags of Erlang's external term format (its manual page erl_ext_dist). */
 enum {

@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "model/check.h"
+#include "model/wire_encode.h"
+#include "model/wire_unpack.h"
 
 /* A workflow with what it owns; callers see only `shown`. */
 struct owner {

@@ -24,7 +24,7 @@
 #include "base/str.h"
 #include "drover/v1/types.pb-c.h"
 #include "model/policy.h"
-#include "model/wire.h"
+#include "model/wire_limits.h"
 
 enum {
     WORKFLOW_E_INVALID = 1,

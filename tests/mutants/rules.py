@@ -2035,13 +2035,13 @@ RULES = {
             f"{OWNERS} Owners.test_steps_are_the_operators_word",
         ),
         "a change renames a step": (
-            "common/model/wire.c",
+            "common/model/wire_check.c",
             "    if (*m->name || m->n_after > 0 ||",
             "    if (m->n_after > 0 ||",
             WIRE + " test_changes",
         ),
         "a change has another undo": (
-            "common/model/wire.c",
+            "common/model/wire_check.c",
             "    if (revert && (*revert->action || *revert->actor || revert->arguments))",
             "    if (false)",
             WIRE + " test_changes",
@@ -2756,7 +2756,7 @@ RULES = {
             "tests/unit/test_history test_tokens",
         ),
         "whoever binds an exchange to an actor's is believed": (
-            "common/model/wire.c",
+            "common/model/wire_reply.c",
             '? "" : WIRE_REPLY_STRANGER',
             '? "" : ""',
             f"{LIMITS} test_replies_by_a_way_round",
@@ -3972,7 +3972,7 @@ RULES = {
             f"{WIRE} test_properties_stand_in",
         ),
         "a Submit needs no id": (
-            "common/model/wire.c",
+            "common/model/wire_check.c",
             '    if (!check_name(m->job_id, PATH(NULL, "job_id"), problem))\n        return false;\n    if ((m->workflow',
             "    if ((m->workflow",
             f"{WIRE} test_submit",
@@ -3996,7 +3996,7 @@ RULES = {
             "tests/integration/test_bad_input.py BadInput.test_answered_in_kind",
         ),
         "unknown fields count": (
-            "common/model/wire.c",
+            "common/model/wire_unpack.c",
             "        unknown_drop(*out);\n",
             "",
             f"{WORKFLOW} test_unknown_fields_are_dropped",
@@ -4026,37 +4026,37 @@ RULES = {
     },
     "What is malformed is refused with its reason, bounded in size and memory, and takes nothing good along": {
         "a message may be as large as it likes": (
-            "common/model/wire.c",
+            "common/model/wire_unpack.c",
             "    if (body.len <= WIRE_MESSAGE_MAX)\n",
             "    if (true)\n",
             f"{WIRE} test_too_large",
         ),
         "a message takes as much memory as it likes": (
-            "common/model/wire.c",
+            "common/model/wire_unpack.c",
             "    if (size > b->left) {\n",
             "    if (false) {\n",
             f"{WIRE} test_memory_is_bounded",
         ),
         "text need not be UTF-8": (
-            "common/model/wire.c",
+            "common/model/check.c",
             "        return utf8_valid(bytes_str(*(char *const *)value)) ||",
             "        return true || utf8_valid(bytes_str(*(char *const *)value)) ||",
             f"{WIRE} test_bad_text_in_one_item",
         ),
         "a number need not be finite": (
-            "common/model/wire.c",
+            "common/model/check.c",
             "        return isfinite(*(const double *)value) ||",
             "        return true || isfinite(*(const double *)value) ||",
             f"{WIRE} test_text_and_numbers_of_protobuf",
         ),
         "a reply needs no token": (
-            "common/model/wire.c",
+            "common/model/wire_check.c",
             '           check_text_given(token, WIRE_TOKEN_MAX, PATH(where, "token"), problem);\n}\n\nstatic bool results',
             '           check_text(token, WIRE_TOKEN_MAX, PATH(where, "token"), problem);\n}\n\nstatic bool results',
             f"{WIRE} test_reply_items",
         ),
         "a command that changes something needs no command_id": (
-            "common/model/wire.c",
+            "common/model/wire_check.c",
             "           (command_repeatable(m) ?",
             "           (true ?",
             f"{WIRE} test_control",

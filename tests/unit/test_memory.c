@@ -33,6 +33,7 @@
 #include "model/store_ops.h"
 #include "model/trace.h"
 #include "model/wire.h"
+#include "model/wire_unpack.h"
 #include "model/workflow.h"
 #include "scheduler/scheduler.h"
 #include "supervisor/supervisor.h"

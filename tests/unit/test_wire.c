@@ -19,6 +19,7 @@
 #include "model/json.h"
 #include "model/reply_to.h"
 #include "model/wire.h"
+#include "model/wire_unpack.h"
 
 #define JOB "\"jobId\":\"a\""
 #define ORDER JOB ",\"workflow\":\"order\""
