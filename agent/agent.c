@@ -9,87 +9,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/machine.h"
-
-/* ---- timers ---- */
-
-void timer_set(struct agent *a, struct timer *t, int64_t when, timer_fn *fire)
-{
-    t->fire = fire;
-    if (heap_set(&a->timers, &t->node, when))
-        abort();
-}
-
-void timer_stop(struct agent *a, struct timer *t)
-{
-    heap_remove(&a->timers, &t->node);
-}
-
-static void on_timers(struct agent *a)
-{
-    struct heap_node *n;
-
-    while ((n = heap_first(&a->timers)) && n->when <= a->now) {
-        struct timer *t = container_of(n, struct timer, node);
-
-        heap_remove(&a->timers, n);
-        t->fire(a, t);
-    }
-}
+#include "agent/settings.h"
 
 /* ---- creation and release ---- */
-
-const struct agent_actor *actor_find(const struct agent *a, const char *name)
-{
-    static const struct agent_actor plain = {.name = ""};
-
-    for (size_t i = 0; i < a->config.n_actors; i++)
-        if (strcmp(a->config.actors[i].name, name) == 0)
-            return &a->config.actors[i];
-    return &plain;
-}
-
-/* A message holds at most as many requests as the agent can begin at once: each actor gets an equal
- * share of the slots. Return: 0 for messages of one request. */
-static unsigned batch_of(const struct agent_config *config, const struct agent_actor *actor)
-{
-    unsigned slots = config->concurrency / (unsigned)config->n_actors;
-    unsigned batch = actor->batch < slots ? actor->batch : slots;
-
-    return batch > 1 ? batch : 0;
-}
-
-static int copy_config(struct agent_config *to, const struct agent_config *from)
-{
-    struct agent_actor *actors = calloc(from->n_actors + 1, sizeof(*actors));
-
-    *to = *from;
-    to->actors = actors;
-    to->n_actors = 0;
-    to->name = strdup(from->name);
-    if (!actors || !to->name)
-        return -ENOMEM;
-    for (; to->n_actors < from->n_actors; to->n_actors++) {
-        actors[to->n_actors] = from->actors[to->n_actors];
-        actors[to->n_actors].name = strdup(from->actors[to->n_actors].name);
-        actors[to->n_actors].batch = batch_of(from, &from->actors[to->n_actors]);
-        if (!actors[to->n_actors].name)
-            return -ENOMEM;
-    }
-    if (to->retry_ms == 0)
-        to->retry_ms = MACHINE_RETRY_MS;
-    return 0;
-}
-
-static void free_config(struct agent_config *config)
-{
-    for (size_t i = 0; i < config->n_actors; i++)
-        free((char *)config->actors[i].name);
-    free((void *)config->actors);
-    free((char *)config->name);
-}
 
 int agent_new(struct agent **out, const struct agent_config *config, const struct rng *seed)
 {
@@ -104,7 +28,7 @@ int agent_new(struct agent **out, const struct agent_config *config, const struc
     list_init(&a->waiting);
     list_init(&a->replies[0]);
     list_init(&a->replies[1]);
-    if (copy_config(&a->config, config)) {
+    if (settings_copy(&a->config, config)) {
         agent_free(a);
         return -ENOMEM;
     }
@@ -131,7 +55,7 @@ struct agent *agent_free(struct agent *a)
     timer_stop(a, &a->crowded);
     assert(list_empty(&a->deliveries));
     heap_deinit(&a->timers);
-    free_config(&a->config);
+    settings_free(&a->config);
     free(a);
     return NULL;
 }
@@ -150,8 +74,7 @@ static void on_delivery(struct agent *a, const struct bus_delivery *d)
 
 static int64_t next_tick(const struct agent *a)
 {
-    const struct heap_node *n = heap_first(&a->timers);
-    int64_t next = n ? n->when : INT64_MAX;
+    int64_t next = timer_next(a);
     int64_t flush_at = pace_when(&a->replying, a->now);
     bool gathered = !list_empty(&a->replies[0]) || !list_empty(&a->replies[1]);
 
@@ -179,7 +102,7 @@ int64_t agent_step(struct agent *a, const struct agent_event *event, struct effe
         runs_drain(a);
         break;
     case AGENT_TICK:
-        on_timers(a);
+        timer_tick(a);
         replies_flush(a);
         break;
     }

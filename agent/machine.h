@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the agent's machine: deliveries, runs and publishes
+ * Inside the agent's machine: runs and publishes
  *
  * What the files of the machine share: agent.c, on_requests.c, suspects.c, run.c, requeue.c and
  * replies.c. No other file may include this header.
- *
- * A delivery is kept from its arrival to its end. Each of its requests becomes one run; if any of
- * it cannot be run, the whole message goes out as one dead letter as well. The delivery is
- * acknowledged when no part of it is open.
- *
- *     delivery ── run ── reply ──┐
- *             └── run ── reply ──┴─ publish ── confirmed: runs end, deliveries are acknowledged
- *             └── publish (dead letter)
- *                 run ── publish (Progress) ── confirmed: the lease is renewed
  *
  * The states of a run, and where each leads:
  *
@@ -30,15 +21,15 @@
 #include <stdint.h>
 
 #include "agent/agent.h"
+#include "agent/delivery.h"
+#include "agent/recent.h"
+#include "agent/timer.h"
 #include "base/hash.h"
-#include "base/heap.h"
 #include "base/list.h"
 #include "base/pace.h"
 #include "model/wire.h"
 
-#define MACHINE_RECENT 1024  /* digests that a struct recent holds */
 #define MACHINE_HEARTBEATS 3 /* how many heartbeats the store waits for a Progress */
-#define MACHINE_RETRY_MS 100 /* the default of agent_config.retry_ms */
 /* Where a step asks for no heartbeats, the agent publishes Progress once, as evidence that it has
  * begun: when the run has lasted for this share of its lease (a quarter) or for this time,
  * whichever is shorter. */
@@ -55,30 +46,6 @@ static_assert(MACHINE_JSON_GROWTH *
                       (WIRE_RESULT_MAX + WIRE_ERROR_DETAILS_MAX + MACHINE_REPLY_BASE) <=
                   WIRE_MESSAGE_MAX,
               "any one reply fits a message");
-
-struct timer;
-typedef void timer_fn(struct agent *a, struct timer *t);
-
-struct timer {
-    struct heap_node node; /* in agent.timers */
-    timer_fn *fire;
-};
-
-/* One message of requests, until each of its requests has ended. */
-struct delivery {
-    struct list link;  /* in agent.deliveries */
-    uint64_t handle;   /* of the bus, for the ack */
-    unsigned refs;     /* from runs, followers, a dead letter, a suspect */
-    unsigned open;     /* how many of the refs hold the ack back */
-    bool repeated;     /* it was delivered or sent before */
-    bool left;         /* it is never acknowledged: the broker delivers it again */
-    bool acked;        /* it was acknowledged before it was read: see suspects.c */
-    bool counted;      /* the broker's prefetch counts it, for one of its runs that has a slot */
-    int64_t received;  /* monotonic ms */
-    const char *actor; /* of its queue, as in agent.config; "" if the config does not list it */
-    struct wire_message message;
-    struct bytes body; /* of the dead letter that it became; owned */
-};
 
 enum run_state {
     RUN_WAITING,
@@ -119,12 +86,6 @@ struct run {
 struct follower {
     struct list link;
     struct delivery *delivery;
-};
-
-/* The digests of the last MACHINE_RECENT texts. All zero is empty. */
-struct recent {
-    uint64_t digests[MACHINE_RECENT];
-    size_t next;
 };
 
 /* A suspect that waits to be read, or the present one. */
@@ -180,15 +141,6 @@ struct agent {
     struct agent_stats stats;
 };
 
-/* ---- agent.c ---- */
-
-/* Sets a timer, or moves it. @when: monotonic ms. Out of memory aborts. */
-void timer_set(struct agent *a, struct timer *t, int64_t when, timer_fn *fire);
-/* Harmless on a timer that is not set. */
-void timer_stop(struct agent *a, struct timer *t);
-/* Return: the settings of this actor; never NULL: all 0 if the config does not list it. */
-const struct agent_actor *actor_find(const struct agent *a, const char *name);
-
 /* ---- on_requests.c ---- */
 
 void on_requests(struct agent *a, const struct bus_delivery *d);
@@ -196,18 +148,9 @@ void on_answers(struct agent *a, const struct bus_delivery *d);
 /* Reads the message @d and makes a run of each good request. Takes over the first hold on
  * @delivery. */
 void requests_begin(struct agent *a, struct delivery *delivery, const struct bus_delivery *d);
-/* Adds a reference that holds the ack back. delivery_settle() releases the ack, delivery_drop() the
- * reference. */
-void delivery_hold(struct delivery *d);
-/* One hold less on the ack. Acknowledges the delivery when it was the last. */
-void delivery_settle(struct agent *a, struct delivery *d);
-/* One reference less. Frees the delivery when it was the last. */
-void delivery_drop(struct delivery *d);
 
 /* ---- suspects.c ---- */
 
-void recent_add(struct recent *r, struct bytes b);
-bool recent_has(const struct recent *r, struct bytes b);
 /* Return: whether the broker delivers @d again and this process has not read it. */
 bool suspect(const struct agent *a, const struct bus_delivery *d);
 /* Keeps the message until it may be read. Takes over the first hold on @delivery. */
@@ -223,8 +166,6 @@ void suspects_told(struct agent *a);
 
 /* ---- requeue.c ---- */
 
-/* Gives the message back to the broker, unless that was done or it was acknowledged. */
-void delivery_requeue(struct agent *a, struct delivery *d);
 /* Runs at the end of each agent_step(): sees to it that the agent holds no more requests than it
  * has slots for. */
 void slots_watch(struct agent *a);
@@ -278,8 +219,3 @@ void dead_letter(struct agent *a, struct delivery *d, const struct bus_delivery 
 /* A publish has an outcome. */
 void on_outcome(struct agent *a, uint64_t id, enum bus_outcome outcome);
 void publish_free(struct agent *a, struct publish *p);
-
-/* Copies at most @max bytes of @from to @to, and a NUL. The copy is well-formed UTF-8 in whole
- * characters; a '?' replaces each other byte and each control character, except for newlines and
- * tabs where @lines is set. Return: bytes without the NUL. */
-size_t text_copy(char *to, struct bytes from, size_t max, bool lines);

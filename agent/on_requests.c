@@ -2,71 +2,16 @@
 /*
  * ON Requests, ON ProgressAnswers: deliveries of the agent's machine; agent.c calls it
  *
- * The other parts of the machine use its functions for deliveries. A suspect waits (suspects.c). Of
+ * A suspect waits (suspects.c). Of
  * any other Requests message each good request becomes a run; if one is bad, the whole message also
  * goes out as a dead letter. A ProgressAnswer that says `wanted = false` stops its run.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/machine.h"
 #include "base/log.h"
 
-/* ---- deliveries ---- */
-
-static struct delivery *delivery_new(struct agent *a, const struct bus_delivery *d)
-{
-    struct delivery *delivery = or_abort(calloc(1, sizeof(*delivery)));
-
-    delivery->handle = d->handle;
-    delivery->repeated = d->redelivered || d->resent;
-    delivery->received = a->now;
-    delivery->actor = actor_find(a, d->actor)->name;
-    list_append(&a->deliveries, &delivery->link);
-    delivery_hold(delivery); /* until all its requests are runs */
-    return delivery;
-}
-
-void delivery_hold(struct delivery *d)
-{
-    d->refs++;
-    d->open++;
-}
-
-void delivery_settle(struct agent *a, struct delivery *d)
-{
-    assert(d->open > 0);
-    if (--d->open == 0 && !d->left && !d->acked)
-        effects_add(a->out, EFFECT_ACK, d->handle);
-}
-
-void delivery_drop(struct delivery *d)
-{
-    assert(d->refs > 0);
-    if (--d->refs > 0)
-        return;
-    list_remove(&d->link);
-    wire_free(&d->message);
-    free((void *)d->body.data);
-    free(d);
-}
-
 /* ---- requests ---- */
-
-/* Return: NULL, or what is wrong with the whole message. */
-static const char *decode(enum wire_type type, const struct bus_delivery *d,
-                          struct wire_message *out, struct problem *problem)
-{
-    int result;
-
-    if (d->oversize)
-        return "TOO_LARGE";
-    result = wire_decode(type, d->body, NULL, out, problem);
-    if (result == -ENOMEM)
-        abort();
-    return wire_reason(result);
-}
 
 /* Makes a run of each good request. Return: NULL, or INVALID; then @problem is that of the first
  * bad request. */
@@ -92,7 +37,7 @@ void requests_begin(struct agent *a, struct delivery *delivery, const struct bus
     const char *bad;
 
     recent_add(&a->bodies, d->body);
-    bad = decode(WIRE_REQUESTS, d, &delivery->message, &problem);
+    bad = delivery_decode(WIRE_REQUESTS, d, &delivery->message, &problem);
     if (!bad)
         bad = run_good(a, delivery, &problem);
     if (bad)
@@ -131,7 +76,7 @@ void on_answers(struct agent *a, const struct bus_delivery *d)
 {
     CLEANUP(wire_free) struct wire_message message = {0};
     struct problem problem = {0};
-    const char *bad = decode(WIRE_PROGRESS_ANSWERS, d, &message, &problem);
+    const char *bad = delivery_decode(WIRE_PROGRESS_ANSWERS, d, &message, &problem);
 
     if (bad) {
         log_warn("progress_answer_refused", LOG_S("reason", bad), LOG_S("field", problem.field));

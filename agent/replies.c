@@ -10,40 +10,18 @@
 #include <string.h>
 
 #include "agent/machine.h"
+#include "agent/settings.h"
 #include "base/log.h"
 #include "base/utf8.h"
 
 /* ---- the reply of a run ---- */
-
-size_t text_copy(char *to, struct bytes from, size_t max, bool lines)
-{
-    const char *text = (const char *)from.data;
-    size_t len = 0;
-
-    for (size_t n; len < from.len; len += n) {
-        bool printable = (unsigned char)text[len] >= ' ' && text[len] != 0x7f;
-        bool line = lines && (text[len] == '\n' || text[len] == '\t');
-
-        n = utf8_length(text + len, from.len - len);
-        if (len + (n ? n : 1) > max)
-            break;
-        if (n > 0 && (printable || line)) {
-            memcpy(to + len, text + len, n);
-        } else {
-            to[len] = '?';
-            n = 1;
-        }
-    }
-    to[len] = '\0';
-    return len;
-}
 
 /* Copies @from to *memory, and moves *memory behind the copy. Return: the copy. */
 static char *text_keep(char **memory, struct bytes from, size_t max, bool lines)
 {
     char *text = *memory;
 
-    *memory += text_copy(text, from, max, lines) + 1;
+    *memory += utf8_copy(text, from, max, lines) + 1;
     return text;
 }
 
@@ -101,7 +79,7 @@ void reply_set(struct agent *a, struct run *run, const struct agent_result *resu
     run->reply.token = request->token;
     run->reply.agent = (char *)a->config.name;
     run->reply.duration_ms = a->now - run->started;
-    run->reply.batch = actor_find(a, request->actor)->batch;
+    run->reply.batch = settings_actor(&a->config, request->actor)->batch;
     if (result->ok)
         set_result(run, result);
     else

@@ -21,15 +21,6 @@ static void want(struct agent *a, bool wanted)
     effects_add(a->out, EFFECT_CONSUME, 0)->wanted = wanted;
 }
 
-void delivery_requeue(struct agent *a, struct delivery *d)
-{
-    if (!d->left && !d->acked) {
-        a->stats.requeued++;
-        effects_add(a->out, EFFECT_REQUEUE, d->handle);
-    }
-    d->left = true;
-}
-
 static void requeue_waiting(struct agent *a)
 {
     list_foreach_safe(l, &a->waiting) {
@@ -37,7 +28,7 @@ static void requeue_waiting(struct agent *a)
 
         if (run->delivery->acked)
             run_defer(a, run);
-        else if (run->delivery->message.requests->n_requests == 1)
+        else if (!delivery_is_batch(run->delivery))
             run_leave(a, run);
     }
     suspects_requeue(a);
@@ -61,7 +52,7 @@ void slots_watch(struct agent *a)
     }
     if (!crowded || (a->freed && a->unseen == 0))
         timer_stop(a, &a->crowded);
-    if (crowded && !a->paused && !heap_holds(&a->crowded.node))
+    if (crowded && !a->paused && !timer_is_set(&a->crowded))
         timer_set(a, &a->crowded, a->now + MOMENT_MS, on_crowded);
     a->freed = false;
     if (a->paused && free_slot)

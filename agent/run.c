@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "agent/machine.h"
+#include "agent/settings.h"
 #include "base/log.h"
+#include "base/utf8.h"
 
 #define RETRY_DOUBLINGS_MAX 6
 /* A request may wait for a slot for this time, or for half its lease, whichever is shorter; the
@@ -42,14 +44,9 @@ static void follow(struct run *run, struct delivery *d)
 static void on_deadline(struct agent *a, struct timer *t);
 static void on_no_slot(struct agent *a, struct timer *t);
 
-static bool is_batched(const struct run *run)
-{
-    return run->delivery->message.requests->n_requests > 1;
-}
-
 static int64_t patience(const struct run *run)
 {
-    int64_t most = is_batched(run) ? BATCHED_PATIENCE_MS : PATIENCE_MS;
+    int64_t most = delivery_is_batch(run->delivery) ? BATCHED_PATIENCE_MS : PATIENCE_MS;
     int64_t half = run->seen.request->lock_ms / 2;
 
     return half < most ? half : most;
@@ -307,7 +304,7 @@ static bool another_try(const struct agent *a, const struct run *run,
     int64_t wait = pause(a, run, result), took = a->now - run->tried;
 
     return transient && run->state == RUN_RUNNING && !a->draining &&
-           run->seen.tries < actor_find(a, run->seen.request->actor)->lease_retries &&
+           run->seen.tries < settings_actor(&a->config, run->seen.request->actor)->lease_retries &&
            wait <= PAUSE_MAX_MS && wait + took < stop_time(a, run) - a->now;
 }
 
@@ -363,7 +360,7 @@ void run_defer(struct agent *a, struct run *run)
         .class = "NO_SLOT",
         .message = "all slots of the agent are taken",
         .verdict = DROVER__V1__VERDICT__VERDICT_DEFER,
-        .retry_after_ms = is_batched(run) ? BATCHED_AGAIN_MS : 0,
+        .retry_after_ms = delivery_is_batch(run->delivery) ? BATCHED_AGAIN_MS : 0,
     };
 
     a->stats.waiting--;
@@ -434,7 +431,7 @@ static bool is_under_way(const struct run *run)
  * recovers the step. */
 static void acknowledge_early(struct agent *a, struct run *run)
 {
-    int64_t early = actor_find(a, run->seen.request->actor)->early_ack_ms;
+    int64_t early = settings_actor(&a->config, run->seen.request->actor)->early_ack_ms;
 
     if (run->settled || early == 0 || run->seen.request->lock_ms < early)
         return;
@@ -462,7 +459,7 @@ void run_not_renewed(struct agent *a, uint64_t id)
     struct run *run;
 
     HASH_FIND(by_id, a->runs, &id, sizeof(id), run);
-    if (run && is_under_way(run) && !heap_holds(&run->beat.node))
+    if (run && is_under_way(run) && !timer_is_set(&run->beat))
         timer_set(a, &run->beat, a->now + MACHINE_EVIDENCE_AGAIN_MS, on_beat);
 }
 
@@ -497,23 +494,14 @@ void run_progress(struct agent *a, uint64_t id, double fraction, const char *not
     HASH_FIND(by_id, a->runs, &id, sizeof(id), run);
     assert(run && has_slot(run));
     run->fraction = fraction <= 1 ? fraction : 1;
-    text_copy(run->note, bytes_str(note), WIRE_NOTE_MAX, false);
-}
-
-/* A message that other runs hold does not go back now. It is left unacknowledged, so that the
- * broker delivers all of it again when the connection ends. */
-static void leave_delivery(struct agent *a, struct delivery *d)
-{
-    if (d->refs == 1)
-        delivery_requeue(a, d);
-    d->left = true;
+    utf8_copy(run->note, bytes_str(note), WIRE_NOTE_MAX, false);
 }
 
 static void give_back(struct agent *a, struct run *run)
 {
-    leave_delivery(a, run->delivery);
+    delivery_leave(a, run->delivery);
     list_foreach(l, &run->followers)
-        leave_delivery(a, list_entry(l, struct follower, link)->delivery);
+        delivery_leave(a, list_entry(l, struct follower, link)->delivery);
     run_end(a, run);
 }
 
@@ -522,7 +510,7 @@ static void give_back(struct agent *a, struct run *run)
  * that is always late would get it again and again. */
 static void leave(struct agent *a, struct run *run)
 {
-    if (run->delivery->acked || run->delivery->repeated || is_batched(run))
+    if (run->delivery->acked || run->delivery->repeated || delivery_is_batch(run->delivery))
         run_silent(a, run);
     else
         give_back(a, run);
@@ -539,7 +527,7 @@ void runs_end_waiting(struct agent *a)
     struct run *run, *next;
 
     HASH_ITER(by_id, a->runs, run, next) {
-        if (run->state == RUN_WAITING && (run->delivery->acked || is_batched(run)))
+        if (run->state == RUN_WAITING && (run->delivery->acked || delivery_is_batch(run->delivery)))
             run_defer(a, run); /* given back, it would bring back its whole message */
         else if (run->state == RUN_WAITING)
             run_leave(a, run);

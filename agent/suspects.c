@@ -27,35 +27,6 @@
 #define ACK_MS 20
 #define ALONE_MS 100 /* after this time a suspect that was begun counts as harmless */
 
-/* ---- digests of recent messages and tokens ---- */
-
-/* FNV-1a. */
-static uint64_t digest_of(struct bytes b)
-{
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < b.len; i++)
-        digest = (digest ^ b.data[i]) * UINT64_C(0x100000001b3);
-    return digest;
-}
-
-void recent_add(struct recent *r, struct bytes b)
-{
-    r->digests[r->next++ % MACHINE_RECENT] = digest_of(b);
-}
-
-bool recent_has(const struct recent *r, struct bytes b)
-{
-    uint64_t digest = digest_of(b);
-
-    for (size_t i = 0; i < MACHINE_RECENT; i++)
-        if (r->digests[i] == digest)
-            return true;
-    return false;
-}
-
-/* ---- suspects ---- */
-
 bool suspect(const struct agent *a, const struct bus_delivery *d)
 {
     return d->redelivered && !recent_has(&a->bodies, d->body);
@@ -126,8 +97,7 @@ static void on_acknowledged(struct agent *a, struct timer *t)
 
 static void let_go(struct agent *a, struct suspect *s)
 {
-    s->delivery->acked = true;
-    effects_add(a->out, EFFECT_ACK, s->delivery->handle);
+    delivery_acknowledge(a, s->delivery);
     timer_set(a, &a->alone, a->now + ACK_MS, on_acknowledged);
 }
 
@@ -141,7 +111,7 @@ void suspects_told(struct agent *a)
  * Progress, the suspect is begun all the same; then its expiry may not be counted. */
 static void admit(struct agent *a, struct suspect *s)
 {
-    const char *digest = effects_printf(a->out, "%016" PRIx64, digest_of(s->seen.body));
+    const char *digest = effects_printf(a->out, "%016" PRIx64, recent_digest(s->seen.body));
 
     log_warn("suspect", LOG_S("digest", digest), LOG_I("bytes", s->seen.body.len));
     a->suspect = s;

@@ -95,3 +95,26 @@ size_t utf8_fit(const char *text, size_t max)
         len--;
     return len;
 }
+
+size_t utf8_copy(char *to, struct bytes from, size_t max, bool lines)
+{
+    const char *text = (const char *)from.data;
+    size_t len = 0;
+
+    for (size_t n; len < from.len; len += n) {
+        bool printable = (unsigned char)text[len] >= ' ' && text[len] != 0x7f;
+        bool line = lines && (text[len] == '\n' || text[len] == '\t');
+
+        n = utf8_length(text + len, from.len - len);
+        if (len + (n ? n : 1) > max)
+            break;
+        if (n > 0 && (printable || line)) {
+            memcpy(to + len, text + len, n);
+        } else {
+            to[len] = '?';
+            n = 1;
+        }
+    }
+    to[len] = '\0';
+    return len;
+}

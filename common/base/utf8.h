@@ -39,3 +39,8 @@ bool utf8_valid(struct bytes text);
 
 /* Return: the bytes of @text that fit @max without cutting through a character. */
 size_t utf8_fit(const char *text, size_t max);
+
+/* Copies at most @max bytes of @from to @to, and a NUL. The copy is well-formed UTF-8 in whole
+ * characters; a '?' replaces each other byte and each control character, except for newlines and
+ * tabs where @lines is set. Return: bytes without the NUL. */
+size_t utf8_copy(char *to, struct bytes from, size_t max, bool lines);

@@ -521,8 +521,8 @@ RULES = {
     "A failure report waives the undo only where the step says so, and proves that nothing took effect": {
         "an agent without a slot says that nothing will ever take effect": (
             "agent/run.c",
-            "        .retry_after_ms = is_batched(run)",
-            "        .effect = DROVER__V1__EFFECT__EFFECT_NONE,\n        .retry_after_ms = is_batched(run)",
+            "        .retry_after_ms = delivery_is_batch(run->delivery)",
+            "        .effect = DROVER__V1__EFFECT__EFFECT_NONE,\n        .retry_after_ms = delivery_is_batch(run->delivery)",
             f"{AGENT} test_suspect_while_draining",
         ),
         "an agent without a slot says of a first attempt that nothing will ever take effect": (
@@ -764,7 +764,7 @@ RULES = {
         ),
         "evidence that the broker has not taken is not given again": (
             "agent/run.c",
-            "    if (run && is_under_way(run) && !heap_holds(&run->beat.node))\n",
+            "    if (run && is_under_way(run) && !timer_is_set(&run->beat))\n",
             "    if (false)\n",
             f"{AGENT} test_evidence",
         ),
@@ -795,14 +795,14 @@ RULES = {
         ),
         "what came too late to be begun is thrown away": (
             "agent/run.c",
-            "    if (run->delivery->acked || run->delivery->repeated || is_batched(run))\n",
+            "    if (run->delivery->acked || run->delivery->repeated || delivery_is_batch(run->delivery))\n",
             "    if (true)\n",
             f"{AGENT} test_no_start_past_the_lease",
         ),
         "what comes too late goes back for ever": (
             "agent/run.c",
-            "    if (run->delivery->acked || run->delivery->repeated || is_batched(run))\n",
-            "    if (run->delivery->acked || is_batched(run))\n",
+            "    if (run->delivery->acked || run->delivery->repeated || delivery_is_batch(run->delivery))\n",
+            "    if (run->delivery->acked || delivery_is_batch(run->delivery))\n",
             f"{AGENT} test_no_start_past_the_lease",
         ),
         "a queue that nobody consumes is taken for one that was emptied": (
@@ -3651,7 +3651,7 @@ RULES = {
     "An agent tries again within the lease as often as its actor says, only what is transient, while there is time": {
         "an agent tries again as often as it likes": (
             "agent/run.c",
-            "           run->seen.tries < actor_find(a, run->seen.request->actor)->lease_retries &&\n",
+            "           run->seen.tries < settings_actor(&a->config, run->seen.request->actor)->lease_retries &&\n",
             "",
             f"{AGENT} test_failure_is_reported",
         ),
@@ -4933,7 +4933,7 @@ RULES = {
         ),
         "what is done of a message comes again with what is not": (
             "agent/run.c",
-            "(run->delivery->acked || is_batched(run))",
+            "(run->delivery->acked || delivery_is_batch(run->delivery))",
             "run->delivery->acked",
             f"{AGENT} test_batch_while_draining",
         ),
@@ -4974,14 +4974,14 @@ RULES = {
             f"{DISPATCH} test_what_comes_back_to_a_held_job",
         ),
         "an agent takes more than it has slots": (
-            "agent/agent.c",
+            "agent/settings.c",
             "unsigned batch = actor->batch < slots ? actor->batch : slots;",
             "unsigned batch = actor->batch;",
             f"{AGENT} test_what_it_takes_at_once",
         ),
         "what came in a batch waits as long as any other": (
             "agent/run.c",
-            "is_batched(run) ? BATCHED_PATIENCE_MS : PATIENCE_MS",
+            "delivery_is_batch(run->delivery) ? BATCHED_PATIENCE_MS : PATIENCE_MS",
             "PATIENCE_MS",
             f"{AGENT} test_batch_without_a_slot",
         ),
