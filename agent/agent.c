@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Agent: the entry points of the machine, its timers, and the distribution of events to its parts
+ * Agent: the step function of the machine, which gives each event to the file that handles it
  *
- * Implements agent.h. Beside the driver only the machine's own files call in here, by machine.h.
+ * agent_io.c calls the functions of agent.h; state.h describes the other files.
  */
 #include "agent/agent.h"
 
@@ -10,10 +10,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/machine.h"
+#include "agent/on_answers.h"
+#include "agent/on_requests.h"
+#include "agent/running.h"
 #include "agent/settings.h"
-
-/* ---- creation and release ---- */
+#include "agent/state.h"
 
 int agent_new(struct agent **out, const struct agent_config *config, const struct rng *seed)
 {
@@ -22,12 +23,10 @@ int agent_new(struct agent **out, const struct agent_config *config, const struc
     if (!a)
         return -ENOMEM;
     a->rng = *seed;
-    a->replying.few = config->few;
     list_init(&a->deliveries);
-    list_init(&a->suspects);
+    list_init(&a->suspects.waiting);
     list_init(&a->waiting);
-    list_init(&a->replies[0]);
-    list_init(&a->replies[1]);
+    replies_init(&a->replies, config->few);
     if (settings_copy(&a->config, config)) {
         agent_free(a);
         return -ENOMEM;
@@ -38,29 +37,18 @@ int agent_new(struct agent **out, const struct agent_config *config, const struc
 
 struct agent *agent_free(struct agent *a)
 {
-    struct publish *publish, *next_publish;
-    struct run *run, *next_run;
-
     if (!a)
         return NULL;
-    HASH_ITER(hh, a->publishes, publish, next_publish)
-        publish_free(a, publish);
-    HASH_ITER(by_id, a->runs, run, next_run)
-        run_free(a, run);
-    for (struct list *l; (l = list_pop(&a->suspects));)
-        suspect_free(list_entry(l, struct suspect, link));
-    if (a->suspect)
-        suspect_free(a->suspect);
-    timer_stop(a, &a->alone);
-    timer_stop(a, &a->crowded);
+    outgoing_free_all(a);
+    run_free_all(a);
+    suspect_free_all(a);
+    timer_stop(a, &a->crowding.timer);
     assert(list_empty(&a->deliveries));
     heap_deinit(&a->timers);
     settings_free(&a->config);
     free(a);
     return NULL;
 }
-
-/* ---- events ---- */
 
 static void on_delivery(struct agent *a, const struct bus_delivery *d)
 {
@@ -72,13 +60,18 @@ static void on_delivery(struct agent *a, const struct bus_delivery *d)
         on_requests(a, d);
 }
 
+static void on_drain(struct agent *a)
+{
+    a->draining = true;
+    suspect_requeue_all(a);
+    running_drain(a);
+}
+
 static int64_t next_tick(const struct agent *a)
 {
-    int64_t next = timer_next(a);
-    int64_t flush_at = pace_when(&a->replying, a->now);
-    bool gathered = !list_empty(&a->replies[0]) || !list_empty(&a->replies[1]);
+    int64_t next = timer_next(a), flush_at = replies_next(a);
 
-    return gathered && flush_at < next ? flush_at : next;
+    return flush_at < next ? flush_at : next;
 }
 
 int64_t agent_step(struct agent *a, const struct agent_event *event, struct effects *out)
@@ -90,25 +83,25 @@ int64_t agent_step(struct agent *a, const struct agent_event *event, struct effe
         on_delivery(a, event->delivery);
         break;
     case AGENT_OUTCOME:
-        on_outcome(a, event->id, event->outcome);
+        outgoing_outcome(a, event->id, event->outcome);
         break;
     case AGENT_DONE:
-        run_done(a, event->id, event->result);
+        running_done(a, event->id, event->result);
         break;
     case AGENT_PROGRESS:
-        run_progress(a, event->id, event->progress.fraction, event->progress.note);
+        running_progress(a, event->id, event->progress.fraction, event->progress.note);
         break;
     case AGENT_DRAIN:
-        runs_drain(a);
+        on_drain(a);
         break;
     case AGENT_TICK:
         timer_tick(a);
         replies_flush(a);
         break;
     }
-    suspects_admit(a);
-    runs_start(a);
-    slots_watch(a);
+    suspect_admit(a);
+    running_start(a);
+    crowding_watch(a);
     return next_tick(a);
 }
 

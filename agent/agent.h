@@ -45,8 +45,7 @@
  *                 the consumers and give waiting requests back, until a slot comes free
  *   ON drain      start nothing new, give waiting requests back, and let the runs finish
  *
- * Its parts are on_requests.c, suspects.c, run.c, requeue.c and replies.c; machine.h says how they
- * fit together.
+ * agent/state.h says which files the machine has, and how they fit together.
  */
 #pragma once
 

@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/machine.h"
 #include "agent/settings.h"
+#include "agent/state.h"
 
 struct delivery *delivery_new(struct agent *a, const struct bus_delivery *d)
 {

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ON Requests, ON ProgressAnswers: deliveries of the agent's machine; agent.c calls it
+ * ON Requests: makes runs of the requests of a message
  *
- * A suspect waits (suspects.c). Of
- * any other Requests message each good request becomes a run; if one is bad, the whole message also
- * goes out as a dead letter. A ProgressAnswer that says `wanted = false` stops its run.
+ * A suspect waits (suspect.c). Of any other Requests message each good request becomes a run; if
+ * one is bad, the whole message also goes out as a dead letter. Called by agent.c.
  */
-#include <string.h>
+#include "agent/on_requests.h"
 
-#include "agent/machine.h"
-#include "base/log.h"
-
-/* ---- requests ---- */
+#include "agent/letter.h"
+#include "agent/state.h"
+#include "agent/waiting.h"
 
 /* Makes a run of each good request. Return: NULL, or INVALID; then @problem is that of the first
  * bad request. */
@@ -23,7 +21,7 @@ static const char *run_good(struct agent *a, struct delivery *delivery, struct p
 
     for (size_t i = 0; i < m->n_requests; i++) {
         if (wire_check_request(m, i, &latest) == 0)
-            run_new(a, delivery, m->requests[i]);
+            waiting_add(a, delivery, m->requests[i]);
         else if (bad++ == 0)
             *problem = latest;
     }
@@ -31,19 +29,20 @@ static const char *run_good(struct agent *a, struct delivery *delivery, struct p
     return bad > 0 ? "INVALID" : NULL;
 }
 
-void requests_begin(struct agent *a, struct delivery *delivery, const struct bus_delivery *d)
+/* Reads the message @d. Takes over the first hold on @delivery. */
+static void begin(struct agent *a, struct delivery *delivery, const struct bus_delivery *d)
 {
     struct problem problem = {0};
     const char *bad;
 
-    recent_add(&a->bodies, d->body);
+    suspect_note_read(a, d);
     bad = delivery_decode(WIRE_REQUESTS, d, &delivery->message, &problem);
     if (!bad)
         bad = run_good(a, delivery, &problem);
     if (bad)
-        dead_letter(a, delivery, d,
-                    effects_printf(a->out, "%s%s%s%s%s", bad, *problem.field ? " " : "",
-                                   problem.field, *problem.reason ? " " : "", problem.reason));
+        letter_publish(a, delivery, d,
+                       effects_printf(a->out, "%s%s%s%s%s", bad, *problem.field ? " " : "",
+                                      problem.field, *problem.reason ? " " : "", problem.reason));
     delivery_settle(a, delivery);
     delivery_drop(delivery);
 }
@@ -52,37 +51,8 @@ void on_requests(struct agent *a, const struct bus_delivery *d)
 {
     struct delivery *delivery = delivery_new(a, d);
 
-    if (suspect(a, d))
-        suspect_new(a, delivery, d);
+    if (suspect_is(a, d))
+        suspect_new(a, delivery, d, begin);
     else
-        requests_begin(a, delivery, d);
-}
-
-/* ---- answers to Progress ---- */
-
-static void on_answer(struct agent *a, const Drover__V1__ProgressAnswer *answer)
-{
-    struct run *run;
-
-    if (answer->wanted)
-        return;
-    HASH_FIND(by_token, a->runs_by_token, answer->token, strlen(answer->token), run);
-    if (run)
-        run_unwanted(a, run);
-}
-
-/* These messages have neither ack nor dead letter: a bad one is logged and ignored. */
-void on_answers(struct agent *a, const struct bus_delivery *d)
-{
-    CLEANUP(wire_free) struct wire_message message = {0};
-    struct problem problem = {0};
-    const char *bad = delivery_decode(WIRE_PROGRESS_ANSWERS, d, &message, &problem);
-
-    if (bad) {
-        log_warn("progress_answer_refused", LOG_S("reason", bad), LOG_S("field", problem.field));
-        return;
-    }
-    for (size_t i = 0; i < message.progress_answers->n_answers; i++)
-        if (wire_check_progress_answer(message.progress_answers, i, NULL) == 0)
-            on_answer(a, message.progress_answers->answers[i]);
+        begin(a, delivery, d);
 }

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "agent/machine.h"
+#include "agent/state.h"
 
 void timer_set(struct agent *a, struct timer *t, int64_t when, timer_fn *fire)
 {

@@ -520,17 +520,15 @@ RULES = {
     },
     "A failure report waives the undo only where the step says so, and proves that nothing took effect": {
         "an agent without a slot says that nothing will ever take effect": (
-            "agent/run.c",
+            "agent/waiting.c",
             "        .retry_after_ms = delivery_is_batch(run->delivery)",
             "        .effect = DROVER__V1__EFFECT__EFFECT_NONE,\n        .retry_after_ms = delivery_is_batch(run->delivery)",
             f"{AGENT} test_suspect_while_draining",
         ),
         "an agent without a slot says of a first attempt that nothing will ever take effect": (
-            "agent/run.c",
+            "agent/waiting.c",
             "    a->stats.waiting--;\n    timer_stop(a, &run->deadline);\n    list_remove(&run->link);\n",
-            "    if (run->seen.request->attempt <= 1 && !run->seen.repeated)\n"
-            "        busy.effect = DROVER__V1__EFFECT__EFFECT_NONE;\n"
-            "    a->stats.waiting--;\n    timer_stop(a, &run->deadline);\n    list_remove(&run->link);\n",
+            "    if (run->seen.request->attempt <= 1 && !run->seen.repeated)\n        busy.effect = DROVER__V1__EFFECT__EFFECT_NONE;\n    a->stats.waiting--;\n    timer_stop(a, &run->deadline);\n    list_remove(&run->link);\n",
             f"{AGENT} test_waiting_for_a_slot",
         ),
         "a failure proves more than it does": (
@@ -757,50 +755,49 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_what_comes_back_begun_is_left_to_its_lease",
         ),
         "an agent does not say that it has begun": (
-            "agent/run.c",
+            "agent/heartbeat.c",
             "        timer_set(a, &run->beat, a->now + evidence_after(run), on_beat);\n",
             "        (void)0;\n",
             f"{AGENT} test_evidence",
         ),
         "evidence that the broker has not taken is not given again": (
-            "agent/run.c",
-            "    if (run && is_under_way(run) && !timer_is_set(&run->beat))\n",
+            "agent/heartbeat.c",
+            "    if (run && run_is_under_way(run) && !timer_is_set(&run->beat))\n",
             "    if (false)\n",
             f"{AGENT} test_evidence",
         ),
         "a suspect is acknowledged before there is evidence": (
-            "agent/suspects.c",
-            "    if (s->token)\n        progress_of_suspect(a, s);\n    else\n        let_go(a, s);\n",
-            "    if (s->token)\n        progress_of_suspect(a, s);\n    let_go(a, s);\n",
+            "agent/suspect.c",
+            "    if (s->token)\n        tell(a, s);\n    else\n        let_go(a, s);\n",
+            "    if (s->token)\n        tell(a, s);\n    let_go(a, s);\n",
             f"{AGENT} test_evidence_of_a_suspect",
         ),
         "a suspect is done, and not answered, at the end": (
-            "agent/suspects.c",
-            "    if (a->draining)\n        runs_end_waiting(a);\n",
+            "agent/suspect.c",
+            "    if (a->draining)\n        running_drain(a);\n",
             "",
             f"{AGENT} test_suspect_while_draining",
         ),
         "a suspect that was not told of is kept at the end": (
-            "agent/run.c",
-            "    suspects_requeue(a);\n",
+            "agent/agent.c",
+            "    suspect_requeue_all(a);\n",
             "",
             f"{AGENT} test_a_suspect_at_the_end",
         ),
         "what was told of is given back at the end": (
-            "agent/suspects.c",
-            "void suspects_requeue(struct agent *a)\n{\n",
-            "void suspects_requeue(struct agent *a)\n{\n"
-            "    if (a->suspect && !a->suspect->delivery->acked)\n        requeue(a, take(a->suspect));\n",
+            "agent/suspect.c",
+            "void suspect_requeue_all(struct agent *a)\n{\n",
+            "void suspect_requeue_all(struct agent *a)\n{\n    if (a->suspects.present && !a->suspects.present->delivery->acked)\n        requeue(a, take(a->suspects.present));\n",
             f"{AGENT} test_a_suspect_at_the_end",
         ),
         "what came too late to be begun is thrown away": (
-            "agent/run.c",
+            "agent/waiting.c",
             "    if (run->delivery->acked || run->delivery->repeated || delivery_is_batch(run->delivery))\n",
             "    if (true)\n",
             f"{AGENT} test_no_start_past_the_lease",
         ),
         "what comes too late goes back for ever": (
-            "agent/run.c",
+            "agent/waiting.c",
             "    if (run->delivery->acked || run->delivery->repeated || delivery_is_batch(run->delivery))\n",
             "    if (run->delivery->acked || delivery_is_batch(run->delivery))\n",
             f"{AGENT} test_no_start_past_the_lease",
@@ -2060,13 +2057,13 @@ RULES = {
             "  set_state(job, i, rec, 'R', lease + t.lock)\n",
         ),
         "the first Progress comes late": (
-            "agent/run.c",
+            "agent/heartbeat.c",
             "        on_beat(a, &run->beat);",
             "        timer_set(a, &run->beat, a->now + request->heartbeat_ms, on_beat);",
             f"{AGENT} test_heartbeats",
         ),
         "a heartbeat may be longer than its lease": (
-            "agent/run.c",
+            "agent/heartbeat.c",
             "    return request->heartbeat_ms < request->lock_ms ? request->heartbeat_ms : request->lock_ms;\n",
             "    return request->heartbeat_ms;\n",
             f"{AGENT} test_heartbeat_beyond_the_lease",
@@ -2113,15 +2110,15 @@ RULES = {
             "        if (false)\n            run_silent",
         ),
         "a handler starts after its lease": (
-            "agent/run.c",
-            "    if (a->now >= stop_time(a, run)) { /* the process stood still for so long */",
+            "agent/running.c",
+            "    if (a->now >= run_stop_time(a, run)) { /* the process stood still for so long */",
             "    if (false) {",
             f"{AGENT} test_no_start_past_the_lease",
         ),
         "an agent that is cut off goes on": (
             "agent/run.c",
-            "run->held_until < stop ? run->held_until : stop, on_deadline",
-            "stop, on_deadline",
+            "run->held_until < stop ? run->held_until : stop, fire",
+            "stop, fire",
             f"{AGENT} test_cut_off",
         ),
     },
@@ -2147,9 +2144,9 @@ RULES = {
     },
     "The answer to Progress stops what the job no longer wants": {
         "what the job does not want ends in silence": (
-            "agent/run.c",
-            "        reply_set(a, run, run->cut);\n",
-            "        return leave_slot(a, run), run_end(a, run);\n",
+            "agent/running.c",
+            "        run_set_reply(a, run, run->cut);\n",
+            "        return leave_slot(a, run), run_silent(a, run);\n",
             f"{AGENT} test_cut_off",
         ),
         "Progress is told that all is wanted": (
@@ -2165,7 +2162,7 @@ RULES = {
             "tests/integration/test_long_work.py LongWork.test_unwanted_request_is_aborted",
         ),
         "an agent does not heed what is not wanted": (
-            "agent/on_requests.c",
+            "agent/on_answers.c",
             "    if (answer->wanted)\n        return;\n",
             "    if (answer->token)\n        return;\n",
             f"{AGENT} test_unwanted_is_stopped",
@@ -2193,7 +2190,7 @@ RULES = {
     },
     "A lease that outlives half of consumer_timeout is acknowledged early": {
         "long work is acknowledged late": (
-            "agent/run.c",
+            "agent/heartbeat.c",
             "    if (run->settled || early == 0 || run->seen.request->lock_ms < early)\n",
             "    if (true)\n",
             f"{AGENT} test_early_ack",
@@ -2201,14 +2198,14 @@ RULES = {
     },
     "An agent holds no request that it has no slot for": {
         "an agent takes more than it has slots for": (
-            "agent/requeue.c",
-            "    if (!crowded || (a->freed && a->unseen == 0))\n",
+            "agent/crowding.c",
+            "    if (!crowded || (a->slots.freed && a->slots.unseen == 0))\n",
             "    if (true)\n",
             f"{AGENT} test_no_hoarding",
         ),
         "an agent that had no slot consumes no more": (
-            "agent/requeue.c",
-            "if (a->paused && free_slot)",
+            "agent/crowding.c",
+            "if (a->crowding.paused && free_slot)",
             "if (false)",
         ),
         "an agent that drains keeps what it has not begun": (
@@ -2995,18 +2992,18 @@ RULES = {
     },
     "Poison and agents: a suspect is acknowledged before it is read, and read alone": {
         "what an agent has died of is no suspect": (
-            "agent/suspects.c",
-            "    return d->redelivered && !recent_has(&a->bodies, d->body);",
+            "agent/suspect.c",
+            "    return d->redelivered && !recent_has(&a->suspects.bodies, d->body);",
             "    return false;",
         ),
         "a suspect is read before it is acknowledged": (
-            "agent/suspects.c",
-            "    timer_set(a, &a->alone, a->now + ACK_MS, on_acknowledged);\n",
+            "agent/suspect.c",
+            "    timer_set(a, &a->suspects.alone, a->now + ACK_MS, on_acknowledged);\n",
             "    begin(a);\n",
             f"{AGENT} test_repeated",
         ),
         "suspects are read side by side": (
-            "agent/suspects.c",
+            "agent/suspect.c",
             "#define ALONE_MS 100",
             "#define ALONE_MS 0",
             f"{AGENT} test_suspects",
@@ -3583,7 +3580,7 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_no_room_for_more_data",
         ),
         "an agent sends a result that is too large": (
-            "agent/replies.c",
+            "agent/reply.c",
             "    if (result->ok && bytes_str(result->content_type).len + result->result.len > WIRE_RESULT_MAX)\n",
             "    if (false)\n",
             f"{AGENT} test_results_are_bounded",
@@ -3650,37 +3647,37 @@ RULES = {
     },
     "An agent tries again within the lease as often as its actor says, only what is transient, while there is time": {
         "an agent tries again as often as it likes": (
-            "agent/run.c",
+            "agent/running.c",
             "           run->seen.tries < settings_actor(&a->config, run->seen.request->actor)->lease_retries &&\n",
             "",
             f"{AGENT} test_failure_is_reported",
         ),
         "an agent tries again what has failed for good": (
-            "agent/run.c",
+            "agent/running.c",
             "    return transient && run->state",
             "    return !result->ok && run->state",
             f"{AGENT} test_put_off_after_a_failure",
         ),
         "an agent tries again though it will be cut off": (
-            "agent/run.c",
-            "           wait <= PAUSE_MAX_MS && wait + took < stop_time(a, run) - a->now;\n",
+            "agent/running.c",
+            "           wait <= PAUSE_MAX_MS && wait + took < run_stop_time(a, run) - a->now;\n",
             "           wait <= PAUSE_MAX_MS;\n",
             f"{AGENT} test_retry_when_it_was_asked_for",
         ),
         "an agent keeps a slot for a long pause": (
-            "agent/run.c",
+            "agent/running.c",
             "           wait <= PAUSE_MAX_MS && wait",
             "           wait",
             f"{AGENT} test_no_retry_after_a_long_pause",
         ),
         "an agent's pauses do not grow": (
-            "agent/run.c",
+            "agent/running.c",
             "a->config.retry_ms << doublings;",
             "a->config.retry_ms << (doublings * 0);",
             f"{AGENT} test_retries_within_the_lease",
         ),
         "what is put off hides the failure before": (
-            "agent/run.c",
+            "agent/running.c",
             "    else if (put_off_after_a_failure(run, result))\n",
             "    else if (false && put_off_after_a_failure(run, result))\n",
             f"{AGENT} test_put_off_after_a_failure",
@@ -3765,15 +3762,15 @@ RULES = {
     },
     "An agent's lease is its own monotonic time from receipt; it runs a request once, and acknowledges it late": {
         "a lease begins with the slot": (
-            "agent/run.c",
-            "    run->started = a->now;\n    watch_lease(a, run);\n",
-            "    run->started = a->now;\n    run->seen.deadline = a->now + request->lock_ms;\n    watch_lease(a, run);\n",
+            "agent/running.c",
+            "    run->started = a->now;\n    run_watch_lease(a, run, on_deadline);\n",
+            "    run->started = a->now;\n    run->seen.deadline = a->now + run->seen.request->lock_ms;\n    run_watch_lease(a, run, on_deadline);\n",
             f"{AGENT} test_waiting_for_a_slot",
         ),
         "a request is acknowledged before its reply": (
-            "agent/run.c",
-            '                  LOG_I("attempt", request->attempt));\n    }\n    run->state = RUN_REPLYING;\n',
-            '                  LOG_I("attempt", request->attempt));\n    }\n    settle(a, run);\n    run->state = RUN_REPLYING;\n',
+            "agent/running.c",
+            "                  LOG_I(\"attempt\", request->attempt));\n    }\n    run->state = RUN_REPLYING;\n",
+            "                  LOG_I(\"attempt\", request->attempt));\n    }\n    run_settle(a, run);\n    run->state = RUN_REPLYING;\n",
             f"{AGENT} test_happy_run",
         ),
         "two copies of a request run side by side": (
@@ -3783,15 +3780,15 @@ RULES = {
             f"{AGENT} test_redelivered_to_the_same_process",
         ),
         "a reply that the broker refused is not sent again": (
-            "agent/replies.c",
-            "    timer_set(a, &p->again, when < end ? when : end, on_publish_again);\n",
+            "agent/outgoing.c",
+            "    timer_set(a, &o->again, when < end ? when : end, on_again);\n",
             "    ;\n",
             f"{AGENT} test_returned_reply",
         ),
         "a lease is renewed from when its Progress was confirmed": (
-            "agent/run.c",
-            "    run->held_until = sent + MACHINE",
-            "    run->held_until = a->now + MACHINE",
+            "agent/heartbeat.c",
+            "run_renew(a, run, sent + ",
+            "run_renew(a, run, a->now + ",
             f"{AGENT} test_cut_off",
         ),
         "the last reply holds up all behind it": (
@@ -4932,7 +4929,7 @@ RULES = {
             "tests/integration/test_functions.py Functions.test_a_deferral_that_comes_too_late",
         ),
         "what is done of a message comes again with what is not": (
-            "agent/run.c",
+            "agent/running.c",
             "(run->delivery->acked || delivery_is_batch(run->delivery))",
             "run->delivery->acked",
             f"{AGENT} test_batch_while_draining",
@@ -4980,20 +4977,20 @@ RULES = {
             f"{AGENT} test_what_it_takes_at_once",
         ),
         "what came in a batch waits as long as any other": (
-            "agent/run.c",
-            "delivery_is_batch(run->delivery) ? BATCHED_PATIENCE_MS : PATIENCE_MS",
-            "PATIENCE_MS",
+            "agent/waiting.c",
+            "delivery_is_batch(run->delivery) ? BATCHED_PATIENCE_MS : WAITING_PATIENCE_MS",
+            "WAITING_PATIENCE_MS",
             f"{AGENT} test_batch_without_a_slot",
         ),
         "an agent hides what came in a batch from itself": (
-            "agent/requeue.c",
-            "(a->unseen > 0 || (a->hidden > 0 && waits))",
-            "a->unseen > 0",
+            "agent/crowding.c",
+            "(a->slots.unseen > 0 || (a->slots.hidden > 0 && waits))",
+            "a->slots.unseen > 0",
             f"{AGENT} test_batch_that_stays",
         ),
         "short work that makes room is given back": (
-            "agent/requeue.c",
-            "    if (!crowded || (a->freed && a->unseen == 0))\n",
+            "agent/crowding.c",
+            "    if (!crowded || (a->slots.freed && a->slots.unseen == 0))\n",
             "    if (!crowded)\n",
             f"{AGENT} test_batch_moves_on",
         ),

@@ -2,8 +2,6 @@
 /*
  * Suspects: redelivered messages, any of which may have killed the agent that had it first
  *
- * A part of the agent's machine; agent.c, on_requests.c, replies.c, requeue.c and run.c call it.
- *
  * An agent cannot count how many agents a message has killed: it has no store, and the broker also
  * raises its delivery count of messages that were only prefetched beside the one that killed. So a
  * suspect is acknowledged before it is read. If it kills this agent, the broker does not have it
@@ -14,12 +12,19 @@
  *
  * A redelivered message that this process has read and survived is no suspect: only its connection
  * was lost.
+ *
+ * Called by on_requests.c, which has them read, by crowding.c and by agent.c.
  */
+#include "agent/suspect.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/machine.h"
+#include "agent/heartbeat.h"
+#include "agent/outgoing.h"
+#include "agent/running.h"
+#include "agent/state.h"
 #include "base/log.h"
 
 /* How long a suspect waits after its ack, which the bus may gather with others. If the ack has not
@@ -27,9 +32,26 @@
 #define ACK_MS 20
 #define ALONE_MS 100 /* after this time a suspect that was begun counts as harmless */
 
-bool suspect(const struct agent *a, const struct bus_delivery *d)
+/* A suspect that waits to be read, or the present one. */
+struct suspect {
+    struct list link; /* in agent.suspects.waiting */
+    struct delivery *delivery;
+    struct bus_delivery seen; /* its body, owned, and whether that was cut; nothing else */
+    suspect_read_fn *read;
+    char *job; /* that its properties name, as the next two; owned, NULL: none */
+    char *step;
+    char *token;
+    bool begun; /* it was read */
+};
+
+bool suspect_is(const struct agent *a, const struct bus_delivery *d)
 {
-    return d->redelivered && !recent_has(&a->bodies, d->body);
+    return d->redelivered && !recent_has(&a->suspects.bodies, d->body);
+}
+
+void suspect_note_read(struct agent *a, const struct bus_delivery *d)
+{
+    recent_add(&a->suspects.bodies, d->body);
 }
 
 static bool is_name(const char *text)
@@ -44,7 +66,8 @@ static bool names_a_request(const struct bus_delivery *d)
            strlen(d->message_id) <= WIRE_TOKEN_MAX;
 }
 
-void suspect_new(struct agent *a, struct delivery *delivery, const struct bus_delivery *d)
+void suspect_new(struct agent *a, struct delivery *delivery, const struct bus_delivery *d,
+                 suspect_read_fn *read)
 {
     struct suspect *s = or_abort(calloc(1, sizeof(*s)));
     uint8_t *body = or_abort(malloc(d->body.len + 1));
@@ -53,16 +76,17 @@ void suspect_new(struct agent *a, struct delivery *delivery, const struct bus_de
         memcpy(body, d->body.data, d->body.len);
     s->delivery = delivery;
     s->seen = (struct bus_delivery){.body = bytes_of(body, d->body.len), .oversize = d->oversize};
+    s->read = read;
     if (names_a_request(d)) {
         s->job = or_abort(strdup(d->job));
         s->step = or_abort(strdup(d->step));
         s->token = or_abort(strdup(d->message_id));
     }
-    list_append(&a->suspects, &s->link);
+    list_append(&a->suspects.waiting, &s->link);
     a->stats.suspects++;
 }
 
-void suspect_free(struct suspect *s)
+static void suspect_free(struct suspect *s)
 {
     list_remove(&s->link);
     delivery_drop(s->delivery);
@@ -73,38 +97,64 @@ void suspect_free(struct suspect *s)
     free(s);
 }
 
+/* ---- the present one ---- */
+
 static void on_harmless(struct agent *a, struct timer *t)
 {
-    suspect_free(take(a->suspect));
+    suspect_free(take(a->suspects.present));
 }
 
 static void begin(struct agent *a)
 {
-    struct suspect *s = a->suspect;
+    struct suspect *s = a->suspects.present;
 
     s->begun = true;
-    s->delivery->refs++; /* suspects_admit() sees by it when all its runs have ended */
-    timer_set(a, &a->alone, a->now + ALONE_MS, on_harmless);
-    requests_begin(a, s->delivery, &s->seen);
+    s->delivery->refs++; /* suspect_admit() sees by it when all its runs have ended */
+    timer_set(a, &a->suspects.alone, a->now + ALONE_MS, on_harmless);
+    s->read(a, s->delivery, &s->seen);
 }
 
 static void on_acknowledged(struct agent *a, struct timer *t)
 {
     begin(a);
     if (a->draining)
-        runs_end_waiting(a);
+        running_drain(a);
 }
 
 static void let_go(struct agent *a, struct suspect *s)
 {
     delivery_acknowledge(a, s->delivery);
-    timer_set(a, &a->alone, a->now + ACK_MS, on_acknowledged);
+    timer_set(a, &a->suspects.alone, a->now + ACK_MS, on_acknowledged);
 }
 
-void suspects_told(struct agent *a)
+/* The broker has the Progress of the present suspect, or will never have it. */
+static void on_told(struct agent *a, struct outgoing *o)
 {
-    if (a->suspect && !a->suspect->delivery->acked)
-        let_go(a, a->suspect);
+    struct suspect *s = a->suspects.present;
+
+    outgoing_free(a, o);
+    if (s && !s->delivery->acked)
+        let_go(a, s);
+}
+
+static const struct outgoing_kind kind = {
+    .confirmed = on_told,
+    .refused = on_told,
+    .again = on_told,
+};
+
+/* Publishes Progress of the request that the properties name: its body has not been read. */
+static void tell(struct agent *a, const struct suspect *s)
+{
+    struct outgoing *o = outgoing_new(a, sizeof(*o), &kind);
+    Drover__V1__Progress progress = DROVER__V1__PROGRESS__INIT;
+
+    progress.job_id = s->job;
+    progress.step = s->step;
+    progress.token = s->token;
+    progress.fraction = -1;
+    progress.elapsed_ms = a->now - s->delivery->received;
+    outgoing_progress(a, o, s->delivery, &progress, a->now + HEARTBEAT_EVIDENCE_MS);
 }
 
 /* Makes the suspect the present one. The broker gets the Progress before the ack. If it refuses the
@@ -114,21 +164,22 @@ static void admit(struct agent *a, struct suspect *s)
     const char *digest = effects_printf(a->out, "%016" PRIx64, recent_digest(s->seen.body));
 
     log_warn("suspect", LOG_S("digest", digest), LOG_I("bytes", s->seen.body.len));
-    a->suspect = s;
+    a->suspects.present = s;
     if (s->token)
-        progress_of_suspect(a, s);
+        tell(a, s);
     else
         let_go(a, s);
 }
 
-void suspects_admit(struct agent *a)
+void suspect_admit(struct agent *a)
 {
-    if (a->suspect && a->suspect->begun && a->suspect->delivery->refs == 1) {
-        timer_stop(a, &a->alone);
-        suspect_free(take(a->suspect));
+    if (a->suspects.present && a->suspects.present->begun &&
+        a->suspects.present->delivery->refs == 1) {
+        timer_stop(a, &a->suspects.alone);
+        suspect_free(take(a->suspects.present));
     }
-    if (!a->suspect && !list_empty(&a->suspects) && a->stats.running < a->config.concurrency)
-        admit(a, list_entry(list_pop(&a->suspects), struct suspect, link));
+    if (!a->suspects.present && !list_empty(&a->suspects.waiting) && slots_any_free(a))
+        admit(a, list_entry(list_pop(&a->suspects.waiting), struct suspect, link));
 }
 
 static void requeue(struct agent *a, struct suspect *s)
@@ -140,8 +191,17 @@ static void requeue(struct agent *a, struct suspect *s)
 /* The present suspect is not given back: Progress of it was published, so the store would have
  * evidence of a run that did not begin. A draining agent acknowledges, reads and answers it all the
  * same. */
-void suspects_requeue(struct agent *a)
+void suspect_requeue_all(struct agent *a)
 {
-    for (struct list *l; (l = list_pop(&a->suspects));)
+    for (struct list *l; (l = list_pop(&a->suspects.waiting));)
         requeue(a, list_entry(l, struct suspect, link));
+}
+
+void suspect_free_all(struct agent *a)
+{
+    for (struct list *l; (l = list_pop(&a->suspects.waiting));)
+        suspect_free(list_entry(l, struct suspect, link));
+    if (a->suspects.present)
+        suspect_free(a->suspects.present);
+    timer_stop(a, &a->suspects.alone);
 }
